@@ -2,7 +2,7 @@
 
     python benchmarks/run.py [--runs 40] [--rounds 5] [--work 2000000] [--json] [--check]
 
-CPU time of this side and of everything that was started, launcher, warden and job included. Each figure is the
+CPU time of this side and of everything that was started, launcher, supervisor and job included. Each figure is the
 difference between twice as many runs and once as many, each in a process of its own that has ended everything before it
 is measured: what is started once and stays does not count. Then how eight jobs that only compute share the processors:
 eight at once against eight in a row.
@@ -29,7 +29,7 @@ BARE = 'subprocess.run(["true"])'
 LIMITS = {
     "plain": None,
     "native:namespaces": 12.0,
-    "native:namespaces, a new cage for each": None,
+    "native:namespaces, a new sandbox for each": None,
     "native:bubblewrap": None,
     "native:landlock": None,
     "virtual:job": 1.0,
@@ -77,7 +77,7 @@ def starter(way: str, folder: str) -> tuple[Callable[[], object], Callable[[], N
         from metier.run import PlainRunner
 
         return lambda: PlainRunner().run_blocking(job), lambda: None
-    from metier.run.native import NativeRunner, cages
+    from metier.run.native import NativeRunner, launcher
     from metier.run.native.launcher import close_shared
 
     if name == "native":
@@ -89,7 +89,7 @@ def starter(way: str, folder: str) -> tuple[Callable[[], object], Callable[[], N
             outcome = native.run_blocking(job)
             assert outcome.is_success, outcome
             if is_new:
-                cages.clear()
+                launcher.close_idle()
 
         return run, close_shared
     return virtual_starter(tier, folder, close_shared)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from metier.cli.sandbox_report import Facts, advice
-from metier.run.selection import NEEDS, native_runner
+from metier.run.job import NEEDS
+from metier.run.selection import native_runner
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]

@@ -11,7 +11,7 @@ from metier import Guard, Policy
 from metier.errors import InvalidArgument
 from metier.guard import MemoryLog
 from metier.run import Limits
-from metier.run.selection import NEEDS
+from metier.run.job import NEEDS
 
 
 @pytest.mark.each("field", ["untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"])

@@ -18,7 +18,7 @@ from metier.run import NativeRunner, environment
 
 pytestmark = [
     pytest.mark.covers("ENV-2"),
-    pytest.mark.skipif(sys.platform != "linux", reason="cages are made by Linux"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are made by Linux"),
 ]
 BASE = os.path.realpath(sys.base_prefix)
 PROGRAM = os.path.basename(os.path.realpath(sys.executable))

@@ -23,7 +23,7 @@ from metier.run import (
     Runner,
     selection,
 )
-from metier.run.selection import checked_needs, missing
+from metier.run.job import check_needs, missing
 
 ALL: dict[str, Any] = {field.name: True for field in fields(Capabilities) if field.name != "how"}
 EVERYTHING = Capabilities(**ALL)
@@ -138,7 +138,7 @@ def test_what_cannot_be_required_is_an_error(name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         AutoRunner(required=[name])
     assert "files" in caught.value.hint
-    assert checked_needs(["disk", "files"]) == ("disk", "files")
+    assert check_needs(["disk", "files"]) == ("disk", "files")
 
 
 def test_all_that_is_missing_is_named() -> None:
@@ -204,13 +204,13 @@ def test_what_cannot_be_enforced_is_not_run() -> None:
         anyio.run(lambda: machine.run(job()))
 
 
-def test_here_a_plain_job_is_plain_and_a_real_one_is_caged(tmp_path: Path) -> None:
+def test_here_a_plain_job_is_plain_and_a_real_one_is_sandboxed(tmp_path: Path) -> None:
     runner = AutoRunner()
     plain = Job(argv=(sys.executable, "-c", "print(1)"), folder=str(tmp_path), sandbox=False)
     assert (runner.run_blocking(plain).stdout.strip(), runner.run_blocking(plain).runner) == ("1", "plain")
-    caged = Job(argv=("echo", "1"), folder=str(tmp_path))
+    sandboxed = Job(argv=("echo", "1"), folder=str(tmp_path))
     try:
-        outcome = runner.run_blocking(caged)
+        outcome = runner.run_blocking(sandboxed)
     except IsolationMissing as error:
         assert error.context["missing"]
         assert not runner.native.capabilities().isolates_files

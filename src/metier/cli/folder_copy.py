@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier.run.virtual.host_files import change, load, survey
+from metier.run.host_files import change, load, survey
 
 if TYPE_CHECKING:
     from metier.guard.files.file_access import FileAccess
+    from metier.run.host_files import Record
     from metier.run.virtual import VirtualShell
-    from metier.run.virtual.host_files import Record
 
 _Content: TypeAlias = "dict[str, tuple[Record, bytes]]"
 

@@ -8,8 +8,8 @@ import platform
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.run.job import Capabilities
-from metier.run.selection import NEEDS, native_runner
+from metier.run.job import NEEDS, Capabilities
+from metier.run.selection import native_runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metier.run.environment import job_environment as job_environment
     from metier.run.environment import skill_variables as skill_variables
     from metier.run.job import CANNOT_START as CANNOT_START
+    from metier.run.job import NEEDS as NEEDS
     from metier.run.job import TIMED_OUT as TIMED_OUT
     from metier.run.job import Capabilities as Capabilities
     from metier.run.job import Job as Job
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from metier.run.job import Usage as Usage
     from metier.run.native import NativeRunner as NativeRunner
     from metier.run.plain import PlainRunner as PlainRunner
-    from metier.run.selection import NEEDS as NEEDS
     from metier.run.selection import AutoRunner as AutoRunner
     from metier.run.virtual import VirtualRunner as VirtualRunner
     from metier.run.virtual import VirtualShell as VirtualShell

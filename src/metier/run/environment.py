@@ -1,4 +1,4 @@
-"""The environment of a job: an allow-list, where everything else stays with the program that started it."""
+"""The environment of a job: its variables, its search path, and the interpreter of its script."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ _STEERING_PREFIXES = (
 """Variables by which a value decides which code a program loads, where it connects to, or whose files it takes for
 its own; and those that only this side sets."""
 
-_COMMITTER = frozenset(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
-"""Variables of git that say who commits, and steer nothing."""
+_COMMITTER = {
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE",
+}  # fmt: skip
+"""Variables of git that name the committer, and steer nothing."""
 
 INPUT_PREFIXES = ("ARG_", "INPUT_", "PARAM_", "SKILL_")
-"""How variables begin that mean nothing to any program but to a script that asks for them."""
+"""Beginnings of variables that mean nothing to any program but to a script that asks for them."""
 
 
 def job_environment(
@@ -57,11 +60,11 @@ def job_environment(
     skill_dir: str | None = None,
     session_id: str | None = None,
 ) -> dict[str, str]:
-    """The whole environment of a job; `extra` is what somebody asks for and is checked.
+    """The whole environment of a job; `extra` are variables that a caller or a model asks for, which are checked.
 
-    Nobody can set what steers programs. What a model asks for must have one of `names`, or begin like an input: no list
-    of harmful variables could be complete, as every program has its own. `names=None` is for the host.
-    Nothing is inherited but where programs and temporary files are, and the time zone. Home is the workspace.
+    Nobody can set a variable that steers programs. A variable of a model must have one of `names`, or begin like an
+    input: no list of harmful variables could be complete, as every program has its own. `names=None` is for the host.
+    Nothing is inherited but the paths of programs and temporary files, and the time zone. Home is the workspace.
 
     >>> env = job_environment({"INPUT_LIMIT": "3"}, names=["API_KEY"], workspace="/project", skill_dir="/skills/csv")
     >>> env["HOME"], env["SKILL_DIR"], env["INPUT_LIMIT"]
@@ -72,11 +75,10 @@ def job_environment(
     ...     print(error.hint)
     What can be set is API_KEY, and names that begin with ARG_, INPUT_, PARAM_ or SKILL_.
     """
-    checked = _checked(extra or {}, names)
     return {
         **base_environment(workspace),
         **skill_variables(workspace=workspace, skill_dir=skill_dir, session_id=session_id),
-        **checked,
+        **_check_variables(extra or {}, names),
     }
 
 
@@ -104,7 +106,7 @@ def base_environment(workspace: str) -> dict[str, str]:
 
 
 def search_path() -> str:
-    """Where programs are looked for: the absolute folders of this process's `PATH`.
+    """The search path for programs: the absolute folders of this process's `PATH`.
 
     An empty or relative folder there would mean the working folder, where anybody may have put a program.
     """
@@ -121,7 +123,7 @@ def skill_variables(
     plugin_root: str | None = None,
     project_dir: str | None = None,
 ) -> dict[str, str]:
-    """Where a skill, its workspace and its project are, under all the names that authors use for them.
+    """The folders of a skill, its workspace and its project, under all the names that authors use for them.
 
     >>> skill_variables(workspace="/project")
     {'WORKSPACE': '/project', 'CLAUDE_PROJECT_DIR': '/project'}
@@ -137,7 +139,7 @@ def skill_variables(
     return values
 
 
-def _checked(extra: Mapping[str, str], names: Collection[str] | None) -> dict[str, str]:
+def _check_variables(extra: Mapping[str, str], names: Collection[str] | None) -> dict[str, str]:
     if len(extra) > MAX_VARIABLES:
         raise InvalidArgument(
             f"{len(extra)} environment variables are too many.", hint=f"At most {MAX_VARIABLES} are passed."
@@ -155,7 +157,9 @@ def _checked(extra: Mapping[str, str], names: Collection[str] | None) -> dict[st
                 name=name,
             )
         if names is not None and name not in names and not name.startswith(INPUT_PREFIXES):
-            raise InvalidArgument(f"The environment variable {name} may not be set.", hint=_permitted(names), name=name)
+            raise InvalidArgument(
+                f"The environment variable {name} may not be set.", hint=_format_permitted(names), name=name
+            )
         if not isinstance(value, str) or "\0" in value or not _fits(value):
             raise InvalidArgument(
                 f"The value of the environment variable {name} cannot be passed.",
@@ -165,7 +169,7 @@ def _checked(extra: Mapping[str, str], names: Collection[str] | None) -> dict[st
     return dict(extra)
 
 
-def _permitted(names: Collection[str]) -> str:
+def _format_permitted(names: Collection[str]) -> str:
     inputs = f"names that begin with {', '.join(INPUT_PREFIXES[:-1])} or {INPUT_PREFIXES[-1]}"
     declared = sorted(name for name in names if not _steers(name))
     if not declared:
@@ -176,8 +180,8 @@ def _permitted(names: Collection[str]) -> str:
 
 def _steers(name: str) -> bool:
     # On Windows names have no case, and some programs read `http_proxy` where others read `HTTP_PROXY`.
-    plain = name.upper()
-    return plain not in _COMMITTER and (plain in _STEERING or plain.startswith(_STEERING_PREFIXES))
+    upper = name.upper()
+    return upper not in _COMMITTER and (upper in _STEERING or upper.startswith(_STEERING_PREFIXES))
 
 
 def _fits(value: str) -> bool:
@@ -234,6 +238,16 @@ def own_python() -> str:
     return os.path.realpath(found) if found else "python3"
 
 
+def isolated_python() -> list[str]:
+    """The command of a Python without variables, site packages and bytecode of its surroundings."""
+    return [own_python(), "-I", "-S", "-B", "-X", "utf8"]
+
+
+def package_folder() -> str:
+    """The folder that this package is imported from."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
 def environment_python() -> str:
     """The interpreter of this process in its virtual environment, where it has one, with the packages in it."""
     return _in_real_folder(sys.executable) if sys.executable else own_python()
@@ -282,7 +296,7 @@ def _program(name: str) -> str:
 
 
 def _in_real_folder(path: str) -> str:
-    """A program by the real path of its folder, as the folder of a cage may be reached by another name, or by none.
+    """A program by the real path of its folder, which a sandbox may show by another name, or not at all.
 
     The program itself may be a link, by which the interpreter of a virtual environment knows that it is one.
     """
@@ -291,7 +305,7 @@ def _in_real_folder(path: str) -> str:
 
 
 def _is_script(path: str) -> bool:
-    """Whether a program is text: what version managers put there finds the real one in places that no job sees."""
+    """Whether a program is text: the stub of a version manager finds the real one in places that no job sees."""
     try:
         with open(path, "rb") as file:
             return file.read(2) == b"#!"

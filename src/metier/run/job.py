@@ -1,4 +1,4 @@
-"""What is to be run, within which limits, and what became of it."""
+"""Jobs and runners: a program with its limits, its outcome, and the interface of everything that runs one."""
 
 from __future__ import annotations
 
@@ -7,34 +7,57 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from metier.errors import InvalidArgument
+from metier.hints import for_people
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 Network: TypeAlias = Literal["none", "restricted", "host"]
-"""What a job reaches: nothing, the hosts on a list, or all that this machine reaches."""
+"""The reach of a job: nothing, the hosts on a list, or all that this machine reaches."""
 KilledBy: TypeAlias = Literal["timeout", "output", "memory", "disk", "processes", "signal", "crash", "cancel"]
-"""Why a job did not end by itself. `crash` is an interpreter of ours that broke, and not the job's own program."""
+"""The reason why a job did not end by itself. `crash` is an interpreter of ours that broke, not the job's program."""
 
+MAX_SECONDS = 600.0
+"""The longest time of any job, whatever its limits say."""
 TIMED_OUT, CANNOT_START = 124, 127
-"""Exit codes for a job that took too long and for one that never began."""
+"""Exit codes of a job that took too long and of one that never began."""
+
+NEEDS = {
+    "files": ("isolates_files", "files that it was not given"),
+    "network": ("isolates_network", "the network"),
+    "hosts": ("filters_hosts", "hosts that are not on its list"),
+    "descendants": ("kills_descendants", "leaving processes behind"),
+    "memory": ("limits_memory", "using more memory than its limit"),
+    "processes": ("limits_processes", "starting more processes than its limit"),
+    "disk": ("limits_disk", "filling the disk beyond its limit"),
+    "calls": ("filters_calls", "parts of the kernel that no script needs"),
+}
+"""Requirements on a runner: the capability, and what it keeps a job from."""
+
+WHAT_TO_DO = for_people(
+    "On Linux, allow user namespaces or Landlock, or install bubblewrap; shell scripts alone can run in the virtual "
+    "shell: pip install 'metier[shell]'. `metier doctor` shows what this machine can enforce.",
+    model="Tell the user that nothing here can isolate it.",
+)
+"""The hint of every error about isolation that this machine cannot give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a job may use."""
+    """Limits of a job."""
 
     seconds: float = 30.0
     output_bytes: int = 256 * 1024
-    """For each of its two streams; what is more is dropped, and a flag says so."""
+    """For each of its two streams; the rest is dropped, and a flag says so."""
     memory_bytes: int = 512 * 1024 * 1024
     processes: int = 100
     file_bytes: int = 64 * 1024 * 1024
     """For a single file."""
     disk_bytes: int = 256 * 1024 * 1024
-    """For all that it writes and leaves lying, its temporary files included."""
+    """For all files that it writes and leaves, temporary ones included."""
     open_files: int = 256
 
 
@@ -49,9 +72,9 @@ class Place:
     path: str
     is_writable: bool = False
     at: str = ""
-    """Where the job sees it, if not under its own path; only a runner that gives a view of its own can do that."""
+    """The path under which the job sees it, if not its own; only runners with a filesystem view support that."""
     is_precaution: bool = False
-    """Read-only inside a writable place where the runner can do that, and else not: nothing depends on it."""
+    """Read-only inside a writable place where the runner supports it, and else not: nothing depends on it."""
     is_hidden: bool = False
     """Nothing of it is there for the job, although it lies inside another place."""
 
@@ -68,24 +91,24 @@ class Job:
     argv: tuple[str, ...]
     folder: str
     """The working folder, as the job sees it. It may write there unless `places` say otherwise."""
-    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    env: Mapping[str, str] = field(default_factory=lambda: _NO_VARIABLES)
     """Variables beside the few that every job gets; nothing is inherited."""
     stdin: bytes = b""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     places: tuple[Place, ...] = ()
-    """What it may use beside the machine's own programs and its working folder; the longest path that fits counts."""
+    """Paths beside the machine's own programs and the working folder; the longest path that fits counts."""
     network: Network = "none"
     hosts: tuple[str, ...] = ()
-    """Whom a restricted job reaches: `api.example.com`, `*.example.com`, `example.com:8443`. None is nobody."""
+    """Hosts of a restricted job: `api.example.com`, `*.example.com`, `example.com:8443`. An empty list is nobody."""
     grants: tuple[str, ...] = ()
     """The protected names that it may write to in its places, such as `.git`."""
     sandbox: bool = True
-    """False asks for no isolation at all; whoever makes the job has asked the guard."""
+    """False asks for no isolation at all; the caller has asked the guard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLine:
-    """A line that a job wrote, as it was written; the end of a line is part of it."""
+    """A line of a job's output, with its line end."""
 
     stream: Literal["stdout", "stderr"]
     text: str
@@ -93,7 +116,7 @@ class OutputLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a job used, as far as its runner can tell."""
+    """Resources that a job used, as far as its runner can tell."""
 
     cpu_ms: float = 0.0
     memory_bytes: int = 0
@@ -102,7 +125,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a job.
+    """The result of a job.
 
     >>> Outcome(exit_code=0, stdout="4\\n", runner="plain").is_success
     True
@@ -117,15 +140,15 @@ class Outcome:
     killed_by: KilledBy | None = None
     duration_ms: float = 0.0
     runner: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     contacts: tuple[str, ...] = ()
-    """Whom a job with a restricted network asked for, and what came of it: `api.example.com:443 allowed`."""
+    """Hosts that a job with a restricted network asked for, and the decision: `api.example.com:443 allowed`."""
     notes: tuple[str, ...] = ()
-    """What it asked for and did not get, and what else people should know, a sentence each."""
+    """Notes for people, a sentence each: refused requests, and what else they should know."""
 
     @property
     def is_success(self) -> bool:
-        """Whether it ended by itself and says that all went well."""
+        """Whether it ended by itself and reports success."""
         return self.exit_code == 0 and not self.timed_out and self.killed_by is None
 
     @property
@@ -136,12 +159,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a runner really enforces on this machine."""
+    """Guarantees that a runner really enforces on this machine."""
 
     isolates_files: bool = False
     """A job reads and writes only what it was given, and the machine's programs."""
     hides_files: bool = False
-    """What it was not given does not exist for it: not to be named, measured or marked either."""
+    """Files that it was not given do not exist for it: they cannot be named, measured or marked either."""
     isolates_network: bool = False
     """`network="none"` holds."""
     filters_hosts: bool = False
@@ -156,19 +179,19 @@ class Capabilities:
     filters_calls: bool = False
     """It has no way to the parts of the kernel that no script needs."""
     how: str = ""
-    """By what means, for people."""
+    """The means of enforcement, for people."""
 
 
 class Runner(Protocol):
-    """Whatever runs a job."""
+    """The interface of everything that runs a job."""
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         ...
 
     def capabilities(self) -> Capabilities:
-        """What it enforces here."""
+        """The guarantees that it enforces here."""
         ...
 
     def run_blocking(
@@ -178,20 +201,41 @@ class Runner(Protocol):
         should_stop: Callable[[], bool] | None = None,
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> Outcome:
-        """Run a job to its end; `should_stop` is asked now and then, and ends it.
+        """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it.
 
-        `on_output` is told each line as it comes, in the order in which they were seen, until no more is kept. It may
-        be called from another thread.
+        `on_output` gets each line as it comes, in the order in which they were seen, until no more is kept. It may be
+        called from another thread.
         """
         ...
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop; cancelling ends the job, with all it started."""
+        """Run a job without blocking the event loop; cancelling ends the job, with all it started."""
         ...
 
 
+def check_needs(required: Collection[str]) -> tuple[str, ...]:
+    """The names of requirements; raises `InvalidArgument` for one that does not exist."""
+    for name in required:
+        if name not in NEEDS:
+            raise InvalidArgument(f"Nothing called {name!r} can be required.", hint=f"There is {', '.join(NEEDS)}.")
+    return tuple(required)
+
+
+def missing(job: Job, capabilities: Capabilities, required: Collection[str] = ()) -> tuple[str, ...]:
+    """The requirements of a job that a runner does not meet, by the names of `NEEDS`.
+
+    >>> missing(Job(argv=("true",), folder="/"), Capabilities(isolates_files=True))
+    ('network',)
+    """
+    needs = {"files", *required}
+    if job.network != "host":
+        # An empty list is nobody, which is easier to keep than a list.
+        needs.add("hosts" if job.network == "restricted" and job.hosts else "network")
+    return tuple([name for name in NEEDS if name in needs and not getattr(capabilities, NEEDS[name][0])])
+
+
 async def run_in_thread(runner: Runner, job: Job, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-    """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+    """The async `run` of a runner that blocks: cancelling ends the job and waits until it is dead."""
     import anyio
     import anyio.to_thread
 
@@ -211,7 +255,7 @@ async def run_in_thread(runner: Runner, job: Job, on_output: Callable[[OutputLin
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
     finally:
         stop.set()
-        # Whoever claims the job first has it: given up before its thread began, it never begins.
+        # The first to claim the job has it: given up before its thread began, it never begins.
         if not claimed.acquire(blocking=False):
             with anyio.CancelScope(shield=True):
                 while not dead.is_set():

@@ -1,12 +1,14 @@
-"""What a job writes: read to the end, kept up to a cap, and told line by line."""
+"""The output of a job: read to the end, kept up to a cap, and passed on line by line."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import os
+import select
 import sys
 import threading
+import time
 from typing import IO, TYPE_CHECKING, Literal
 
 from metier._log import logger
@@ -21,8 +23,10 @@ _FLOOD = 32
 """A job that writes this many times what is kept has no use for it."""
 _LEAST_FLOOD = 1024 * 1024
 _CHUNK = 65_536
+_ONE_WRITE, _MANY_WRITES = 4_096, 1024 * 1024
+"""Room in a pipe for a single write, and for many."""
 _LONGEST_LINE = 8_192
-"""Characters after which a line is told although it has not ended."""
+"""Characters after which a line is passed on although it has not ended."""
 _NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 
 
@@ -47,7 +51,7 @@ class Stream:
         return self._seen > max(self._cap * _FLOOD, _LEAST_FLOOD)
 
     def feed(self, chunk: bytes) -> None:
-        """Take what was read."""
+        """Add a chunk of bytes."""
         kept = chunk[: self._cap - len(self._kept)]
         self._kept += kept
         self._seen += len(chunk)
@@ -55,7 +59,7 @@ class Stream:
             self._split(self._decoder.decode(kept))
 
     def finish(self) -> None:
-        """Tell the last line, which has no end."""
+        """Pass on the last line, which has no end."""
         if self._tell is not None:
             self._split(self._decoder.decode(b"", final=not self.is_truncated))
             if self._line:
@@ -63,7 +67,7 @@ class Stream:
             self._line = ""
 
     def text(self) -> str:
-        """What was kept, without half a character at the cut."""
+        """The kept text, without half a character at the cut."""
         return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._kept), final=not self.is_truncated)
 
     def _split(self, text: str) -> None:
@@ -85,7 +89,7 @@ class Stream:
         try:
             tell(OutputLine(stream=self._name, text=line))
         except Exception:
-            # Whoever listens cannot break the job.
+            # A listener cannot break the job.
             log.exception("what listens to the output of a job failed, and is told no more")
             self._tell = None
 
@@ -132,8 +136,6 @@ class OutputReader:
         self._ended(0.5)
 
     def _ended(self, seconds: float) -> bool:
-        import time
-
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -160,8 +162,6 @@ class OutputReader:
             self._take(stream, chunk)
 
     def _read_all(self, pending: dict[int, Stream]) -> None:
-        import select
-
         poll = select.poll()
         for descriptor in pending:
             poll.register(descriptor, select.POLLIN)
@@ -179,3 +179,99 @@ class OutputReader:
             stream.feed(chunk)
         if stream.is_flooded:
             self.woken.set()
+
+
+class OutputPipes:
+    """The two pipes of a job on Linux, and one more descriptor to wait for.
+
+    When lines are passed on, each pipe has room for a single write, and the kernel queues the pipes in the order in
+    which they were written to. So the order of a job's writes is known, though they go two ways; the job waits for each
+    to be read, which takes no longer than to pass it on.
+    """
+
+    def __init__(self, streams: tuple[Stream, Stream], *, is_ordered: bool) -> None:
+        self._opened = contextlib.ExitStack()
+        self._given = contextlib.ExitStack()
+        self._poll = select.epoll()
+        self._opened.callback(self._poll.close)
+        self._pending: dict[int, Stream] = {}
+        self._is_ordered = is_ordered
+        ends = []
+        for stream in streams:
+            read, write = os.pipe2(os.O_CLOEXEC | (os.O_DIRECT if is_ordered else 0))
+            self._opened.callback(os.close, read)
+            self._given.callback(os.close, write)
+            os.set_blocking(read, False)
+            if is_ordered:
+                _resize_pipe(read, _ONE_WRITE)
+            self._poll.register(read, select.EPOLLIN | (select.EPOLLET if is_ordered else 0))
+            self._pending[read] = stream
+            ends.append(write)
+        self.given: tuple[int, int] = (ends[0], ends[1])
+        """The ends that the job writes to."""
+        self.are_given = True
+        """Whether this side still has them too."""
+
+    @property
+    def are_open(self) -> bool:
+        """Whether more may come."""
+        return bool(self._pending)
+
+    def give_away(self) -> None:
+        """Close the ends that the job has by now."""
+        self._given.close()
+        self.are_given = False
+
+    def close(self) -> None:
+        """Close everything."""
+        self._given.close()
+        self._opened.close()
+
+    def watch(self, descriptor: int) -> None:
+        """Wait for another descriptor too."""
+        self._poll.register(descriptor, select.EPOLLIN)
+
+    def forget(self, descriptor: int) -> None:
+        """Stop waiting for it."""
+        self._poll.unregister(descriptor)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, and read the pipes; whether the other descriptor is ready."""
+        is_other = False
+        events = self._poll.poll(seconds)
+        for descriptor, kind in events:
+            stream = self._pending.get(descriptor)
+            if stream is None:
+                is_other = True
+            else:
+                self._take(descriptor, stream, to_end=bool(kind & (select.EPOLLHUP | select.EPOLLERR)))
+        if not events and self._is_ordered:
+            # A job that makes a pipe larger, or writes to it by another name, may write twice and be announced once.
+            for descriptor, stream in tuple(self._pending.items()):
+                self._take(descriptor, stream, to_end=True)
+        return is_other
+
+    def _take(self, descriptor: int, stream: Stream, *, to_end: bool) -> None:
+        while True:
+            try:
+                chunk = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self._poll.unregister(descriptor)
+                del self._pending[descriptor]
+                return
+            stream.feed(chunk)
+            if self._is_ordered and stream.is_truncated:
+                # The rest is not passed on.
+                _resize_pipe(descriptor, _MANY_WRITES)
+                self._poll.modify(descriptor, select.EPOLLIN)
+            if not to_end or stream.is_flooded:
+                return
+
+
+def _resize_pipe(descriptor: int, size: int) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)

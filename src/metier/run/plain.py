@@ -18,16 +18,13 @@ import time
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
-from metier.run.job import CANNOT_START, TIMED_OUT, Capabilities, Outcome, run_in_thread
+from metier.run.job import CANNOT_START, MAX_SECONDS, TIMED_OUT, Capabilities, Outcome, run_in_thread
 from metier.run.output import OutputReader, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.run.job import Job, Limits, OutputLine
-
-MAX_SECONDS = 600.0
-"""No job runs longer, whatever its limits say."""
 
 _GRACE = 0.2
 """Seconds between the request to end and the end, for a job that took too long."""

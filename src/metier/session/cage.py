@@ -377,7 +377,8 @@ class CagedJob:
 
     def _runner(self) -> Runner:
         """The runner for it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
-        from metier.run.selection import NEEDS, WHAT_TO_DO, AutoRunner, missing
+        from metier.run.job import NEEDS, WHAT_TO_DO, missing
+        from metier.run.selection import AutoRunner
 
         runner, required = self._by or self._session.runner, self._session.guard.policy.require
         if isinstance(runner, AutoRunner):

@@ -1,4 +1,4 @@
-"""Cages of each kind that can be made here, and ways to see from outside what a job left."""
+"""Sandboxes of each kind that can be made here, and ways to see from outside what a job left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if sys.platform != "linux":
         for item in items:
             if HERE in item.path.parents and item.path.name != "test_seccomp.py":
-                item.add_marker(pytest.mark.skip(reason="cages are made by Linux"))
+                item.add_marker(pytest.mark.skip(reason="sandboxes are made by Linux"))
 
 
 # Root has no use for bubblewrap: it makes no user of its own for a job.
@@ -38,7 +38,7 @@ TIERS = (
 
 @pytest.fixture(params=TIERS)
 def tier(request: pytest.FixtureRequest) -> str:
-    """Each way to make a cage."""
+    """Each way to make a sandbox."""
     from metier.run.native.runner import why_not, works
 
     if not works(request.param):

@@ -184,7 +184,7 @@ def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[]
         for pid in launchers():
             os.kill(pid, signal.SIGKILL)
         outcome = run("echo", str(at))
-        # A cage that was kept may take the job, and then die of the same cause.
+        # A sandbox that was kept may take the job, and then die of the same cause.
         assert outcome.stdout == f"{at}\n" or outcome.killed_by == "signal", outcome
     assert run("echo", "on").stdout == "on\n"
     assert len(launchers()) == 1
@@ -234,7 +234,7 @@ def test_a_launcher_that_does_not_answer_is_no_trouble_for_the_next_job(
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(GivenUp):
-            # With a limit of its own it fits into no cage that is kept.
+            # With a limit of its own it fits into no sandbox that is kept.
             run("bash", "-c", "sleep 600", mark, open_files=200)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -121,7 +121,7 @@ def _leave_nothing(
     at_first = _descriptors(launcher)
     body()
     assert launchers() == [launcher]
-    # An empty cage or two may be kept for a moment.
+    # An empty sandbox or two may be kept for a moment.
     assert wait_until(lambda: len(_children(launcher)) <= MOST_KEPT)
     assert _descriptors(launcher) <= at_first + MOST_KEPT
     assert list(own_temp.iterdir()) == []

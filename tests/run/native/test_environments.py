@@ -62,7 +62,7 @@ def test_a_script_starts_in_an_environment_among_temporary_files_and_cannot_chan
     (temporary / "deep" / "secret").write_text("not for jobs")
     monkeypatch.setenv("PATH", f"{temporary / 'deep' / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}")
     (workspace / "a.py").write_text(LOOK)
-    for _ in range(2):  # the second may be in the cage of the first
+    for _ in range(2):  # the second may be in the sandbox of the first
         outcome = run(*command_for(str(workspace / "a.py")))
         first, *rest = outcome.stdout.splitlines()
         assert (first, outcome.exit_code) == (f"{temporary}/deep/venv ours", 0), outcome

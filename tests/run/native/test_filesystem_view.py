@@ -16,7 +16,8 @@ from metier.run import Job, Place
 
 if sys.platform == "linux":
     from metier.run.native.filesystem_view import FilesystemView, path_in, view_of
-    from metier.run.native.request import request_for, written
+    from metier.run.native.protocol import write_request
+    from metier.run.native.request import request_for
 
 fuzz = settings(
     max_examples=30,
@@ -131,8 +132,8 @@ def test_a_home_is_never_shown_because_a_program_is_in_it(
 def test_a_request_carries_any_text(tree: Path, argv: list[str], env: dict[str, str]) -> None:
     import marshal
 
-    asked = request_for(Job(argv=tuple(argv), folder=str(tree), env=env), "namespaces").asked
-    descriptor = written(asked)
+    asked = request_for(Job(argv=tuple(argv), folder=str(tree), env=env), "namespaces").content
+    descriptor = write_request(asked)
     try:
         carried = marshal.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
     finally:

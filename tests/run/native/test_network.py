@@ -177,7 +177,7 @@ def test_restricted_jobs_at_once_each_have_their_own_way_out(python: Run, server
     assert codes == {True: ["200"] * 3, False: ["403"] * 3}
 
 
-def test_a_cage_that_cannot_tell_hosts_apart_says_so(run: Run, tier: str) -> None:
+def test_a_sandbox_that_cannot_tell_hosts_apart_says_so(run: Run, tier: str) -> None:
     if tier != "landlock":
         assert run("true", network="restricted", hosts=("example.com",)).is_success
         return

@@ -137,7 +137,7 @@ def test_a_place_is_seen_where_it_is_said_to_be(sh: Run, workspace: Path, skill:
 
 
 @pytest.mark.parametrize("at", ["/workspace", "/.sandbox/skills/x"])
-def test_a_cage_without_a_view_refuses_to_show_a_place_elsewhere(
+def test_a_sandbox_without_a_view_refuses_to_show_a_place_elsewhere(
     sh: Run, tier: str, workspace: Path, skill: Path, at: str
 ) -> None:
     places = (Place(str(workspace), is_writable=True), Place(str(skill), at=at))

@@ -46,7 +46,7 @@ def repository(workspace: Path) -> Path:
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """The file that appears when something was started outside of the cage."""
+    """The file that appears when something was started outside of the sandbox."""
     return tmp_path.resolve() / "canary"
 
 

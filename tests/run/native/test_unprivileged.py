@@ -56,7 +56,7 @@ CHECKS = (
     "test_compatibility.py::test_scripts_of_shells_work[bubblewrap-pipelines]",
     "test_compatibility.py::test_python_shares_work_among_processes",
 )
-"""A handful for each way to make a cage."""
+"""A handful for each way to make a sandbox."""
 PROTECTION = (
     "test_protection.py::test_what_running_programs_look_for_cannot_even_be_made_while_a_job_runs",
     "test_protection.py::test_what_is_made_under_a_protected_name_is_not_there_afterwards",
@@ -111,7 +111,7 @@ def _python(who: dict[str, Any]) -> str | None:
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="this user is not root, so every test here is one of these"
 )
-@pytest.mark.parametrize("checks", [CHECKS, PROTECTION], ids=["cages", "protected places"])
+@pytest.mark.parametrize("checks", [CHECKS, PROTECTION], ids=["sandboxes", "protected places"])
 def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...]) -> None:
     who: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []}
     python = _python(who)

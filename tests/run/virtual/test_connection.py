@@ -17,7 +17,7 @@ from metier.run import Job
 from metier.run.virtual import VirtualRunner, VirtualShell, checkpoint, runner
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
 from metier.run.virtual.connection import Connection, WorkerLost
-from metier.run.virtual.worker_process import Death
+from metier.run.virtual.worker_process import WorkerExit
 
 
 class Puppet:
@@ -40,8 +40,8 @@ class Puppet:
         self.was_killed = True
         self._theirs.close()
 
-    def wait(self) -> Death:
-        return Death(139, "crash")
+    def wait(self) -> WorkerExit:
+        return WorkerExit(139, "crash")
 
 
 def frame(head: object, body: bytes = b"") -> bytes:

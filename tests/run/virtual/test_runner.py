@@ -540,7 +540,7 @@ def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: p
         )
         return outcome.stdout + outcome.stderr
 
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     with VirtualRunner() as many:
         open_files = []
         for number in range(100):
@@ -572,7 +572,7 @@ def test_a_warm_job_costs_no_more_than_a_process(monkeypatch: pytest.MonkeyPatch
         return total
 
     job = bash("echo hi")
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     with VirtualRunner() as runner:
         runner.run_blocking(job)
         worker = runner._idle[-1].connection.worker

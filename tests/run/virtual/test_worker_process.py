@@ -14,11 +14,11 @@ from metier.run.virtual.connection import Connection
 if TYPE_CHECKING:
     from metier.run.native.request import Tier
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="cages are made by Linux")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are made by Linux")
 
 
-def cages() -> list[str]:
-    """The ways to make a cage that there are here, for this user."""
+def sandboxes() -> list[str]:
+    """The ways to make a sandbox that there are here, for this user."""
     if sys.platform != "linux":
         return []
     from metier.run.native import NativeRunner
@@ -27,8 +27,8 @@ def cages() -> list[str]:
     return [tier for tier in tiers if NativeRunner(tier=tier).tier is not None]
 
 
-def test_a_plain_worker_works_where_there_is_no_cage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+def test_a_plain_worker_works_where_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     with VirtualShell() as shell:
         assert shell.execute("echo hi").stdout == "hi\n"
         connection = shell._keeper.connection
@@ -37,9 +37,9 @@ def test_a_plain_worker_works_where_there_is_no_cage(monkeypatch: pytest.MonkeyP
 
 
 @linux
-@pytest.mark.parametrize("tier", cages())
-def test_a_worker_works_in_every_cage_that_can_be_made_here(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "tier", lambda: tier)
+@pytest.mark.parametrize("tier", sandboxes())
+def test_a_worker_works_in_every_sandbox_that_can_be_made_here(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: tier)
     with VirtualShell() as shell:
         assert shell.execute("echo hi > /f; cat /f").stdout == "hi\n"
         connection = shell._keeper.connection
@@ -48,10 +48,10 @@ def test_a_worker_works_in_every_cage_that_can_be_made_here(tier: str, monkeypat
 
 
 @linux
-@pytest.mark.parametrize("is_caged", [False, True])
-def test_a_worker_that_is_ended_is_gone(is_caged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not is_caged:
-        monkeypatch.setattr(worker_process, "tier", lambda: None)
+@pytest.mark.parametrize("is_sandboxed", [False, True])
+def test_a_worker_that_is_ended_is_gone(is_sandboxed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_sandboxed:
+        monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     connection = Connection()
     connection.ask({"op": "analyze"}, [b"echo hi"])
     connection.close()
@@ -63,7 +63,7 @@ def test_a_worker_that_is_ended_is_gone(is_caged: bool, monkeypatch: pytest.Monk
 def test_a_plain_worker_has_no_environment_and_no_descriptors_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     monkeypatch.setenv("HOST_SECRET", "canary")
     with open(os.devnull) as held, VirtualShell() as shell:
         os.set_inheritable(held.fileno(), True)
@@ -83,7 +83,7 @@ def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.
     import gc
     import os
 
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     shell = VirtualShell()
     shell.execute("true")
     connection = shell._keeper.connection
@@ -97,7 +97,7 @@ def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.
 
 @linux
 @pytest.mark.parametrize(("name", "code"), [("crash", 139), ("memory", 137)])
-def test_crash_and_memory_are_told_apart_outside_of_a_cage_too(
+def test_crash_and_memory_are_told_apart_outside_of_a_sandbox_too(
     name: str,
     code: int,
     request: pytest.FixtureRequest,
@@ -106,7 +106,7 @@ def test_crash_and_memory_are_told_apart_outside_of_a_cage_too(
 ) -> None:
     if name == "memory":
         request.getfixturevalue("little_memory")
-    monkeypatch.setattr(worker_process, "tier", lambda: None)
+    monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     with VirtualShell() as shell:
         outcome = shell.execute(hostile(name))
         assert (outcome.killed_by, outcome.exit_code) == (name, code)

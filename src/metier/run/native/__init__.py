@@ -1,19 +1,18 @@
-"""The sandbox of Linux: what a job is not given is not there, and what it starts ends with it. No root, no packages.
+"""The sandbox of Linux, without root and without packages: files that a job is not given are not there.
 
 The parts, from the outside in:
 
-    runner      runs jobs, and says what is enforced here
-    view        which files a job sees
-    request     all that makes the cage of a job, worked out beforehand
-    pipes       what a job writes, in the order in which it did
-    cages       empty cages, for jobs that fit into them
-    launcher    this side of the launcher
-    zygote      the launcher: a small process that forks a warden for each job
-    warden      builds a cage, starts the job in it, watches it and ends it; `words` is what it says beside its report
-    mounts, bubblewrap, landlock, seccomp   what a cage is made of
-    resident    a program that stays in a cage
-    watch       what a job uses
-    kernel      system calls
+    runner            NativeRunner: runs jobs, and knows the guarantees of this machine
+    filesystem_view   the files that a job sees
+    request           the request for a sandbox, computed beforehand
+    launcher          starts sandboxes, keeps idle ones, and resident processes
+    launcher_process  a small process that forks a supervisor for each job
+    supervisor        builds a sandbox, starts the job in it, watches it and ends it
+    protocol          the messages between these processes
+    mounts, bubblewrap, landlock, seccomp   the means of a sandbox
+    staging           a copy of a folder, where Landlock alone cannot protect places in it
+    usage_watch       memory, processes and disk of a job
+    kernel            system calls
 """
 
 from __future__ import annotations
@@ -24,5 +23,5 @@ TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.run.native.runner import NativeRunner as NativeRunner
 
-# The launcher imports parts of this folder and must not come to know the rest.
+# The launcher process imports parts of this folder and must not load the rest.
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -8,14 +8,14 @@ import shutil
 import sys
 from typing import Any
 
+from metier.run.environment import isolated_python, package_folder
 from metier.run.native.filesystem_view import settings
-from metier.run.native.launcher import package_folder, python
 
 _CODE = (
     "import sys; sys.path.append(sys.argv[1]); from metier.run.native.supervisor import inside_bubblewrap as go; go()"
 )
 _TRUSTED = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin"
-"""Where it is looked for: never in a folder that a user's path, or a workspace, puts before the system's."""
+"""The folders with the program: never one that a user's path, or a workspace, puts before the system's."""
 
 
 @functools.cache
@@ -25,7 +25,7 @@ def found() -> str | None:
 
 
 def command(asked: dict[str, Any]) -> list[str]:
-    """The command that makes the view of a request and starts the rest of the cage in it."""
+    """The command that makes the view of a request and starts the rest of the sandbox in it."""
     words = [found() or "bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     if asked["network"] != "host":
@@ -38,7 +38,7 @@ def command(asked: dict[str, Any]) -> list[str]:
             words += ["--symlink", target, path]
     for path in (*settings(), "/etc/passwd", "/etc/group"):
         words += ["--ro-bind-try", path, path]
-    interpreter = python()
+    interpreter = isolated_python()
     # By their real paths, as the interpreter is named by its own.
     needed = (sys.base_prefix, sys.base_exec_prefix, interpreter[0])
     # The package alone: what else lies in its folder is nothing to the job.

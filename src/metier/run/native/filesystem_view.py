@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.run.environment import environment_python, own_python, programs_behind, search_path
-from metier.run.job import Place
-from metier.run.selection import WHAT_TO_DO
+from metier.run.job import WHAT_TO_DO, Place
 from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:

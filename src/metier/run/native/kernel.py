@@ -1,4 +1,4 @@
-"""The calls of the Linux kernel that Python has no function for, by ctypes.
+"""System calls of Linux that Python has no function for, by ctypes.
 
 Runs in the launcher too, which imports nothing but the standard library and this folder.
 """
@@ -121,7 +121,7 @@ def close_from(first: int) -> None:
 
 
 def open_exactly(path: str) -> int:
-    """A descriptor that names what is at an absolute path, with no link anywhere on the way."""
+    """A descriptor of an absolute path, with no link anywhere on the way."""
     no_symlinks, no_magic_links = 0x04, 0x02
     flags = os.O_PATH | os.O_CLOEXEC
     how = struct.pack("=QQQ", flags, 0, no_symlinks | no_magic_links)
@@ -148,7 +148,7 @@ def stop_sharing_mounts() -> None:
 
 
 def bind(source: str, at: str) -> None:
-    """Show what is at one path also at another."""
+    """Show one path also at another."""
     flags = ctypes.c_ulong(_MS_BIND | _MS_REC)
     _check("mount", _libc.mount(os.fsencode(source), os.fsencode(at), None, flags, None), at)
 

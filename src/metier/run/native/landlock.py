@@ -1,4 +1,4 @@
-"""Which files a job may use, as rules for Landlock: the kernel's own, that no process can take off again."""
+"""Landlock rules for the files of a job, which no process can take off again. This runs in the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""This side of the launcher: it is started once for a process and asked for a cage for each job."""
+"""Starting sandboxes: the parent's side of the launcher process, sandboxes to be used again, and resident processes.
+
+A sandbox can take another job with the same places, limits and network if the one before it left nothing behind, which
+saves most of the work of starting it. All processes of that job are dead by then, and its temporary folders are empty.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,21 @@ import contextlib
 import errno
 import marshal
 import os
+import select
 import signal
 import socket
 import subprocess
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing
 from metier.hints import for_people
-from metier.run.environment import own_python
+from metier.run.environment import isolated_python, package_folder
+from metier.run.native.protocol import parse_report, write_request
 
 if TYPE_CHECKING:
-    from metier.run.native.request import Base
+    from metier.run.native.request import Base, SandboxRequest
 
 _CODE = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -27,18 +33,21 @@ _CODE = (
 )
 _ANSWER = 4_096
 _SECONDS = 10.0
-"""How long the launcher may take to answer; it does nothing but fork."""
+"""Seconds that the launcher process may take to answer; it does nothing but fork."""
+_MOST_IDLE = 2
+"""Sandboxes that are kept; each ends by itself when nobody needs it for a while."""
+_MOST_REPORT = 64 * 1024
 
 
 class Launcher:
-    """A running launcher."""
+    """A running launcher process."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*python(), "-c", _CODE, package_folder(), str(theirs.fileno())],
+                    [*isolated_python(), "-c", _CODE, package_folder(), str(theirs.fileno())],
                     env={},
                     cwd="/",
                     stdin=subprocess.DEVNULL,
@@ -66,13 +75,13 @@ class Launcher:
         """Whether it still answers, and to this process: a fork of it shares the socket and must not use it."""
         return not self._is_broken and self._owner == os.getpid() and self._process.poll() is None
 
-    def ask(self, message: dict[str, Any], base: Base, descriptors: list[int]) -> int:
-        """Have a cage made; the descriptor of its warden. Raises OSError when that cannot be."""
-        data = marshal.dumps({**message, "base": base.key})
+    def ask(self, base: Base, descriptors: list[int]) -> int:
+        """Have a sandbox made; the descriptor of its supervisor. Raises `OSError` when that fails."""
+        data = marshal.dumps({"flags": base.flags, "maps_all": base.maps_all, "base": base.key})
         with self._lock:
             try:
                 if base.key not in self._known:
-                    self._teach(base)
+                    self._send_base(base)
                 socket.send_fds(self._requests, [data], descriptors)
                 answer, received, _, _ = socket.recv_fds(self._requests, _ANSWER, 1)
             except BaseException:
@@ -87,19 +96,17 @@ class Launcher:
         os.set_inheritable(received[0], False)
         return received[0]
 
-    def _teach(self, base: Base) -> None:
-        """Tell it what many requests have in common."""
-        from metier.run.native.request import written
-
-        paper = written(base.content)
+    def _send_base(self, base: Base) -> None:
+        """Send the part that many requests have in common."""
+        content = write_request(base.content)
         try:
-            socket.send_fds(self._requests, [marshal.dumps({"learn": base.key})], [paper])
+            socket.send_fds(self._requests, [marshal.dumps({"learn": base.key})], [content])
         finally:
-            os.close(paper)
+            os.close(content)
         self._known.add(base.key)
 
     def close(self) -> None:
-        """End it, and with it every cage that it made."""
+        """End it, and with it every sandbox that it made."""
         self._requests.close()
         if self._owner != os.getpid():
             return
@@ -110,8 +117,29 @@ class Launcher:
             self._process.wait()
 
 
+class Sandbox:
+    """A sandbox by the control socket and the process descriptor of its supervisor."""
+
+    def __init__(self, control: socket.socket, supervisor: int) -> None:
+        self.control, self.supervisor = control, supervisor
+        self.is_used = False
+        """Whether another job ran in it before."""
+
+    def kill(self) -> None:
+        """End it at once, whatever state it is in."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.supervisor, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Release it, which ends it."""
+        self.control.close()
+        os.close(self.supervisor)
+
+
 _lock = threading.Lock()
 _shared: Launcher | None = None
+_idle: list[tuple[object, Sandbox]] = []
+"""Empty sandboxes of this process, each with what a job must have to fit into it."""
 
 
 def shared() -> Launcher:
@@ -128,11 +156,9 @@ def shared() -> Launcher:
 
 
 def close_shared() -> None:
-    """End the launcher of this process; the next job starts another."""
+    """End the launcher of this process and the idle sandboxes; the next job starts another."""
     global _shared
-    from metier.run.native import cages
-
-    cages.clear()
+    close_idle()
     atexit.unregister(close_shared)
     with _lock:
         launcher, _shared = _shared, None
@@ -140,28 +166,121 @@ def close_shared() -> None:
         launcher.close()
 
 
+def close_idle() -> None:
+    """End the idle sandboxes."""
+    global _idle
+    with _lock:
+        idle, _idle = _idle, []
+    for _, sandbox in idle:
+        sandbox.close()
+
+
 def _after_fork() -> None:
-    """In the child of a fork the lock may be held by a thread that is not there."""
-    global _lock, _shared
+    """In the child of a fork the lock may be held by a thread that is not there; sandboxes are the parent's."""
+    global _lock, _shared, _idle
     _lock = threading.Lock()
-    _shared = None
+    _shared, _idle = None, []
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def python() -> list[str]:
-    """A Python that takes nothing from its surroundings: no variables, no site packages, no bytecode to write."""
-    return [own_python(), "-I", "-S", "-B", "-X", "utf8"]
+def launch(request: SandboxRequest, streams: tuple[int, int, int]) -> Sandbox:
+    """Start a job with these streams in a new sandbox."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with theirs, contextlib.ExitStack() as given:
+            content = write_request(request.content)
+            given.callback(os.close, content)
+            descriptors = [content, theirs.fileno(), *streams]
+            try:
+                return Sandbox(control, shared().ask(request.base, descriptors))
+            except (BrokenPipeError, ConnectionResetError):
+                return Sandbox(control, shared().ask(request.base, descriptors))
+    except BaseException:
+        control.close()
+        raise
 
 
-def package_folder() -> str:
-    """Where this package is imported from."""
-    return str(Path(__file__).absolute().parents[3])
+def enter_sandbox(request: SandboxRequest, streams: tuple[int, int, int], *, anew: bool = False) -> Sandbox:
+    """Start a job with these streams, in an idle sandbox if there is one that it fits into."""
+    if request.fit is not None and not anew:
+        with _lock:
+            at = next((at for at, (fit, _) in enumerate(_idle) if fit == request.fit), None)
+            sandbox = None if at is None else _idle.pop(at)[1]
+        if sandbox is not None:
+            if _send_job(sandbox, request, streams):
+                sandbox.is_used = True
+                return sandbox
+            sandbox.close()
+    return launch(request, streams)
 
 
-def kill(warden: int) -> None:
-    """End a cage by its warden's descriptor, whatever state it is in."""
-    with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(warden, signal.SIGKILL)
+def keep_sandbox(request: SandboxRequest, sandbox: Sandbox) -> None:
+    """Keep an empty sandbox for another job like this one; the one that waited longest goes if there are too many."""
+    with _lock:
+        _idle.append((request.fit, sandbox))
+        oldest = _idle.pop(0)[1] if len(_idle) > _MOST_IDLE else None
+    if oldest is not None:
+        oldest.close()
+
+
+def _send_job(sandbox: Sandbox, request: SandboxRequest, streams: tuple[int, int, int]) -> bool:
+    """Whether an idle sandbox got the job; it may have ended by itself."""
+    content = write_request(request.content)
+    try:
+        with contextlib.suppress(OSError):
+            socket.send_fds(sandbox.control, [b"job"], [content, *streams])
+            return True
+    finally:
+        os.close(content)
+    return False
+
+
+class ResidentProcess:
+    """A program that stays in a sandbox; its standard input is the other end of `channel`."""
+
+    def __init__(self, request: SandboxRequest) -> None:
+        self.channel, theirs = socket.socketpair()
+        self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            with theirs, contextlib.ExitStack() as given:
+                given.callback(os.close, errors)
+                null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+                given.callback(os.close, null)
+                self._sandbox = launch(request, (theirs.fileno(), null, errors))
+        except BaseException:
+            self.channel.close()
+            os.close(self._errors)
+            raise
+
+    def kill(self) -> None:
+        """End it at once; no harm if it has ended."""
+        self._sandbox.kill()
+
+    def wait(self, seconds: float) -> tuple[int, str, bytes]:
+        """Wait until it is gone, and end it if that takes too long: its status, why it was ended, its errors."""
+        report = parse_report(self._read_report(time.monotonic() + seconds))
+        self.kill()
+        errors = b""
+        with contextlib.suppress(OSError):
+            errors = os.read(self._errors, _MOST_REPORT)
+        self._sandbox.close()
+        os.close(self._errors)
+        try:
+            status = int(report.get("status", "9"))
+        except ValueError:
+            status = 9
+        return status, report.get("killed_by", ""), errors or report.get("failed", "").encode()
+
+    def _read_report(self, deadline: float) -> bytes:
+        poll = select.poll()
+        poll.register(self._sandbox.control, select.POLLIN)
+        report = b""
+        while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+            data = self._sandbox.control.recv(_MOST_REPORT)
+            report += data
+            if not data or len(report) > _MOST_REPORT:
+                break
+        return report

@@ -1,7 +1,7 @@
-"""The launcher: a small process that waits, and becomes the warden of a job each time it is asked to.
+"""The launcher process: it forks the supervisor of a job each time it is asked to.
 
-It is a program of its own with nothing of the host's in it: no environment, no descriptors, no threads. Starting a job
-from it costs a fork, and not the start of an interpreter. It ends when the other end of its socket does.
+It has nothing of the host's in it: no environment, no descriptors, no threads. Starting a job from it costs a fork, and
+not the start of an interpreter. It ends when the other end of its socket does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import socket
 import sys
 import time
 
-from metier.run.native import kernel, supervisor
+from metier.run.native import kernel, seccomp, supervisor
+from metier.run.native.protocol import read_request
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 _MOST_MESSAGE = 4_096
 _DESCRIPTORS = 5
 _PATIENCE = 1.0
-"""Seconds that wardens have to end by themselves."""
+"""Seconds that supervisors have to end by themselves."""
 _bases: dict[int, dict[str, Any]] = {}
-"""What requests have in common, by its number."""
+"""The common parts of requests, by their numbers."""
 
 
 def main(number: int) -> None:
@@ -41,37 +42,37 @@ def main(number: int) -> None:
         gc.freeze()
         poll = select.poll()
         poll.register(requests, select.POLLIN)
-        wardens: dict[int, int] = {}
+        supervisors: dict[int, int] = {}
         while True:
             for descriptor, _ in poll.poll():
-                if descriptor in wardens:
+                if descriptor in supervisors:
                     poll.unregister(descriptor)
                     os.close(descriptor)
-                    os.waitpid(wardens.pop(descriptor), 0)
+                    os.waitpid(supervisors.pop(descriptor), 0)
                     continue
                 made = _serve(requests)
                 if made is None:
-                    _bury_all(wardens)
+                    _reap(supervisors)
                     return
-                for warden_descriptor, pid in made:
-                    wardens[warden_descriptor] = pid
-                    poll.register(warden_descriptor, select.POLLIN)
+                for held, pid in made:
+                    supervisors[held] = pid
+                    poll.register(held, select.POLLIN)
 
 
-def _bury_all(wardens: dict[int, int]) -> None:
-    """Wait a while for the wardens to end, as they do when nobody is there any more; those that do not are ended."""
+def _reap(supervisors: dict[int, int]) -> None:
+    """Wait a while for the supervisors to end, as they do when nobody is there any more."""
     poll = select.poll()
     deadline = time.monotonic() + _PATIENCE
-    for descriptor in wardens:
+    for descriptor in supervisors:
         poll.register(descriptor, select.POLLIN)
-    while wardens and (left := deadline - time.monotonic()) > 0:
+    while supervisors and (left := deadline - time.monotonic()) > 0:
         for descriptor, _ in poll.poll(left * 1000):
             poll.unregister(descriptor)
-            os.waitpid(wardens.pop(descriptor), 0)
+            os.waitpid(supervisors.pop(descriptor), 0)
 
 
 def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
-    """Answer one request with a descriptor of the warden, or why there is none; None when nobody asks any more."""
+    """Answer one request with a descriptor of the supervisor, or why there is none; None when nobody asks any more."""
     message, descriptors, _, _ = socket.recv_fds(requests, _MOST_MESSAGE, _DESCRIPTORS)
     if not message:
         return None
@@ -79,7 +80,8 @@ def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
     try:
         if "learn" in asked:
             # Each has been read by the time that the first request for it comes.
-            _bases[asked["learn"]] = supervisor.read(descriptors[0])
+            base = read_request(descriptors[0])
+            _bases[asked["learn"]] = {**base, "filter": seccomp.program(kernel.MACHINE, **base["calls"])}
         elif len(descriptors) == _DESCRIPTORS:
             return _answer(requests, asked, descriptors)
     finally:
@@ -97,7 +99,7 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
             requests.sendall(str(error.strerror).encode())
             return []
         if pid == 0:
-            _become_warden(requests, ready, begin, descriptors, _bases[asked["base"]])
+            _become_supervisor(requests, ready, begin, descriptors, _bases[asked["base"]])
         held = os.pidfd_open(pid)
         try:
             if asked["flags"] & kernel.NEW_USER:
@@ -113,7 +115,7 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
         os.close(ready)
 
 
-def _become_warden(
+def _become_supervisor(
     requests: socket.socket, ready: int, begin: int, descriptors: list[int], base: dict[str, Any]
 ) -> None:
     os.close(ready)
@@ -121,13 +123,11 @@ def _become_warden(
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     request, control, *streams = descriptors
-    supervisor.main(
-        supervisor.SupervisorDescriptors(request, control, (streams[0], streams[1], streams[2])), begin, base
-    )
+    supervisor.main(supervisor.Descriptors(request, control, (streams[0], streams[1], streams[2])), begin, base)
 
 
 def _map_user(pid: int, maps_all: bool) -> None:
-    """Say who the processes of a user namespace are outside of it: themselves, and nobody else."""
+    """Map the users of a user namespace to those outside: themselves, and nobody else."""
     user, group = os.geteuid(), os.getegid()
     everybody = "0 0 4294967295"
     files = [

@@ -1,4 +1,4 @@
-"""A root of one's own: what a job sees is put together from mounts, and the rest of the machine is left behind."""
+"""The root of a job, put together from mounts; the rest of the machine is left behind. This runs in the supervisor."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import errno
 import os
 
 from metier.run.native import kernel
+from metier.run.native.protocol import identity
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
     from typing import Any
 
 ROOT = "/tmp"
-"""Where the new root is mounted before it becomes the root; it is there on every machine."""
+"""The mount point of the new root before it becomes the root; it is there on every machine."""
 _MOST_FILES = 20_000
 _FURNITURE = 1024 * 1024
 """Bytes that the root needs for itself."""
 
 
 def build(wanted: dict[str, Any]) -> None:
-    """Enter a root with what a request asks for. Only in a mount namespace of one's own."""
+    """Enter a root as a request describes it. Only in a mount namespace of one's own."""
     kernel.stop_sharing_mounts()
     _limit_watches()
     # A place may lie below the folder where the new root goes, and no link may lead elsewhere: it is held before.
@@ -61,7 +62,7 @@ def build(wanted: dict[str, Any]) -> None:
 
 
 def close_stand_ins(stand_ins: list[tuple[str, str]]) -> None:
-    """Let nobody write to the stand-ins for absent names: they are made for each job, also in a cage that is there."""
+    """Let nobody write to the stand-ins for absent names: made for each job, also in a sandbox that is there."""
     for _, path in stand_ins:
         kernel.bind(path, path)
         kernel.restrict(path)
@@ -76,12 +77,6 @@ def _limit_watches() -> None:
                 os.write(descriptor, most)
             finally:
                 os.close(descriptor)
-
-
-def identity(path: str) -> tuple[int, int]:
-    """What tells a file or folder from every other that there is."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
 
 
 def are_whole(wanted: dict[str, Any]) -> bool:
@@ -110,7 +105,7 @@ def _escaped(path: str) -> bytes:
 
 
 def _furnish(wanted: dict[str, Any]) -> None:
-    """Make what is mounted on, and the few files of one's own."""
+    """Make the mount points, and the few files of the root itself."""
     for path in wanted["folders"]:
         # A place may be inside another one, where there is a folder for it already.
         with contextlib.suppress(FileExistsError):

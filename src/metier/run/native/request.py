@@ -1,17 +1,17 @@
-"""What the launcher is told of a job: everything that makes its cage, worked out beforehand."""
+"""The request for a sandbox: everything that the launcher process and the supervisor need, computed beforehand."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import itertools
-import marshal
 import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
+from metier.run.job import MAX_SECONDS
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.filesystem_view import (
     DEVICES,
@@ -22,10 +22,7 @@ from metier.run.native.filesystem_view import (
     settings,
     view_of,
 )
-from metier.run.native.mounts import identity
-from metier.run.native.supervisor import PROXY_PORT
-from metier.run.plain import MAX_SECONDS
-from metier.run.proxy import proxy_variables
+from metier.run.native.protocol import PROXY_PORT, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,13 +32,13 @@ if TYPE_CHECKING:
     from metier.run.protection import Protection
 
 Tier: TypeAlias = Literal["namespaces", "bubblewrap", "landlock"]
-"""How a cage is made: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
+"""The kind of sandbox: namespaces of our own, those of bubblewrap, or none, where Landlock alone bounds files."""
 
 Fit: TypeAlias = tuple[object, ...]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 NOBODY = 65_534
-"""Whom a job runs as when this process is root, whom no limit on processes binds."""
+"""The user of a job when this process is root, whom no limit on processes binds."""
 _NAMESPACES = kernel.NEW_USER | kernel.NEW_NS | kernel.NEW_PID
 """Not those of names and of queues between processes: the filter of system calls lets nobody get at either."""
 
@@ -88,35 +85,38 @@ def request_for(
     programs = tuple(program for program in view.programs if not is_covered(program))
     base = _base(tier, network, drop, view.system, programs, view.links)
     if tier == "bubblewrap":
-        # The rest of the cage is made by a new process, which knows only the request.
-        asked.update({name: base.content[name] for name in ("network", "drop", "filter")})
+        # The rest of the sandbox is made by a new process, which knows only the request.
+        asked.update({name: base.content[name] for name in ("network", "drop", "calls")})
         asked["bubblewrap"] = bubblewrap.command({**base.content, **asked})
-    return SandboxRequest(asked, base, view, _fit(asked, base, view) if asked["is_reusable"] else None)
+    return SandboxRequest(asked, base, _fit(asked, base, view) if asked["is_reusable"] else None)
 
 
 def _fit(asked: dict[str, Any], base: Base, view: FilesystemView) -> Fit:
-    """What must be the same for a job to run in the cage of another: all that a cage is made of, down to each file."""
+    """The properties in which two jobs must agree to use one sandbox: all that it is made of, down to each file."""
     limits = tuple(asked["limits"].values())
     return (base.key, view.places, tuple(asked["identities"]), limits, asked["scratch"], asked["env"]["HOME"])
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What the requests of many jobs have in common, which the launcher is told once."""
+    """The part that the requests of many jobs have in common, which is sent once."""
 
     content: Mapping[str, Any]
     key: int
+    flags: int
+    """The namespaces that the launcher process makes."""
+    maps_all: bool
+    """Whether all users are known in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
-    """What is asked of the launcher."""
+    """The request for one job."""
 
-    asked: Mapping[str, Any]
+    content: Mapping[str, Any]
     base: Base
-    view: FilesystemView
     fit: Fit | None = None
-    """Equal for jobs that can use the same cage one after the other."""
+    """Equal for jobs that can use the same sandbox one after the other."""
 
 
 _keys = itertools.count(1)
@@ -128,7 +128,7 @@ def _base(tier: Tier, network: str, drop: int | None, system: Pairs, programs: P
         "tier": tier,
         "network": network,
         "drop": drop,
-        "filter": _filter(network, tier),
+        "calls": _call_rules(network, tier),
         "scratch_folders": _SCRATCH[tier],
         "devices": DEVICES,
         # A job that may pass over permissions reads what only root reads there, and it tells about everybody.
@@ -137,21 +137,24 @@ def _base(tier: Tier, network: str, drop: int | None, system: Pairs, programs: P
         "system": (*system, *programs),
         "base_furniture": _base_furniture((*system, *programs)) if tier == "namespaces" else None,
     }
-    return Base(content, next(_keys))
+    flags = 0
+    if tier == "namespaces":
+        flags = _NAMESPACES | (0 if network == "host" else kernel.NEW_NET)
+    return Base(content, next(_keys), flags, may_drop())
 
 
 _EXTRA: dict[Tier, int] = {"namespaces": 2, "bubblewrap": 4, "landlock": 2}
-"""How many processes and threads of a cage count beside those of the job."""
+"""Processes and threads of a sandbox that count beside those of the job."""
 _SCRATCH: dict[Tier, tuple[str, ...]] = {
     "namespaces": ("/tmp", "/dev/shm"),
     "bubblewrap": ("/proc/{pid}/root/tmp", "/proc/{pid}/root/dev/shm"),
     "landlock": (),
 }
-"""The job's own folders for temporary files, as its warden sees them."""
+"""The job's own folders for temporary files, as its supervisor sees them."""
 
 
 def _watched(view: FilesystemView, tier: Tier, scratch: str) -> list[str]:
-    """The folders that the job may fill, by the names under which its warden sees them."""
+    """The folders that the job may fill, by the names under which its supervisor sees them."""
     # What goes by two names is filled once.
     named = {
         place.path: place.seen_at if tier == "namespaces" else place.path for place in view.places if place.is_writable
@@ -159,14 +162,6 @@ def _watched(view: FilesystemView, tier: Tier, scratch: str) -> list[str]:
     places = tuple(named.values())
     kept = [path for path in places if not any(path.startswith(f"{other}/") for other in places)]
     return [*kept, *([scratch] if scratch else [])]
-
-
-def flags_for(base: Base) -> dict[str, Any]:
-    """Which namespaces the launcher is to make, and whether all users are to be known in them."""
-    flags = 0
-    if base.content["tier"] == "namespaces":
-        flags = _NAMESPACES | (0 if base.content["network"] == "host" else kernel.NEW_NET)
-    return {"flags": flags, "maps_all": may_drop()}
 
 
 @functools.cache
@@ -190,6 +185,8 @@ def _environment(job: Job, view: FilesystemView, network: str, scratch: str) -> 
         # Settings of this machine that a job may not read are no reason for git to give up.
         env["GIT_CONFIG_SYSTEM"] = os.path.join(scratch, GIT_SETTINGS)
     if network == "restricted":
+        from metier.run.proxy import proxy_variables
+
         env.update(proxy_variables(PROXY_PORT))
     return env
 
@@ -208,21 +205,24 @@ def _limits(limits: Limits, *, is_endless: bool) -> dict[str, float]:
     }
 
 
-@functools.cache
-def _filter(network: str, tier: Tier) -> bytes:
-    families = {
-        "none": (seccomp.UNIX,),
-        "restricted": (seccomp.UNIX, seccomp.INET, seccomp.INET6),
-        "host": (seccomp.UNIX, seccomp.INET, seccomp.INET6, seccomp.NETLINK),
-    }[network]
-    if tier == "landlock" or (network == "host" and kernel.landlock_version() < 6):
-        # Sockets with a name lie outside of what rules bound here: among the files, or in the network of all.
-        families = tuple(family for family in families if family != seccomp.UNIX)
-    return seccomp.program(kernel.MACHINE, families, is_alone=tier != "landlock")
+_FAMILIES: dict[str, tuple[int, ...]] = {
+    "none": (),
+    "restricted": (seccomp.INET, seccomp.INET6),
+    "host": (seccomp.INET, seccomp.INET6, seccomp.NETLINK),
+}
+"""Families of sockets by the network of a job, beside those of the machine itself."""
+
+
+def _call_rules(network: str, tier: Tier) -> dict[str, Any]:
+    """The arguments of the filter for system calls."""
+    # Sockets with a name may lie outside of what rules bound here: among the files, or in the network of all.
+    is_bounded = tier != "landlock" and (network != "host" or kernel.landlock_version() >= 6)
+    families = (*((seccomp.UNIX,) if is_bounded else ()), *_FAMILIES[network])
+    return {"families": families, "is_alone": tier != "landlock"}
 
 
 def _paths(view: FilesystemView, tier: Tier, scratch: str) -> tuple[list[str], list[str]]:
-    """What may be read, and what written, by the names under which the job sees it."""
+    """The readable and the writable paths, by the names under which the job sees them."""
     readable = [path for _, path in (*view.system, *view.programs, *view.links)]
     writable = [scratch] * bool(scratch)
     for place in view.places:
@@ -314,12 +314,12 @@ GIT_SETTINGS = "gitconfig"
 
 
 def git_settings() -> bytes:
-    """What git is to know: where a job runs as somebody else than the workspace belongs to, it would not touch it."""
+    """Settings for git, which would not touch a workspace of another user than the job runs as."""
     return b"[safe]\n\tdirectory = *\n" if may_drop() else b""
 
 
 def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
-    """Who there is, for programs that ask: the job's user, and root."""
+    """The tables of users and groups: the job's user, and root."""
     user, group = (os.getuid(), os.getgid()) if drop is None else (drop, drop)
     at_home = home if ":" not in home and "\n" not in home else "/"
     others = "" if user == 0 else "root:x:0:0::/:/bin/sh\n"
@@ -332,7 +332,7 @@ def _users(home: str, drop: int | None) -> tuple[tuple[str, bytes], ...]:
 
 
 def _processes_of(user: int) -> int:
-    """How many processes and threads a user has now: where there is no namespace, they count too."""
+    """The number of processes and threads that a user has now: without a namespace, they count too."""
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -340,16 +340,3 @@ def _processes_of(user: int) -> int:
                 if os.stat(f"/proc/{name}").st_uid == user:
                     count += len(os.listdir(f"/proc/{name}/task"))
     return count
-
-
-def written(asked: Mapping[str, Any]) -> int:
-    """A descriptor with the request in it: a file that is nowhere."""
-    descriptor = os.memfd_create("metier-request", os.MFD_CLOEXEC)
-    try:
-        data = memoryview(marshal.dumps(dict(asked)))
-        while data:
-            data = data[os.write(descriptor, data) :]
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor

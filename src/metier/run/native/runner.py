@@ -1,4 +1,4 @@
-"""The runner that keeps a job in a cage made by the kernel."""
+"""NativeRunner: jobs in a sandbox made by the kernel of Linux."""
 
 from __future__ import annotations
 
@@ -15,41 +15,50 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import for_anybody
-from metier.run.hosts import checked_hosts
-from metier.run.job import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits, Outcome, Usage, run_in_thread
-from metier.run.native.cages import keep
-from metier.run.native.protocol import TAKEN
-from metier.run.output import streams
+from metier.run.job import (
+    CANNOT_START,
+    MAX_SECONDS,
+    TIMED_OUT,
+    WHAT_TO_DO,
+    Capabilities,
+    Job,
+    Limits,
+    Outcome,
+    Usage,
+    run_in_thread,
+)
+from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
+from metier.run.native.protocol import TAKEN, parse_report
+from metier.run.output import OutputPipes, streams
 from metier.run.protection import Protection, conclude
-from metier.run.proxy import Contacts
 from metier.run.removing import remove_tree
-from metier.run.selection import WHAT_TO_DO
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier.run.job import KilledBy, OutputLine
-    from metier.run.native.request import SandboxRequest, Tier
+    from metier.run.native.request import Tier
     from metier.run.native.staging import WorkspaceCopy
     from metier.run.proxy import AllowListProxy
 
 log = logger("metier.run")
 
-_TIERS: tuple[Tier, ...] = ("namespaces", "bubblewrap", "landlock")
+_MEANS: dict[Tier, str] = {"namespaces": "namespaces", "bubblewrap": "bubblewrap", "landlock": "no namespaces"}
+"""The kinds of sandboxes, the best one first, and their names for people."""
 _LATE = 5.0
-"""Seconds beyond its time after which a warden that says nothing is ended."""
+"""Seconds beyond its time after which a supervisor that says nothing is killed."""
 _DRAIN = 0.5
-"""Seconds to read what is left in the pipes when a job has ended."""
+"""Seconds to read the rest of the pipes when a job has ended."""
 _MOST_REPORT = 64 * 1024
 _LOOK_UP = 0.05
-"""Seconds between two times that somebody is asked whether to stop."""
+"""Seconds between two calls of `should_stop`."""
 
 
 class NativeRunner:
     """Runs jobs in a sandbox of the operating system; a job that cannot be kept in one is not run.
 
-    `tier` chooses how the cage is made; the best that works here is taken if none is named.
+    `tier` chooses the kind of sandbox; the best that works here is taken if none is named.
 
     >>> from metier.run import Job
     >>> NativeRunner().run_blocking(Job(argv=("echo", "hello"), folder="/tmp")).stdout  # doctest: +SKIP
@@ -63,20 +72,20 @@ class NativeRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return "native"
 
     @property
     def tier(self) -> Tier | None:
-        """How cages are made here; None if none can be made. Found by making one."""
+        """The kind of sandbox that works here; None if none does. Found by making one."""
         if not self._was_looked_for:
-            candidates = _TIERS if self._asked is None else (self._asked,)
+            candidates = _MEANS if self._asked is None else (self._asked,)
             self._found = next((tier for tier in candidates if works(tier)), None)
             self._was_looked_for = True
         return self._found
 
     def capabilities(self) -> Capabilities:
-        """What is enforced here."""
+        """The guarantees that are enforced here."""
         tier = self.tier
         if tier is None:
             return Capabilities(how=why_not())
@@ -121,36 +130,27 @@ class NativeRunner:
                 missing=["hosts"],
             )
         started = time.monotonic()
-        cage = _Cage(job, tier, on_output)
+        running = _SandboxedJob(job, tier, on_output)
         try:
-            cage.start()
+            running.start()
         except MetierError as error:
             return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         except (OSError, ValueError, TypeError) as error:
-            return Outcome(exit_code=CANNOT_START, stderr=_cannot(job, str(error)), runner=self.name)
-        with cage:
-            return cage.outcome(started, should_stop)
+            return Outcome(exit_code=CANNOT_START, stderr=_format_failure(job, str(error)), runner=self.name)
+        with running:
+            return running.outcome(started, should_stop)
 
     def close(self) -> None:
-        """End what is kept ready for the jobs to come, of all native runners of this process."""
-        from metier.run.native.launcher import close_shared
-
+        """End the launcher process and the idle sandboxes, of all native runners of this process."""
         close_shared()
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
         return await run_in_thread(self, job, on_output)
 
 
-_MEANS: dict[Tier, str] = {
-    "namespaces": "namespaces",
-    "bubblewrap": "bubblewrap",
-    "landlock": "no namespaces",
-}
-
-
-class _Cage:
-    """A job that is being run: its pipes, and the line to its warden."""
+class _SandboxedJob:
+    """A running job: its pipes, and its sandbox."""
 
     def __init__(self, job: Job, tier: Tier, on_output: Callable[[OutputLine], None] | None) -> None:
         self._job, self._tier = job, tier
@@ -159,32 +159,31 @@ class _Cage:
         self._open = contextlib.ExitStack()
         self._report = b""
         self._proxy: AllowListProxy | None = None
-        self._contacts = Contacts()
+        self._contacts: Callable[[], tuple[str, ...]] = tuple
         self._killed_by: KilledBy | None = None
         self._is_kept = False
 
     def start(self) -> None:
-        """Have the cage made and the job started; whoever does that then enters it, and leaves it at the end."""
+        """Start the job in its sandbox; the caller then enters this object, and leaves it at the end."""
         try:
             self._start()
         except BaseException:
             self._open.close()
             raise
 
-    def __enter__(self) -> _Cage:
+    def __enter__(self) -> _SandboxedJob:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
         if self._is_kept:
-            keep(self._request, self._cage)
+            keep_sandbox(self._request, self._sandbox)
         else:
-            self._cage.close()
+            self._sandbox.close()
 
     def _start(self) -> None:
         # Only Linux has what these are made of.
         from metier.run.native import request, staging
-        from metier.run.native.pipes import Pipes
 
         scratch = ""
         if self._tier == "landlock":
@@ -199,7 +198,7 @@ class _Cage:
         self._stages = self._copies() if self._tier == "landlock" else []
         job = staging.job_on_copies(self._job, self._stages) if self._stages else self._job
         self._request = request.request_for(job, self._tier, scratch=scratch, protections=self._protections)
-        self._pipes = Pipes(self._streams, is_ordered=self._is_followed)
+        self._pipes = OutputPipes(self._streams, is_ordered=self._is_followed)
         self._open.callback(self._pipes.close)
         self._enter()
 
@@ -249,16 +248,14 @@ class _Cage:
         return stages
 
     def _enter(self, *, anew: bool = False) -> None:
-        """Have the job started, in a new cage or one that is empty."""
-        from metier.run.native.cages import enter_sandbox
-
+        """Start the job, in a new sandbox or an idle one."""
         with _stdin(self._job.stdin) as stdin:
-            self._cage = enter_sandbox(self._request, (stdin, *self._pipes.given), anew=anew)
-        if not self._cage.is_used:
+            self._sandbox = enter_sandbox(self._request, (stdin, *self._pipes.given), anew=anew)
+        if not self._sandbox.is_used:
             self._pipes.give_away()
 
     def outcome(self, started: float, should_stop: Callable[[], bool] | None) -> Outcome:
-        """Read until the job has ended, and say what became of it."""
+        """Read until the job has ended; its outcome."""
         try:
             self._follow(started, should_stop)
         except BaseException:
@@ -268,36 +265,34 @@ class _Cage:
             if self._proxy is not None:
                 self._proxy.close()
         out, err = self._streams
-        told = read_report(self._report)
-        self._is_kept = "is_kept" in told and not self._pipes.are_open
-        code, killed_by, said = self._judged(told)
+        report = parse_report(self._report)
+        self._is_kept = "is_kept" in report and not self._pipes.are_open
+        code, killed_by, message = self._judge(report)
         brought = [stage.bring_back() for stage in self._stages]
         lost = [text for failed, _ in brought for text in failed]
         if lost:
-            from metier.run.virtual.host_files import format_unchanged
+            from metier.run.host_files import format_unchanged
 
-            code, said = code or 1, said + format_unchanged(lost)
+            code, message = code or 1, message + format_unchanged(lost)
         outcome = Outcome(
             exit_code=code,
             stdout=out.text(),
-            stderr=err.text() + said,
+            stderr=err.text() + message,
             stdout_truncated=out.is_truncated,
             stderr_truncated=err.is_truncated,
             timed_out=killed_by == "timeout",
             killed_by=killed_by,
             duration_ms=(time.monotonic() - started) * 1000,
             runner="native",
-            usage=Usage(cpu_ms=_number(told, "cpu_ms"), memory_bytes=int(_number(told, "memory_bytes"))),
-            contacts=self._contacts.seen(),
+            usage=Usage(cpu_ms=_number(report, "cpu_ms"), memory_bytes=int(_number(report, "memory_bytes"))),
+            contacts=self._contacts(),
             notes=tuple(text for _, notes in brought for text in notes),
         )
         return conclude(outcome, self._protections)
 
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
-        from metier.run.plain import MAX_SECONDS
-
         latest = started + max(0.0, min(MAX_SECONDS, self._job.limits.seconds)) + _LATE
-        self._pipes.watch(self._cage.control.fileno())
+        self._pipes.watch(self._sandbox.control.fileno())
         is_ended = False
         while self._pipes.are_open or not is_ended:
             left = latest - time.monotonic()
@@ -306,7 +301,7 @@ class _Cage:
                 self._killed_by = self._killed_by or "timeout"
                 break
             if self._pipes.wait(min(left, _LOOK_UP)) and not self._hear():
-                self._pipes.forget(self._cage.control.fileno())
+                self._pipes.forget(self._sandbox.control.fileno())
                 is_ended = True
                 latest = min(latest, time.monotonic() + _DRAIN)
             if self._killed_by is None and not is_ended:
@@ -318,9 +313,9 @@ class _Cage:
             stream.finish()
 
     def _hear(self) -> bool:
-        """Take what the warden says; whether it may say more."""
+        """Read a message of the supervisor; whether more may come."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._cage.control, _MOST_REPORT, 1)
+            data, descriptors, _, _ = socket.recv_fds(self._sandbox.control, _MOST_REPORT, 1)
         except OSError:
             # The other end is gone, with something that it had not read.
             data, descriptors = b"", []
@@ -331,83 +326,66 @@ class _Cage:
         if data == TAKEN:
             self._pipes.give_away()
             return True
-        if not data and self._cage.is_used and not self._report and self._pipes.are_given:
+        if not data and self._sandbox.is_used and not self._report and self._pipes.are_given:
             # It ended by itself right before it was told of this job, which has not begun.
-            self._pipes.forget(self._cage.control.fileno())
-            self._cage.close()
+            self._pipes.forget(self._sandbox.control.fileno())
+            self._sandbox.close()
             self._enter(anew=True)
-            self._pipes.watch(self._cage.control.fileno())
+            self._pipes.watch(self._sandbox.control.fileno())
             return True
         self._report += data
         return bool(data) and len(self._report) <= _MOST_REPORT and b"\nstatus " not in data
 
     def _open_way_out(self, listener: socket.socket) -> None:
-        from metier.run.proxy import AllowListProxy
+        from metier.run.proxy import AllowListProxy, Contacts
 
-        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=self._contacts.note)
+        contacts = Contacts()
+        self._contacts = contacts.seen
+        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=contacts.note)
         self._proxy.start()
 
     def _stop(self, why: KilledBy) -> None:
         self._killed_by = why
         with contextlib.suppress(OSError):
-            self._cage.control.send(b"x")
+            self._sandbox.control.send(b"x")
 
     def _end(self) -> None:
-        """End the job, whatever state it is in: by its warden, and without one if that does not answer."""
-        from metier.run.native.launcher import kill
-
+        """End the job, whatever state it is in: by its supervisor, and without one if that does not answer."""
         if self._tier != "namespaces":
-            # Where the kernel does not end all with the warden, it must be let do so itself.
+            # Where the kernel does not end all with the supervisor, that must do so itself.
             self._stop(self._killed_by or "cancel")
             deadline = time.monotonic() + _LATE
             poll = select.poll()
-            poll.register(self._cage.control, select.POLLIN)
+            poll.register(self._sandbox.control, select.POLLIN)
             while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000) and self._hear():
                 pass
-        kill(self._cage.warden)
+        self._sandbox.kill()
 
-    def _judged(self, told: dict[str, str]) -> tuple[int, KilledBy | None, str]:
-        """The exit code, why the job was ended, and what to say about it."""
-        if "failed" in told:
-            return CANNOT_START, self._killed_by, _cannot(self._job, told["failed"])
-        killed_by = self._killed_by or _cause(told.get("killed_by"))
-        if self._tier == "bubblewrap" and "begun" not in told and killed_by is None:
-            return CANNOT_START, None, _cannot(self._job, "bubblewrap could not make its cage")
-        if "status" not in told:
+    def _judge(self, report: dict[str, str]) -> tuple[int, KilledBy | None, str]:
+        """The exit code, the reason why the job was ended, and a message about it."""
+        if "failed" in report:
+            return CANNOT_START, self._killed_by, _format_failure(self._job, report["failed"])
+        killed_by = self._killed_by or _cause(report.get("killed_by"))
+        if self._tier == "bubblewrap" and "begun" not in report and killed_by is None:
+            return CANNOT_START, None, _format_failure(self._job, "bubblewrap could not make its sandbox")
+        if "status" not in report:
             return 128 + signal.SIGKILL, killed_by or "signal", ""
         if killed_by == "timeout":
             return TIMED_OUT, killed_by, ""
-        code = os.waitstatus_to_exitcode(int(_number(told, "status")))
+        code = os.waitstatus_to_exitcode(int(_number(report, "status")))
         if killed_by is not None:
             return 128 + signal.SIGKILL if code <= 0 else code, killed_by, ""
         return (128 - code, "signal", "") if code < 0 else (code, None, "")
-
-
-def launch(wanted: SandboxRequest, streams: tuple[int, int, int]) -> tuple[socket.socket, int]:
-    """Have a job started with these streams: the line to its warden, and a descriptor of it."""
-    from metier.run.native import launcher, request
-
-    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        with theirs, contextlib.ExitStack() as given:
-            paper = request.written(wanted.asked)
-            given.callback(os.close, paper)
-            flags = request.flags_for(wanted.base)
-            descriptors = [paper, theirs.fileno(), *streams]
-            try:
-                return control, launcher.shared().ask(flags, wanted.base, descriptors)
-            except (BrokenPipeError, ConnectionResetError):
-                return control, launcher.shared().ask(flags, wanted.base, descriptors)
-    except BaseException:
-        control.close()
-        raise
 
 
 def _check(job: Job) -> None:
     """Raise for a job that no program could be started with."""
     if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
         raise ValueError("a job needs a program, and arguments that are text")
-    checked_hosts(job.hosts)
+    if job.hosts:
+        from metier.run.hosts import checked_hosts
+
+        checked_hosts(job.hosts)
     texts = (*job.env, *job.env.values())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("the names and values of environment variables are text")
@@ -417,7 +395,7 @@ def _check(job: Job) -> None:
 
 @contextlib.contextmanager
 def _stdin(data: bytes) -> Iterator[int]:
-    """What a job reads: a file without a name, because nobody has to stand by to write a file."""
+    """The standard input of a job: a file without a name, which nobody has to stand by to write."""
     if not data:
         descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     else:
@@ -433,15 +411,9 @@ def _stdin(data: bytes) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_report(report: bytes) -> dict[str, str]:
-    """The lines of a warden, each a name and a value."""
-    lines = report.decode(errors="replace").splitlines()
-    return {name: value for name, _, value in (line.partition(" ") for line in lines)}
-
-
-def _number(told: dict[str, str], name: str) -> float:
+def _number(report: dict[str, str], name: str) -> float:
     try:
-        return float(told.get(name, 0))
+        return float(report.get(name, 0))
     except ValueError:
         return 0.0
 
@@ -450,7 +422,7 @@ def _cause(value: object) -> KilledBy | None:
     return value if value in ("timeout", "memory", "disk", "processes", "cancel") else None
 
 
-def _cannot(job: Job, why: str) -> str:
+def _format_failure(job: Job, why: str) -> str:
     program = str(job.argv[0])[:200] if job.argv else ""
     return f"Cannot start {program!r}: {why.rstrip('.')}."
 
@@ -460,14 +432,14 @@ _why: dict[Tier, str] = {}
 
 
 def works(tier: Tier) -> bool:
-    """Whether cages of this kind can be made here; found once, by running a program that does nothing in one."""
+    """Whether sandboxes of this kind can be made here; found once, by running a program that does nothing in one."""
     if tier not in _worked:
         _worked[tier] = _try(tier)
     return _worked[tier]
 
 
 def why_not() -> str:
-    """What kept the cages from being made."""
+    """The reasons why no sandbox can be made."""
     return "; ".join(f"{_MEANS[tier]}: {reason}" for tier, reason in _why.items()) or "it is not Linux"
 
 
@@ -488,10 +460,10 @@ def _try(tier: Tier) -> bool:
     with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
         job = Job(argv=("true",), folder=os.path.realpath(folder), limits=Limits(seconds=5))
         try:
-            cage = _Cage(job, tier, None)
-            cage.start()
-            with cage:
-                outcome = cage.outcome(time.monotonic(), None)
+            running = _SandboxedJob(job, tier, None)
+            running.start()
+            with running:
+                outcome = running.outcome(time.monotonic(), None)
         except (OSError, ValueError, TypeError, MetierError) as error:
             _why[tier] = str(error)
             return False

@@ -1,4 +1,4 @@
-"""Which system calls a job may make: a filter for the kernel, assembled by hand.
+"""The filter for the system calls of a job, assembled for the kernel. This runs in the launcher process.
 
 Calls that no script needs are refused as if for lack of permission. So are setuid files, namespaces of one's own, and
 sockets of any family that the job's network does not need. Some calls are said not to exist, so that programs take the
@@ -8,13 +8,14 @@ older way, whose arguments a filter can see.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, TypeAlias
 
+TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeAlias
 
-Step: TypeAlias = tuple[int, int, int, int]
-"""An instruction: its code, how many to skip if it holds and if not, and a value."""
+    Step: TypeAlias = tuple[int, int, int, int]
+    """An instruction: its code, how many to skip if it holds and if not, and a value."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT, _EOPNOTSUPP = 1, 38, 97, 95
 
@@ -108,8 +109,8 @@ def program(machine: str, families: tuple[int, ...], *, is_alone: bool = True) -
     column = 0 if machine == "x86_64" else 1
     cases: dict[int, list[Step]] = {}
     for table, error in ((_REFUSED, _EPERM), (_ABSENT, _ENOSYS), (_UNSUPPORTED, _EOPNOTSUPP)):
-        for numbers in table.values():
-            _add(cases, numbers[column], [_refuse(error)])
+        for call in table.values():
+            _add(cases, call[column], [_refuse(error)])
     namespaces = [*_argument(0), (_ANY_OF, 0, 1, _NAMESPACES), _refuse(_EPERM)]
     _add(cases, _CLONE[column], namespaces)
     requests = [*_one_of(_TERMINAL_INPUT, _EPERM), *_one_of(_RESERVING, _EOPNOTSUPP)]
@@ -117,7 +118,7 @@ def program(machine: str, families: tuple[int, ...], *, is_alone: bool = True) -
     allowed = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
     _add(cases, _SOCKET[column], [*_argument(0), *allowed, _refuse(_EAFNOSUPPORT)])
     _add(cases, _SOCKETPAIR[column], [*_argument(0), (_EQUAL, 1, 0, UNIX), _refuse(_EAFNOSUPPORT)])
-    # The limits of others, the warden's among them, are not a job's to set.
+    # The limits of others, the supervisor's among them, are not a job's to set.
     for others, at in (_LIMITS, *(() if is_alone else _OTHERS)):
         _add(cases, others[column], [*_argument(at), (_EQUAL, 1, 0, 0), _refuse(_EPERM)])
     if not is_alone:
@@ -142,7 +143,7 @@ def program(machine: str, families: tuple[int, ...], *, is_alone: bool = True) -
 
 
 def _add(cases: dict[int, list[Step]], number: int | None, steps: list[Step]) -> None:
-    """Steps for one call; whoever comes to their end may make it."""
+    """Add the steps for one call, at whose end it is allowed."""
     if number is not None:
         cases[number] = steps if steps[-1][0] == _RETURN and len(steps) == 1 else [*steps, _LET]
 

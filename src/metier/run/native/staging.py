@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in
-from metier.run.job import Place
+from metier.run.host_files import PROTECTED, change, kind_of
+from metier.run.job import WHAT_TO_DO, Place
 from metier.run.removing import remove_tree
-from metier.run.selection import WHAT_TO_DO
-from metier.run.virtual.host_files import PROTECTED, change, kind_of
 from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The first process of a job's cage: it builds the cage, starts the job in it, watches it, and ends it.
+"""The supervisor: the first process of a sandbox, which builds it, starts the job in it, watches it and ends it.
 
 In a process namespace of its own it is the first process there, so that the kernel ends everything with it. Elsewhere
-it adopts whatever the job leaves behind. It runs in a child of the launcher: the standard library and this folder are
-all there is.
+it adopts all processes that the job leaves behind. It runs in a child of the launcher process: the standard library and
+this folder are all there is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import _thread
 import contextlib
 import fcntl
-import marshal
 import os
 import resource
 import select
@@ -20,8 +19,8 @@ import struct
 import sys
 import time
 
-from metier.run.native import kernel, landlock, mounts
-from metier.run.native.protocol import TAKEN
+from metier.run.native import kernel, landlock, mounts, seccomp
+from metier.run.native.protocol import PROXY_PORT, TAKEN, format_report, identity, read_request
 from metier.run.native.usage_watch import Disk, Memory, ProcessTree, children
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
@@ -29,34 +28,34 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _SLOW_TICKS = 2
-"""How many looks at memory go to one at the rest."""
+"""Checks of memory for each one of the rest."""
 _GRACE = 0.2
 """Seconds between the request to end and the end, for a job that took too long."""
 _FLAG_UP = 0x1
 _MOST_JOBS = 100
-"""After so many jobs a cage is made anew."""
+"""Jobs after which a sandbox is made anew."""
 _PATIENCE = 2.0
-"""Seconds that an empty cage waits for another job."""
+"""Seconds that an idle sandbox waits for another job."""
 _MOST_REASON = 500
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What Python ignores, which would stay so in the program of a job."""
+"""Signals that Python ignores, which would stay so in the program of a job."""
 
 
-class SupervisorDescriptors:
+class Descriptors:
     """The descriptors that come with a request."""
 
     def __init__(self, request: int, control: int, streams: tuple[int, int, int]) -> None:
         self.request, self.control, self.streams = request, control, streams
 
 
-def main(held: SupervisorDescriptors, ready: int, base: dict[str, Any]) -> NoReturn:
-    """Be the warden of a cage; never returns. `ready` tells that this process has got its user."""
+def main(held: Descriptors, ready: int, base: dict[str, Any]) -> NoReturn:
+    """Be the supervisor of a sandbox; never returns. `ready` tells that this process has got its user."""
     control = socket.socket(fileno=held.control)
     code = 1
     try:
         if base["tier"] == "namespaces":
-            # The kernel then ends all that is in the namespace. Elsewhere the line to whoever wanted the job tells when
-            # that is gone, and the job must be ended by this process.
+            # The kernel then ends all that is in the namespace. Elsewhere the control socket tells when the parent is
+            # gone, and this process must end the job.
             kernel.die_with_parent()
         if os.read(ready, 1):
             kernel.hide_memory()
@@ -71,9 +70,9 @@ def main(held: SupervisorDescriptors, ready: int, base: dict[str, Any]) -> NoRet
         os._exit(code)
 
 
-def _serve(base: dict[str, Any], control: socket.socket, held: SupervisorDescriptors) -> None:
-    """Run a job, and then others that fit into the same cage, for as long as it is left as it was."""
-    wanted = {**base, **read(held.request)}
+def _serve(base: dict[str, Any], control: socket.socket, held: Descriptors) -> None:
+    """Run a job, and then others that fit into the same sandbox, for as long as it is left as it was."""
+    wanted = {**base, **read_request(held.request)}
     if base["tier"] == "namespaces":
         mounts.build(wanted)
         if base["network"] == "restricted":
@@ -85,19 +84,19 @@ def _serve(base: dict[str, Any], control: socket.socket, held: SupervisorDescrip
         if base["tier"] == "namespaces":
             mounts.close_stand_ins(wanted["stand_ins"])
         is_kept = wanted["is_reusable"] and number + 1 < _MOST_JOBS
-        is_kept = _Warden(wanted, control, held).run(empty if is_kept else None)
+        is_kept = _Supervisor(wanted, control, held).run(empty if is_kept else None)
         following = _next(control) if is_kept else None
         if following is None:
             return
         held = following
-        wanted = {**base, **read(held.request)}
+        wanted = {**base, **read_request(held.request)}
         if not mounts.are_whole(wanted):
-            # Whoever wants it is told by the silence, and has another cage made.
+            # The parent is told by the silence, and has another sandbox made.
             return
         control.send(TAKEN)
 
 
-def _next(control: socket.socket) -> SupervisorDescriptors | None:
+def _next(control: socket.socket) -> Descriptors | None:
     """The descriptors of the next job; None if none comes, or nobody is there to want one."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -108,15 +107,17 @@ def _next(control: socket.socket) -> SupervisorDescriptors | None:
             os.set_inheritable(descriptor, False)
         if len(descriptors) == 4:
             request, *streams = descriptors
-            return SupervisorDescriptors(request, control.fileno(), (streams[0], streams[1], streams[2]))
+            return Descriptors(request, control.fileno(), (streams[0], streams[1], streams[2]))
         if not message:
             return None
         # Something about the job before, which has ended by itself in the meantime.
     return None
 
 
-class _Warden:
-    def __init__(self, wanted: dict[str, Any], control: socket.socket, held: SupervisorDescriptors) -> None:
+class _Supervisor:
+    """The supervision of one job."""
+
+    def __init__(self, wanted: dict[str, Any], control: socket.socket, held: Descriptors) -> None:
         self._wanted, self._control, self._held = wanted, control, held
         self._limits = wanted["limits"]
         self._tier = wanted["tier"]
@@ -127,7 +128,7 @@ class _Warden:
         self._begun = time.time() - 1.0
 
     def run(self, empty: dict[str, tuple[object, ...]] | None) -> bool:
-        """Run the job to its end, and report; whether its cage is as `empty` as before, if it is to be kept at all."""
+        """Run the job to its end, and report; whether its sandbox is as `empty` as before, if it is kept at all."""
         started = time.monotonic()
         tree = ProcessTree(is_alone=self._is_first)
         memory = Memory(tree, self._limits["memory_bytes"])
@@ -194,12 +195,12 @@ class _Warden:
         )
 
     def _release(self) -> None:
-        """Let go of the job's streams, which from now on nobody holds but the job."""
+        """Close the job's streams, which from now on nobody holds but the job."""
         for descriptor in self._held.streams:
             os.close(descriptor)
 
     def _watch(self, deadline: float, tree: ProcessTree, memory: Memory, disk: Disk) -> str | None:
-        """Wait until the job ends by itself (None), or say why it must be ended."""
+        """Wait until the job ends by itself (None), or give the reason why it must be ended."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         ended = os.pidfd_open(self._job)
@@ -214,7 +215,7 @@ class _Warden:
                 if ended in events:
                     return None
                 if self._control.fileno() in events:
-                    # Whoever asked for the job wants it ended, or is gone.
+                    # The parent wants the job ended, or is gone.
                     return "cancel"
                 ticks += 1
                 if memory.is_over(deadline):
@@ -224,12 +225,12 @@ class _Warden:
                 if len(tree.processes()) > self._limits["processes"] + 8:
                     # The kernel's own limit does not bind every user.
                     return "processes"
-                self._bury()
+                self._reap()
         finally:
             os.close(ended)
 
-    def _bury(self) -> None:
-        """Take note of every process that has ended and is ours to bury, the job's first one included."""
+    def _reap(self) -> None:
+        """Reap every process that has ended, the job's first one included."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -246,7 +247,7 @@ class _Warden:
             self._ask_to_end(tree)
             deadline = time.monotonic() + _GRACE
             while tree.processes() and time.monotonic() < deadline:
-                self._bury()
+                self._reap()
                 time.sleep(0.005)
         while True:
             if self._is_first:
@@ -254,7 +255,7 @@ class _Warden:
                     os.kill(-1, signal.SIGKILL)
             else:
                 _kill(tree.processes())
-            self._bury()
+            self._reap()
             try:
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
@@ -273,7 +274,7 @@ class _Warden:
                     os.kill(pid, signal.SIGTERM)
 
     def _give_back(self) -> None:
-        """Files that a job made as another user belong to whom the folder they are in belongs to."""
+        """Give files that a job made as another user to the owner of the folder."""
         drop = self._wanted["drop"]
         if drop is None:
             return
@@ -288,7 +289,7 @@ class _Warden:
 
 
 def _leftovers(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
-    """What lies in a job's folders for temporary files and is noted on them, as another job would find it."""
+    """The state of a job's folders for temporary files, as another job would find it."""
     if not wanted["is_reusable"]:
         return {}
     places = tuple(f"{at}/" for _, at, _ in wanted["places"])
@@ -334,23 +335,16 @@ def _kill(processes: list[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def read(request: int) -> dict[str, Any]:
-    """What a descriptor was written with."""
-    wanted: dict[str, Any] = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))
-    return wanted
-
-
 def inside_bubblewrap() -> NoReturn:
-    """What bubblewrap starts: the rest of the cage, and then the job."""
+    """The entry point below bubblewrap: the rest of the sandbox, and then the job."""
     try:
         for descriptor in (REQUEST, CONTROL):
             os.set_inheritable(descriptor, False)
-        wanted = read(REQUEST)
+        wanted = read_request(REQUEST)
+        wanted["filter"] = seccomp.program(kernel.MACHINE, **wanted["calls"])
         with socket.socket(fileno=os.dup(CONTROL)) as control:
             try:
-                if [mounts.identity(at) for _, at, _ in wanted["places"]] != [
-                    tuple(one) for one in wanted["identities"]
-                ]:
+                if [identity(at) for _, at, _ in wanted["places"]] != [tuple(one) for one in wanted["identities"]]:
                     raise RuntimeError("something that it was to see was replaced meanwhile")
                 if wanted["network"] == "restricted":
                     listen(control)
@@ -368,7 +362,7 @@ def inside_bubblewrap() -> NoReturn:
 
 
 REQUEST, CONTROL = 3, 4
-"""The descriptors by which bubblewrap passes on the request and the line to whoever made it."""
+"""The descriptors by which bubblewrap passes on the request and the control socket."""
 
 
 def confine(wanted: dict[str, Any]) -> None:
@@ -414,7 +408,7 @@ def limit(limits: dict[str, Any], others: int) -> None:
 
 
 def listen(control: socket.socket) -> None:
-    """Listen in an empty network, and hand the socket to whoever answers for it outside."""
+    """Listen in an empty network, and hand the socket to the proxy outside."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         name = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(listener, 0x8913, name))[1]
@@ -425,18 +419,12 @@ def listen(control: socket.socket) -> None:
         socket.send_fds(control, [b"\n"], [listener.fileno()])
 
 
-PROXY_PORT = 3128
-"""Where the job finds the way out of its empty network, in which no other port is taken."""
-
-
 def _tell(control: socket.socket, **facts: object) -> None:
-    """Say something as lines of a name and a value."""
-    text = "".join(f"{name} {value}\n" for name, value in facts.items() if value is not None)
-    control.send(text.encode(errors="backslashreplace"))
+    control.send(format_report(**facts))
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """The reason of an error, in one line."""
     text = str(error)
     if isinstance(error, OSError):
         text = f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror or error}"

@@ -1,4 +1,4 @@
-"""What a job uses while it runs: the memory of all its processes together, and what it leaves on disk."""
+"""Memory, processes and disk of a job while it runs. This runs in the supervisor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_IN_A_SOCKET = 2 * 1024 * 1024
 
 
 class ProcessTree:
-    """The processes of a job: all in its own namespace, or all descendants of its warden."""
+    """The processes of a job: all in its own namespace, or all descendants of its supervisor."""
 
     def __init__(self, *, is_alone: bool) -> None:
         self._is_alone = is_alone
@@ -23,7 +23,7 @@ class ProcessTree:
         self._me = os.getpid()
 
     def processes(self) -> list[int]:
-        """All processes of the job that are alive or not yet buried."""
+        """All processes of the job that are alive or not yet reaped."""
         if self._is_alone:
             return [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) != self._me]
         found: list[int] = []
@@ -46,7 +46,7 @@ def children(pid: int) -> list[int]:
 
 
 class Memory:
-    """How much memory the processes of a job use together, and how much the kernel holds on their account."""
+    """The memory that the processes of a job use together, with what the kernel holds on their account."""
 
     def __init__(self, tree: ProcessTree, limit: int) -> None:
         self._tree, self._limit = tree, limit
@@ -91,7 +91,7 @@ class Memory:
 
 
 class _Machine:
-    """The memory of this machine: what it could still give, and what processes share by no file."""
+    """The memory of this machine: available, and shared by processes without a file."""
 
     def __init__(self, available: int, shared: int) -> None:
         self.available, self.shared = available, shared
@@ -119,7 +119,7 @@ def _sizes(path: str, *names: bytes) -> list[int]:
 
 
 def _held_for(pid: int) -> int:
-    """What the kernel may hold for a process: tables of its memory, and what is in its sockets and pipes."""
+    """The memory that the kernel may hold for a process: page tables, and the content of sockets and pipes."""
     try:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
@@ -128,7 +128,7 @@ def _held_for(pid: int) -> int:
 
 
 def _sockets(pid: int) -> int:
-    """How many sockets there are in the network of a process, those that are on their way to another included."""
+    """The number of sockets in the network of a process, those on their way to another included."""
     try:
         with open(f"/proc/{pid}/net/sockstat", "rb") as file:
             return int(file.readline().split()[-1])
@@ -174,7 +174,7 @@ def _proportional(pid: int) -> int:
 
 
 class Disk:
-    """How much a job has written and left lying.
+    """The disk space that a job has written and left in use.
 
     Files are looked at only when there is reason to: its processes have written more than the limit, as the kernel
     counts, or that much less room is left.
@@ -186,7 +186,7 @@ class Disk:
         self._before = _written(os.getpid())
         self._free = {folder: _free(folder) for folder in folders}
         self._next_written, self._next_gone, self._next_made = limit, limit // 2, _MOST_FILES
-        """From which figures on the files themselves are looked at."""
+        """The figures from which on the files themselves are looked at."""
 
     def is_over(self) -> bool:
         """Whether it is more than the limit."""
@@ -248,7 +248,7 @@ class Disk:
 
 
 def _written(pid: int) -> int:
-    """Bytes that a process, and those it has buried, caused to be written to disk."""
+    """Bytes that a process, and those it has reaped, caused to be written to disk."""
     try:
         with open(f"/proc/{pid}/io", "rb") as file:
             return next((int(line.split()[1]) for line in file if line.startswith(b"write_bytes:")), 0)
@@ -266,7 +266,7 @@ def _used(folder: str) -> tuple[int, int]:
 
 
 def _free(folder: str) -> tuple[int, int]:
-    """How many bytes and files there is room for where a folder is."""
+    """The free bytes and files in the file system of a folder."""
     try:
         found = os.statvfs(folder)
     except OSError:

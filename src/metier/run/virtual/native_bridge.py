@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
+from metier.run.host_files import change, load, survey
 from metier.run.job import Job, Limits, Place
 from metier.run.removing import remove_tree
-from metier.run.virtual.host_files import change, load, survey
 from metier.run.virtual.limits import MOST_FILES
 from metier.run.virtual.validation import checked_mode, checked_text, is_inside, normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from metier.run.host_files import Record
     from metier.run.job import Outcome, Runner
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.host_files import Record
     from metier.run.virtual.limits import ShellLimits
 
 _PROGRAMS = {"python3": ".py", "node": ".js"}

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
+from metier.run.host_files import load, survey
 from metier.run.job import Place
-from metier.run.virtual.host_files import load, survey
 from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
 from metier.run.virtual.validation import is_inside, normal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from metier.run.host_files import FolderSurvey, Record
     from metier.run.job import Job, Limits
-    from metier.run.virtual.host_files import FolderSurvey, Record
 
 
 SHELLS = ("bash", "sh")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
 from metier.hints import for_anybody
+from metier.run.host_files import LEADS_OUT, change, format_unchanged
 from metier.run.job import CANNOT_START, Outcome, run_in_thread
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
-from metier.run.virtual.host_files import LEADS_OUT, change, format_unchanged
 from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RUNNER, RunningCommand
 from metier.run.virtual.plan import KnownFolders, planned, script_of
@@ -22,9 +22,9 @@ from metier.run.virtual.worker_process import CAPABILITIES, unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from metier.run.host_files import Record
     from metier.run.job import Capabilities, Job, OutputLine, Runner
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.host_files import Record
     from metier.run.virtual.plan import Plan
 
 _LATE = 0.25

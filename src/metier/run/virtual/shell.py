@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
+from metier.run.host_files import change, load, survey
 from metier.run.virtual.checkpoint import Checkpoints
 from metier.run.virtual.command_line import prepared
 from metier.run.virtual.connection import WorkerLost, WorkerRefusal
-from metier.run.virtual.host_files import change, load, survey
 from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, ShellUsage
 from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RunningCommand

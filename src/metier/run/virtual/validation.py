@@ -1,25 +1,17 @@
-"""Paths inside a virtual shell."""
+"""Validation for the virtual shell: paths, values of a worker, and errors with precise codes."""
 
 from __future__ import annotations
 
 import math
-import re
 
 from metier.errors import InvalidArgument, ShellRefused
-
-MOST_BYTES = 4_096
-MOST_NAME = 255
-"""Of a path, and of each name in it."""
-unseen = re.compile(
-    "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-).search
-"""A character that no name may have, as two names would look the same by it. The interpreter refuses them too."""
+from metier.run.host_files import MOST_BYTES, MOST_NAME, unseen
 
 
 def normal(path: str, folder: str = "/") -> str:
     """A path from the root, as the shell knows it: without empty parts, dots and backslashes.
 
-    A step up is refused wherever it stands, because whoever checks a path should not have to follow it.
+    A step up is refused wherever it stands, so that a check of a path need not follow it.
 
     >>> normal(""), normal("a//b/"), normal("./x", "/work"), normal("c\\\\d"), normal("/file..txt")
     ('/', '/a/b', '/work/x', '/c/d', '/file..txt')

@@ -1,7 +1,8 @@
-"""How a worker is started: the one place that knows what it is kept in.
+"""The process of a worker: how it is started, what it is kept in, and how it ended.
 
 A worker needs nothing but its interpreter and its socket: it writes no file, reads none after its imports, and reaches
-nobody. So it can be put in any cage; `start_worker` is the seam where that is done.
+nobody. So it runs in any sandbox. The interpreter keeps scripts from the machine, and the sandbox keeps the interpreter
+from it: if it is taken over, there is nothing to take.
 """
 
 from __future__ import annotations
@@ -19,55 +20,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from metier.errors import MetierError, ShellUnavailable
 from metier.hints import for_people, for_person
-from metier.run.environment import own_python
+from metier.run.environment import own_python, package_folder
 from metier.run.job import Capabilities, Job, Limits, Place
 
 if TYPE_CHECKING:
     from metier.run.job import KilledBy
+    from metier.run.native.launcher import ResidentProcess
     from metier.run.native.request import Tier
-    from metier.run.native.resident import ResidentProcess
-
-
-_PROCESSES = 32
-"""The interpreter has threads, which count as processes."""
-
-
-@functools.cache
-def tier() -> Tier | None:
-    """How cages are made here; None if none can be made."""
-    if sys.platform != "linux":
-        return None
-    from metier.run.native import NativeRunner
-
-    return NativeRunner().tier
-
-
-def start_in_sandbox(
-    command: tuple[str, ...], packages: tuple[str, ...], *, memory_bytes: int, open_files: int
-) -> ResidentProcess | None:
-    """Start a worker that sees its own packages and nothing else; None where no cage can be made for it."""
-    found = tier()
-    if found is None:
-        return None
-    from metier.run.native.resident import ResidentProcess
-
-    job = Job(
-        argv=command,
-        # It has no use for a working folder, and this one it cannot write to.
-        folder=packages[0],
-        places=tuple(Place(os.path.realpath(path), at=path) for path in packages),
-        limits=Limits(
-            memory_bytes=memory_bytes, processes=_PROCESSES, file_bytes=0, disk_bytes=1024 * 1024, open_files=open_files
-        ),
-    )
-    try:
-        return ResidentProcess(job, found)
-    except OSError:
-        return None
-
 
 MEMORY_BYTES = 768 * 1024 * 1024
-"""What a worker may use: a large stack, its files, and what commands hold while they run."""
+"""The memory of a worker: a large stack, its files, and the data of running commands."""
+PROCESSES = 32
+"""The interpreter has threads, which count as processes."""
 OPEN_FILES = 256
 """Each interpreter and each folder that is kept has a few."""
 CAPABILITIES = Capabilities(
@@ -82,7 +46,7 @@ CAPABILITIES = Capabilities(
     filters_calls=True,
     how="a bash interpreter over files in memory, in a process of its own",
 )
-"""What holds for a job in a worker that works."""
+"""The guarantees for a job in a worker that works."""
 _PATIENCE = 1.0
 """Seconds that one has to end by itself after it hung up."""
 _IMPORTED = """
@@ -97,51 +61,84 @@ main()
 """
 """The packages are named one by one, as the folders that they are in may not be there to be searched."""
 _OUT_OF_MEMORY = b"memory allocation of"
-"""How the interpreter begins to say that it got no more memory, which ends it."""
+"""The beginning of the interpreter's last message when it gets no more memory."""
 _MOST_SAID = 300
 
 
-class Death(NamedTuple):
-    """How a worker ended."""
+class WorkerExit(NamedTuple):
+    """The end of a worker."""
 
     exit_code: int
     killed_by: KilledBy
     stderr: str = ""
-    """The end of what it wrote about it."""
+    """The end of its error output."""
 
 
 class Worker(Protocol):
     """A worker that was started."""
 
     channel: socket.socket
-    """Our end of the line whose other end is the worker's standard input."""
+    """Our end of a socket pair whose other end is the worker's standard input."""
 
     def kill(self) -> None:
         """End it at once; no harm if it has ended."""
         ...
 
-    def wait(self) -> Death:
-        """Wait until it is gone, and say how it ended."""
+    def wait(self) -> WorkerExit:
+        """Wait until it is gone; its exit."""
         ...
 
 
 def start_worker() -> Worker:
-    """Start a worker, in a cage where one can be made; raises `ShellUnavailable` without an interpreter."""
+    """Start a worker, in a sandbox where one can be made; raises `ShellUnavailable` without an interpreter."""
     command, folders = worker_command(), worker_folders()
     packages = (os.path.join(folders[0], "metier"), os.path.join(folders[1], "bashkit"))
-    caged = start_in_sandbox(command, packages, memory_bytes=MEMORY_BYTES, open_files=OPEN_FILES)
-    return PlainWorker(command) if caged is None else SandboxedWorker(caged)
+    resident = _start_in_sandbox(command, packages)
+    return PlainWorker(command) if resident is None else SandboxedWorker(resident)
+
+
+def _start_in_sandbox(command: tuple[str, ...], packages: tuple[str, ...]) -> ResidentProcess | None:
+    """Start a worker that sees its own packages and nothing else; None where no sandbox can be made for it."""
+    tier = sandbox_tier()
+    if tier is None:
+        return None
+    from metier.run.native.launcher import ResidentProcess
+    from metier.run.native.request import request_for
+
+    job = Job(
+        argv=command,
+        # It has no use for a working folder, and this one it cannot write to.
+        folder=packages[0],
+        places=tuple(Place(os.path.realpath(path), at=path) for path in packages),
+        limits=Limits(
+            memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_bytes=0, disk_bytes=1024 * 1024, open_files=OPEN_FILES
+        ),
+    )
+    try:
+        return ResidentProcess(request_for(job, tier, is_endless=True))
+    except OSError:
+        return None
+
+
+@functools.cache
+def sandbox_tier() -> Tier | None:
+    """The kind of sandbox for workers; None if none can be made here."""
+    if sys.platform != "linux":
+        return None
+    from metier.run.native.runner import NativeRunner
+
+    return NativeRunner().tier
 
 
 def worker_command() -> tuple[str, ...]:
-    """The command that is a worker: it reads from its two packages and from nowhere else."""
+    """The command of a worker, which reads from its two packages and from nowhere else."""
     ours, theirs = worker_folders()
     packages = {"metier": os.path.join(ours, "metier"), "bashkit": os.path.join(theirs, "bashkit")}
     return (own_python(), "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
 
 
 def worker_folders() -> tuple[str, str]:
-    """Where a worker finds this package and the interpreter."""
+    """The folders of this package and of the interpreter."""
     found = importlib.util.find_spec("bashkit")
     if found is None or found.origin is None:
         raise ShellUnavailable(
@@ -149,18 +146,18 @@ def worker_folders() -> tuple[str, str]:
             hint=for_people("Install it with: pip install 'metier[shell]'"),
             package="bashkit",
         )
-    return str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])
+    return package_folder(), str(Path(found.origin).parents[1])
 
 
 def unavailable(error: Exception) -> Capabilities:
-    """What a virtual shell that does not work enforces: nothing, and why."""
+    """The capabilities of a virtual shell that does not work: none, with the reason."""
     if isinstance(error, MetierError):
         return Capabilities(how=f"{error} {for_person(error.hint)}".strip())
     return Capabilities(how=f"Its worker is gone: {error}.")
 
 
 class SandboxedWorker:
-    """A worker in a cage."""
+    """A worker in a sandbox."""
 
     def __init__(self, resident: ResidentProcess) -> None:
         self.channel = resident.channel
@@ -170,10 +167,10 @@ class SandboxedWorker:
         """End it at once; no harm if it has ended."""
         self._resident.kill()
 
-    def wait(self) -> Death:
-        """Wait until it is gone, and say how it ended."""
-        status, killed_by, said = self._resident.wait(_PATIENCE)
-        return _death(os.waitstatus_to_exitcode(status), said, is_memory=killed_by == "memory")
+    def wait(self) -> WorkerExit:
+        """Wait until it is gone; its exit."""
+        status, killed_by, errors = self._resident.wait(_PATIENCE)
+        return _exit_of(os.waitstatus_to_exitcode(status), errors, is_memory=killed_by == "memory")
 
 
 class PlainWorker:
@@ -201,26 +198,26 @@ class PlainWorker:
         """End it at once; no harm if it has ended."""
         self._process.kill()
 
-    def wait(self) -> Death:
-        """Wait until it is gone, and say how it ended."""
+    def wait(self) -> WorkerExit:
+        """Wait until it is gone; its exit."""
         try:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        said = b""
+        errors = b""
         if self._process.stderr is not None:
             with contextlib.suppress(OSError, ValueError), self._process.stderr as pipe:
                 os.set_blocking(pipe.fileno(), False)
-                said = os.read(pipe.fileno(), 65_536)
-        return _death(code, said, is_memory=code == -getattr(signal, "SIGKILL", 9))
+                errors = os.read(pipe.fileno(), 65_536)
+        return _exit_of(code, errors, is_memory=code == -getattr(signal, "SIGKILL", 9))
 
 
-def _death(code: int, said: bytes, *, is_memory: bool) -> Death:
-    text = said.decode(errors="replace").strip()[-_MOST_SAID:]
-    if is_memory or _OUT_OF_MEMORY in said or b"MemoryError" in said:
-        return Death(137, "memory", text)
-    return Death(128 - code if code < 0 else 139, "crash", text)
+def _exit_of(code: int, errors: bytes, *, is_memory: bool) -> WorkerExit:
+    text = errors.decode(errors="replace").strip()[-_MOST_SAID:]
+    if is_memory or _OUT_OF_MEMORY in errors or b"MemoryError" in errors:
+        return WorkerExit(137, "memory", text)
+    return WorkerExit(128 - code if code < 0 else 139, "crash", text)
 
 
 def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:

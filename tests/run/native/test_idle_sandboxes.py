@@ -195,7 +195,7 @@ def test_a_variable_is_for_one_job_only(sh: Run) -> None:
     assert "s3cret" not in outcome.stdout
 
 
-def test_a_cage_that_died_in_the_meantime_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
+def test_a_sandbox_that_died_in_the_meantime_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
     for at in range(5):
         assert run("echo", str(at)).stdout == f"{at}\n"
         for launcher in launchers():

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from metier._log import logger
 from metier.errors import ShellRefused
-from metier.run.virtual.validation import MOST_BYTES, MOST_NAME, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from metier.run.virtual.limits import ShellLimits
 
 log = logger("metier.run")
 
@@ -31,6 +30,13 @@ Closed: TypeAlias = "Callable[[Sequence[tuple[str, bool]]], Iterable[str | None]
 """Says of paths from the folder, each with whether a link is to be put there, what closes them to writing, if anything
 does."""
 
+MOST_BYTES = 4_096
+MOST_NAME = 255
+"""Of a path, and of each name in it."""
+unseen = re.compile(
+    "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+).search
+"""A character that no name may have, as two names would look the same by it. The interpreter refuses them too."""
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CAN_STEP = bool(_NO_FOLLOW) and {os.open, os.stat, os.readlink, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
 _COMMON = getattr(os, "O_CLOEXEC", 0) | _NO_FOLLOW
@@ -41,6 +47,30 @@ _CHUNK = 1024 * 1024
 _MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
 """Reasons for which something was not changed."""
+
+
+class FolderLimits(Protocol):
+    """Limits on what is read from a folder; those of a virtual shell are some."""
+
+    @property
+    def files(self) -> int:
+        """Files, folders and links together."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """Folders inside one another."""
+        ...
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of a single file."""
+        ...
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files together."""
+        ...
 
 
 @dataclass(slots=True)
@@ -70,7 +100,7 @@ class FolderSurvey:
             return False
 
 
-def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> FolderSurvey:
+def survey(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = frozenset()) -> FolderSurvey:
     """Look through a folder; raises `ShellRefused` if there is more than the limits allow.
 
     What is neither a file, a folder nor a link is left out, and so are names that are no text, and paths of `skipped`.
@@ -90,7 +120,7 @@ def survey(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozen
     return found
 
 
-def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> tuple[list[Record], list[bytes]]:
+def load(folder: str, records: Sequence[Record], limits: FolderLimits) -> tuple[list[Record], list[bytes]]:
     """Read what a survey found. What has gone since is left out."""
     kept: list[Record] = []
     blobs: list[bytes] = []
@@ -225,7 +255,7 @@ class _Folder:
         return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
 
 
-def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: ShellLimits, skipped: frozenset[str]) -> None:
+def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: FolderLimits, skipped: frozenset[str]) -> None:
     for name in folder.names():
         path = f"{prefix}/{name}"
         if path in skipped:
@@ -256,7 +286,7 @@ def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: ShellLimits
                 log.warning("%s is left out of the virtual shell: %s", path, error.strerror)
 
 
-def _content(top: _Folder, path: str, kind: str, limits: ShellLimits) -> bytes:
+def _content(top: _Folder, path: str, kind: str, limits: FolderLimits) -> bytes:
     if kind == "d":
         return b""
     with _parent(top, path) as (folder, name):

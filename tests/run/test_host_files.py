@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metier.errors import ShellRefused
+from metier.run.host_files import change, load, survey
 from metier.run.virtual import ShellLimits, VirtualShell
-from metier.run.virtual.host_files import change, load, survey
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and modes as POSIX has them")
 LIMITS = ShellLimits()
