@@ -23,7 +23,7 @@ from metier.guard import Action, Actor, MemoryLog
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.library import Place
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.source import FolderSource
 from metier.store import Approval, Store
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from google import genai
 
-from metier.dialect.raw import Conversation, Skills
+from metier.dialect.raw import ProviderConversation, Skills
 from metier.guard import MemoryLog
 
 SCRIPT: list[tuple[str, dict[str, Any]] | str] = [
@@ -45,7 +45,7 @@ def send_mail(to: str, text: str) -> str:
     return f"sent to {to}"
 
 
-async def loop(client: genai.Client, model: str, chat: Conversation, task: str) -> str:
+async def loop(client: genai.Client, model: str, chat: ProviderConversation, task: str) -> str:
     """Call the model until it calls no more tools."""
     contents: list[Any] = [{"role": "user", "parts": [{"text": task}]}]
     while True:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from openai import OpenAI
 
-from metier.dialect.raw import Conversation, Skills
+from metier.dialect.raw import ProviderConversation, Skills
 from metier.guard import MemoryLog
 
 SCRIPT: list[tuple[str, dict[str, Any]] | str] = [
@@ -48,7 +48,7 @@ def send_mail(to: str, text: str) -> str:
     return f"sent to {to}"
 
 
-def loop(client: OpenAI, model: str, chat: Conversation, task: str) -> str:
+def loop(client: OpenAI, model: str, chat: ProviderConversation, task: str) -> str:
     """Call the model until it calls no more tools."""
     messages: list[Any] = [{"role": "user", "content": task}]
     tools: Any = chat.tools

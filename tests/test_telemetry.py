@@ -21,7 +21,7 @@ from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from metier import FunctionTool, Guard, Library, Policy, Session
-from metier._exporting import agent_instrumentation
+from metier._otel_setup import agent_instrumentation
 from metier.dialect.pydantic_ai import Skills
 from metier.run import PlainRunner
 from metier.testing import AuditProbe, ScriptedModel, Step, library, skill

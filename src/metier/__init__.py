@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier._face import Library as Library
+    from metier._library import Library as Library
     from metier._session import Session as Session
     from metier._version import __version__ as __version__
     from metier.errors import MetierError as MetierError

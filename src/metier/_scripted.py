@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._parts import optional
+from metier._extras import optional
 
 with optional("Scripted models", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
@@ -24,7 +24,7 @@ Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """What a model was asked: everything that it could know at this step."""
 
     model: str
@@ -45,7 +45,7 @@ class Request:
         return "\n".join((self.instructions, *_texts(self.messages)))
 
 
-Step: TypeAlias = str | Call | Sequence[str | Call] | Exception | Callable[[Request], Any]
+Step: TypeAlias = str | Call | Sequence[str | Call] | Exception | Callable[[ModelRequest], Any]
 """What a model does: says a text, calls a tool, both or several at once, fails, or decides by what it is asked."""
 
 
@@ -69,7 +69,7 @@ class ScriptedModel(FunctionModel):
         super().__init__(self._answer, stream_function=self._stream, model_name=name)
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ModelRequest]:
         """What it was asked, and every model that plays the same script."""
         return self._script.requests
 
@@ -101,8 +101,8 @@ class ScriptedModel(FunctionModel):
             else:
                 yield {index: DeltaToolCall(name=part[0], json_args=json.dumps(dict(part[1])))}
 
-    def _request(self, messages: list[ModelMessage], info: AgentInfo) -> Request:
-        return Request(
+    def _request(self, messages: list[ModelMessage], info: AgentInfo) -> ModelRequest:
+        return ModelRequest(
             model=self.model_name,
             instructions=info.instructions or "",
             messages=tuple(messages),
@@ -115,9 +115,9 @@ class _Script:
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = steps
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
-    def play(self, request: Request) -> list[str | Call]:
+    def play(self, request: ModelRequest) -> list[str | Call]:
         self.requests.append(request)
         assert self.steps, f"The script has ended; the model was asked once more, and told {request.told}."
         step = self.steps.pop(0)

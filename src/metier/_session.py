@@ -11,7 +11,7 @@ from metier.session import session as room
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from metier._face import Library
+    from metier._library import Library
     from metier.dialect import Dialect, DialectName, SkillTool, Spawn
     from metier.tools import Executor, Tool
 
@@ -37,7 +37,7 @@ class Session(room.Session):
         """
         found = _dialect(dialect).tools(self, spawn)
         if self.options.proposals:
-            from metier.dialect.proposing import proposal_tools
+            from metier.dialect.proposal_tools import proposal_tools
 
             found = [*found, *proposal_tools(self)]
         return found

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier import Library
-    from metier._scripted import Call, Request, ScriptedModel, Step
+    from metier._scripted import Call, ModelRequest, ScriptedModel, Step
     from metier.guard import AuditRecord
     from metier.library.layers import Layer
 
-__all__ = ["AuditProbe", "Call", "FakeClock", "Request", "ScriptedModel", "Step", "library", "skill"]
+__all__ = ["AuditProbe", "Call", "FakeClock", "ModelRequest", "ScriptedModel", "Step", "library", "skill"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("Call", "Request", "ScriptedModel", "Step"):
+    if name not in ("Call", "ModelRequest", "ScriptedModel", "Step"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from metier import _scripted
 

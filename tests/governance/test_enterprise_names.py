@@ -13,7 +13,7 @@ from metier.errors import MetierError, Refused
 from metier.guard import Action, Actor, MemoryLog, explain
 from metier.hub import sync_to
 from metier.library import Place
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.source import FolderSource
 from metier.store import TenantScope
 from metier.testing import ScriptedModel

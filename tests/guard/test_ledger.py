@@ -18,7 +18,7 @@ from metier.guard.governance import Governance
 from metier.guard.open_stores import keep_ledgers
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.source import FolderSource
 from metier.store import Approval, Person, Store, TenantScope
 

@@ -16,7 +16,7 @@ from metier.dialect import Skills
 from metier.errors import SessionNotFound
 from metier.guard import MemoryLog
 from metier.serve.mcp.conversations import Conversations
-from metier.session import Sessions
+from metier.session import SessionPool
 from metier.testing import library
 
 SECONDS = 10
@@ -43,15 +43,15 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[], contextlib.AbstractC
 
     @contextlib.contextmanager
     def slowly() -> Iterator[Slow]:
-        slow, begin = Slow(), Sessions.begin
+        slow, begin = Slow(), SessionPool.begin
 
-        def waiting(self: Sessions[Session], **options: Any) -> Session:
+        def waiting(self: SessionPool[Session], **options: Any) -> Session:
             slow.begun.set()
             assert slow.may_go_on.wait(SECONDS)
             slow.made.append(begin(self, **options))
             return slow.made[-1]
 
-        monkeypatch.setattr(Sessions, "begin", waiting)
+        monkeypatch.setattr(SessionPool, "begin", waiting)
         try:
             yield slow
         finally:

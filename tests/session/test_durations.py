@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metier.session.durations import milliseconds
+from metier.session.autonomy import milliseconds
 
 
 @pytest.mark.covers("O-76")

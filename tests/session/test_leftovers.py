@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from metier.session.leftovers import MAX_BYTES, Leftovers
-from metier.session.masking import MARK, Masks
+from metier.session.secret_scrubbing import MARK, MAX_BYTES, Masks, NewFiles
 
 MASKS = Masks(["correct-horse"])
 
 
 def test_only_new_files_of_text_are_changed(tmp_path: Path) -> None:
     (tmp_path / "before").write_text("correct-horse")
-    left = Leftovers(str(tmp_path))
+    left = NewFiles(str(tmp_path))
     (tmp_path / "before").write_text("correct-horse again")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "new.txt").write_text("x correct-horse y\n")
@@ -34,7 +33,7 @@ def test_no_link_leads_to_a_file_that_is_changed(tmp_path: Path) -> None:
     for folder in (outside, work):
         folder.mkdir()
         (folder / "mine").write_text("correct-horse")
-    left = Leftovers(str(work))
+    left = NewFiles(str(work))
     (work / "link").symlink_to(outside / "mine")
     (work / "folder").symlink_to(outside)
     os.link(work / "mine", work / "other-name")
@@ -44,10 +43,10 @@ def test_no_link_leads_to_a_file_that_is_changed(tmp_path: Path) -> None:
 
 
 def test_where_there_are_too_many_files_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metier.session.leftovers.MOST_FILES", 2)
+    monkeypatch.setattr("metier.session.secret_scrubbing.MOST_FILES", 2)
     for name in "abc":
         (tmp_path / name).write_text("")
-    left = Leftovers(str(tmp_path))
+    left = NewFiles(str(tmp_path))
     (tmp_path / "new").write_text("correct-horse")
     (note,) = left.hide(MASKS)
     assert "too many" in note

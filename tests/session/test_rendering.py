@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.session.rendering import Rendered, is_argument_name, render
+from metier.session.substitution import Rendered, is_argument_name, render
 from metier.skill import Argument
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)

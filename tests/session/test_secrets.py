@@ -18,7 +18,7 @@ from metier.errors import InvalidArgument, MetierError, Refused
 from metier.guard import MemoryLog
 from metier.run import Capabilities, Job, Outcome
 from metier.run.job import OutputLine
-from metier.session.masking import MARK
+from metier.session.secret_scrubbing import MARK
 from metier.session.secrets import EnvironmentSecrets, GivenSecrets, Secret
 from metier.source import MemorySource
 

@@ -11,7 +11,7 @@ import pytest
 from metier import Guard, Library, Session
 from metier.errors import InvalidArgument, SessionNotFound, SkillNotFound
 from metier.guard import MemoryLog
-from metier.session import Sessions
+from metier.session import SessionPool
 
 Files = Callable[..., dict[str, str]]
 
@@ -32,17 +32,17 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def many(clock: Clock, log: MemoryLog, skill: Files) -> Callable[..., Sessions[Session]]:
+def many(clock: Clock, log: MemoryLog, skill: Files) -> Callable[..., SessionPool[Session]]:
     """Makes the sessions of a library with two skills."""
 
-    def sessions(**options: Any) -> Sessions[Session]:
+    def sessions(**options: Any) -> SessionPool[Session]:
         library = Library.from_files(skill("a"), skill("b"))
         return library.sessions(guard=Guard(audit=log), clock=clock, **options)
 
     return sessions
 
 
-Many = Callable[..., Sessions[Session]]
+Many = Callable[..., SessionPool[Session]]
 
 
 @pytest.mark.covers("G-25")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from metier.session.supporting import (
+from metier.session.content import (
     SupportingFile,
     described,
     initial_context,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from openai import AsyncOpenAI
 from openai import DefaultAsyncHttpxClient as OpenAiHttp
 
-from metier.dialect.raw import Conversation
+from metier.dialect.raw import ProviderConversation
 
 # Large, and imported where they are used: whoever only collects the tests does not pay for them.
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RawClient(ABC):
         """What a user says."""
         return {"role": "user", "content": text}
 
-    async def converse(self, chat: Conversation, system: str, task: str, *, streamed: bool) -> str:
+    async def converse(self, chat: ProviderConversation, system: str, task: str, *, streamed: bool) -> str:
         """Run a task to its end."""
         history = [self.question(task)]
         while True:

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._parts import optional
+from metier._extras import optional
 from metier.errors import ModelMissing
 from metier.hints import install
 from metier.session import MARKER

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._parts import optional
+from metier._extras import optional
 from metier.errors import AgentInvalid
 from metier.skill import shown
 from metier.skill.containment import contained

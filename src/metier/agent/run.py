@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.usage import RunUsage, UsageLimits
 
-from metier._exporting import agent_instrumentation
+from metier._otel_setup import agent_instrumentation
 from metier.agent.answer import Answer, ModelUsage
 from metier.agent.budget import Budget
 from metier.agent.delegates import delegate_tools
@@ -28,7 +28,7 @@ from metier.agent.instructions import OwnInstructions
 from metier.agent.streaming import EventEmitter
 from metier.agent.subagents import subagent_spawner
 from metier.dialect import Kit
-from metier.dialect.suspending import Suspension
+from metier.dialect.suspension import Suspension
 from metier.errors import AgentFailed, MetierError
 from metier.guard import Answers, redact
 from metier.guard.question import asked_meanwhile, asking

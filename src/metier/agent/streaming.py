@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
 )
 
-from metier.dialect.ending import ended_with_its_threads
+from metier.dialect.cancellation import ended_with_its_threads
 from metier.guard.audit.redaction import Redactor
 from metier.session import Event
 from metier.skill import shown

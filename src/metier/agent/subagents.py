@@ -10,7 +10,7 @@ from metier.errors import ActivationFailed, AgentInvalid, AgentNotFound, MetierE
 from metier.guard import Action, AuditedAction
 from metier.hints import ASK_TO_TRUST, for_people
 from metier.session import Event
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.skill import shown
 
 if TYPE_CHECKING:

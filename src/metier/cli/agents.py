@@ -114,7 +114,7 @@ def _shape(error: MetierError | None) -> Any:
 
 def require_engine() -> None:
     """Raise `PartMissing` where what runs agents is not installed, or too old."""
-    from metier._parts import optional
+    from metier._extras import optional
 
     with optional("Agents", "pydantic-ai-slim", extra="agent"):
         import pydantic_ai
@@ -130,7 +130,7 @@ def agent_of(options: argparse.Namespace, approve: Approve | None) -> Agent:
     What `approve` may not agree to, or nobody where there is none, suspends it.
     """
     require_engine()
-    from metier._exporting import configure_from_environment
+    from metier._otel_setup import configure_from_environment
     from metier.agent import Agent, Agents
 
     configure_from_environment()

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from metier import Policy
-from metier._exporting import configure_from_environment
+from metier._otel_setup import configure_from_environment
 from metier.cli.identity import user_name
 from metier.cli.library import library_of
 from metier.cli.output import Style

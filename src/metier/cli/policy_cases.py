@@ -20,7 +20,7 @@ from metier.guard.policy.file import bytes_of
 from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
 from metier.guard.policy.yaml_tree import read_tree
 from metier.guard.tool_rules.ceiling import declared_ceiling
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.skill import shown
 from metier.skill.lookalikes import is_taken_for
 

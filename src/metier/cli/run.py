@@ -18,8 +18,8 @@ from metier.errors import InvalidArgument, MetierError
 from metier.guard.governance import Governance
 from metier.hints import joined
 from metier.run import Limits
-from metier.session.granting import limits_under
-from metier.session.running import MAX_STDIN_BYTES
+from metier.session.resource_grants import limits_under
+from metier.session.runs import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.run import Outcome, Runner
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.skill import Execution
 
 _TICK = 0.2

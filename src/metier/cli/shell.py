@@ -21,9 +21,9 @@ from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard import Action, Actor, Decision, Guard
 from metier.hints import for_person
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.session.hooks import require_checked
-from metier.session.places import kept_folders
+from metier.session.mounts import kept_folders
 
 if TYPE_CHECKING:
     import argparse

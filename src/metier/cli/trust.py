@@ -101,7 +101,7 @@ def _require_looked_at(project: Path, accepted: str) -> None:
 def _scan(library: Library, entry: Entry) -> ScanReport:
     from metier.guard import Action, Actor, Governance
     from metier.scan import ScanReport
-    from metier.session.active import subject_of
+    from metier.session.active_skills import subject_of
 
     digest = library.digest(entry)
     action = Action(point="install", skill=subject_of(entry, digest), by="user")

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from metier.dialect.dialects import CONTROL_TOOLS as CONTROL_TOOLS
     from metier.dialect.dialects import Dialect as Dialect
     from metier.dialect.dialects import DialectName as DialectName
+    from metier.dialect.dialects import SkillTool as SkillTool
     from metier.dialect.dialects import dialect as dialect
     from metier.dialect.operations import Spawn as Spawn
-    from metier.dialect.proposing import proposal_tools as proposal_tools
+    from metier.dialect.proposal_tools import proposal_tools as proposal_tools
     from metier.dialect.providers import PROVIDERS as PROVIDERS
     from metier.dialect.providers import Provider as Provider
     from metier.dialect.providers import answer as answer
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from metier.dialect.registry import RegistryDialect as RegistryDialect
     from metier.dialect.runtime import RuntimeDialect as RuntimeDialect
     from metier.dialect.sandbox import SandboxDialect as SandboxDialect
-    from metier.dialect.skill_tool import SkillTool as SkillTool
     from metier.dialect.skills import Kit as Kit
     from metier.dialect.skills import Skills as Skills
     from metier.dialect.tool import ToolDialect as ToolDialect

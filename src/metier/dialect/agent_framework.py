@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
 
-from metier._parts import optional
+from metier._extras import optional
 
 with optional("Skills for Microsoft Agent Framework", "agent-framework-core", extra="agent-framework"):
     from agent_framework import Agent, ChatMiddleware, ChatResponse, ContextProvider, FunctionMiddleware, FunctionTool

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 
-from metier._parts import optional
+from metier._extras import optional
 
 with optional("Skills for LangChain", "langchain", extra="langchain"):
     from langchain.agents import create_agent
@@ -26,8 +26,8 @@ with optional("Skills for LangChain", "langchain", extra="langchain"):
     from langgraph.types import Command, interrupt
 
 from metier.dialect import skills as seam
-from metier.dialect.langchain_models import Models, Switch
-from metier.dialect.langchain_order import Turns
+from metier.dialect.langchain_models import LangChainModelSwitch, Models
+from metier.dialect.langchain_order import TurnOrder
 from metier.dialect.langchain_threads import Run, Threads, newest
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
@@ -96,13 +96,13 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         """
         super().__init__()
         self.seam = seam.Skills(library, **options)
-        self._switch = Switch(models)
+        self._switch = LangChainModelSwitch(models)
         self._defer = defer
         self._spawn = spawn
         self._others = tuple(middleware)
         self._session: Session | None = None
         self._threads = Threads(self.seam)
-        self._turns = Turns()
+        self._turns = TurnOrder()
         self._asked: WeakKeyDictionary[Session, dict[str, list[list[str]]]] = WeakKeyDictionary()
         self._agents: WeakKeyDictionary[Session, tuple[BaseChatModel, list[Any]]] = WeakKeyDictionary()
 

@@ -14,7 +14,7 @@ Models: TypeAlias = Mapping[str, BaseChatModel | str] | Callable[[str], BaseChat
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
 
 
-class Switch(named.Switch[BaseChatModel]):
+class LangChainModelSwitch(named.Switch[BaseChatModel]):
     """Finds the models that skills ask for: those that the host names, or without any, those of the same provider."""
 
     def __init__(self, models: Models | None = None) -> None:

@@ -24,7 +24,7 @@ LATE = 5.0
 """Seconds that a call waits for one before it to begin, which it never does where another middleware answers it."""
 
 
-class Turns:
+class TurnOrder:
     """Lets a call begin when all calls before it in the same answer are over that change which skills are active."""
 
     def __init__(self) -> None:

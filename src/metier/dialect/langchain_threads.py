@@ -39,7 +39,7 @@ class Run(str):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedThread:
     """The state of a session as the state of a graph holds it, checked: a checkpoint may come from anywhere."""
 
     stamp: Stamp
@@ -48,7 +48,7 @@ class Saved:
     lost: tuple[str, ...]
 
     @classmethod
-    def read(cls, value: Any) -> Saved | None:
+    def read(cls, value: Any) -> SavedThread | None:
         """What stands in the state of a graph; None where there is nothing yet."""
         if not value:
             return None
@@ -85,7 +85,7 @@ class Saved:
 def newest(old: Any, new: Any) -> Any:
     """What the state of a graph holds after a step in which several calls wrote it."""
     try:
-        before, now = Saved.read(old), Saved.read(new)
+        before, now = SavedThread.read(old), SavedThread.read(new)
     except InvalidArgument:
         return new  # It is told where it is read.
     if before is None or now is None or now.after == before.stamp:
@@ -96,7 +96,7 @@ def newest(old: Any, new: Any) -> Any:
     # loaded, and nobody is to take this for their own.
     both = hashlib.sha256(repr((before.stamp, now.stamp)).encode()).hexdigest()
     lost = tuple(dict.fromkeys(name for name in before.names if name not in now.names))
-    return Saved(stamp=(both, 0), after=None, session=now.session, lost=(*now.lost, *lost)[:MAX_LOST]).value
+    return SavedThread(stamp=(both, 0), after=None, session=now.session, lost=(*now.lost, *lost)[:MAX_LOST]).value
 
 
 class Thread:
@@ -126,7 +126,7 @@ class Thread:
         # written meanwhile. Otherwise somebody went back to what was before.
         return stamp == self._last or (is_own and (step == self._step or self.is_at_work))
 
-    def resumed(self, saved: Saved, session: Session, lost: tuple[str, ...]) -> None:
+    def resumed(self, saved: SavedThread, session: Session, lost: tuple[str, ...]) -> None:
         """From now on the session here is that of a state, without the skills that were lost."""
         with self._writing:
             self._is(saved.stamp)
@@ -158,7 +158,7 @@ class Thread:
             elif is_call or (value and _stamp(value) == self._last):
                 return None
             stamp = self._last or (self._by, 0)
-            return Saved(stamp=stamp, after=self._base, session=now[0], lost=now[1]).value
+            return SavedThread(stamp=stamp, after=self._base, session=now[0], lost=now[1]).value
 
     @property
     def is_at_work(self) -> bool:
@@ -191,7 +191,7 @@ class Threads:
             self._threads.move_to_end(name)
             while len(self._threads) > MAX_THREADS:
                 self._threads.popitem(last=False)
-        saved = Saved.read(value)
+        saved = SavedThread.read(value)
         with thread.resuming:
             if saved is None:
                 return thread, self._skills.session(name)
@@ -200,7 +200,7 @@ class Threads:
                 return thread, here
             return thread, self._resumed(thread, here, saved)
 
-    def _resumed(self, thread: Thread, here: Session | None, saved: Saved) -> Session:
+    def _resumed(self, thread: Thread, here: Session | None, saved: SavedThread) -> Session:
         added = [] if here is None else thread.added(here)
         session = self._skills.resume(thread.name, saved.session)
         for name, handle, by, arguments in added:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
 
-from metier._parts import optional
+from metier._extras import optional
 
 with optional("Skills for the OpenAI Agents SDK", "openai-agents", extra="openai-agents"):
     from agents import Agent, FunctionTool, Model, Runner
 
 from metier.dialect import skills as seam
 from metier.dialect.models import Switch
-from metier.dialect.openai_agents_answers import Changes, Listening, made_elsewhere, name_of
+from metier.dialect.openai_agents_answers import AnswerChanges, Listening, made_elsewhere, name_of
 from metier.dialect.openai_agents_gate import gated, gated_handoff
 from metier.dialect.providers import as_text
 
@@ -48,7 +48,7 @@ class _Turn(NamedTuple):
 
     agent: Agent[Any]
     kit: Kit
-    changes: Changes
+    changes: AnswerChanges
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("metier_turn", default=None)
@@ -123,7 +123,7 @@ class _Equipped(Agent[Any]):
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         kit = await self._metier_kit(run_context)
-        changes = Changes()
+        changes = AnswerChanges()
         _turn.set(_Turn(self, kit, changes))
         all_tools = await super().get_all_tools(run_context)
         kit.set_others(tool.name for tool in all_tools)
@@ -162,7 +162,7 @@ class _Equipped(Agent[Any]):
         turn = _turn.get()
         # Not the same object: in a sandbox the SDK runs a clone of the agent.
         if turn is None or turn.agent.name != self.name:
-            turn = _Turn(self, kit, Changes())
+            turn = _Turn(self, kit, AnswerChanges())
         turn.changes.announce(response, kit)
         kit.session.answered_by(name_of(turn.agent.model), response.usage.total_tokens)
         for tool, arguments in made_elsewhere(response, self):
@@ -197,7 +197,7 @@ def _equipped(
     return equipped
 
 
-def _own(tool: Any, kit: Kit, changes: Changes) -> FunctionTool:
+def _own(tool: Any, kit: Kit, changes: AnswerChanges) -> FunctionTool:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
         _calling.set(context)
         with changes.under_way(context.tool_call_id):

@@ -23,7 +23,7 @@ MAX_WAIT = 30.0
 """Seconds in which a call that changes the active skills has to begin, for others of the same answer to be made."""
 
 
-class Changes:
+class AnswerChanges:
     """The calls of an answer that change which skills are active; what a skill restricts holds for the others.
 
     The SDK begins calls of shells, editors and computers before those of functions, whatever the model wrote first.

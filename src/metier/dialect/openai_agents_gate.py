@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agents import Agent, HandoffInputData, LocalShellCommandRequest, RunContextWrapper, ShellCommandRequest, Tool
     from agents.editor import ApplyPatchOperation
 
-    from metier.dialect.openai_agents_answers import Changes
+    from metier.dialect.openai_agents_answers import AnswerChanges
     from metier.dialect.skills import Kit
 
     _Calls: TypeAlias = list[tuple[str, Any]]
@@ -56,7 +56,7 @@ _refusal: ContextVar[str | None] = ContextVar("metier_refusal", default=None)
 """Why the handoff that is under way is not made."""
 
 
-async def gated(tool: Tool, kit: Kit, changes: Changes, run: RunContextWrapper[Any]) -> Tool | None:
+async def gated(tool: Tool, kit: Kit, changes: AnswerChanges, run: RunContextWrapper[Any]) -> Tool | None:
     """A tool of the agent behind the gate; None for one that cannot be put there and must not be used now.
 
     What is no function waits for the `changes` of the same answer.
@@ -91,7 +91,7 @@ class _Gate(NamedTuple):
     """What calls of the agent's other tools pass through."""
 
     kit: Kit
-    changes: Changes | None = None
+    changes: AnswerChanges | None = None
     """What has to be over before."""
 
     async def around(self, calls: _Calls, made: Callable[[], Awaitable[Any]]) -> Any:

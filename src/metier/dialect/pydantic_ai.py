@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 
-from metier._parts import optional
+from metier._extras import optional
 
 with optional("Skills for pydantic-ai", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai import Agent
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from metier.dialect.models import Switch
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
-    from metier.dialect.suspending import Suspension
+    from metier.dialect.suspension import Suspension
     from metier.session import ActiveSkill, Session
 
 __all__ = ["Models", "Skills"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.dialect.skills import Kit, Where
     from metier.session import ActiveSkill, Session
 
-Loop: TypeAlias = Callable[["Conversation", str], "str | Awaitable[str]"]
+Loop: TypeAlias = Callable[["ProviderConversation", str], "str | Awaitable[str]"]
 """A program's own loop: calls a model until it is done with a task, and gives its last text."""
 
 Models: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
@@ -70,15 +70,15 @@ class Skills:
         self._loop = loop
         self._switch: Switch[str] = Switch(models)
 
-    def conversation(self, id: str | None = None) -> Conversation:  # noqa: A002
+    def conversation(self, id: str | None = None) -> ProviderConversation:  # noqa: A002
         """A conversation: the one of that id, or a new one."""
         kit = self.seam.kit(id, spawn=self._loop and self._spawn, tools=self._tools)
         kit.set_others(())
-        return Conversation(self, kit)
+        return ProviderConversation(self, kit)
 
     async def _spawn(self, skill: ActiveSkill, task: str, session: Session) -> str:
         assert self._loop is not None
-        child = Conversation(self, self.seam.kit_in(session, spawn=self._spawn, tools=self._tools))
+        child = ProviderConversation(self, self.seam.kit_in(session, spawn=self._spawn, tools=self._tools))
         if inspect.iscoroutinefunction(self._loop):
             return str(await self._loop(child, task or seam.BEGIN))
         # A blocking loop answers by `answer_blocking`, which needs a thread without an event loop.
@@ -90,7 +90,7 @@ class Skills:
         return self._switch.find(name)
 
 
-class Conversation:
+class ProviderConversation:
     """One conversation with a model, never shared between users."""
 
     def __init__(self, skills: Skills, kit: Kit) -> None:

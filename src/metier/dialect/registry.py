@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.dialects import has_skills
+from metier.dialect.dialects import SkillTool, has_skills, number, schema, text
 from metier.dialect.operations import Operations, resource_result
-from metier.dialect.skill_tool import SkillTool, number, schema, text
 from metier.errors import InvalidArgument
 from metier.find.render import MARKDOWN_HEADING
 from metier.session import Vocabulary, contained_in
-from metier.session.instructions import active_block, compose
+from metier.session.prompt import active_block, compose
 from metier.skill import estimate_tokens
 
 if TYPE_CHECKING:

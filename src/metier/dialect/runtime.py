@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.dialects import has_skills
+from metier.dialect.dialects import SkillTool, choice, flag, has_skills, number, schema, text, texts
 from metier.dialect.operations import Operations, outcome_result, resource_result
-from metier.dialect.skill_tool import SkillTool, choice, flag, number, schema, text, texts
 from metier.errors import InvalidArgument
 from metier.session import RUNTIME, contained
 from metier.session.content import attribute

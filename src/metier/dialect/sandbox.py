@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from metier.dialect.dialects import SkillTool, number, schema, text
 from metier.dialect.operations import Operations, outcome_result
-from metier.dialect.skill_tool import SkillTool, number, schema, text
 from metier.errors import SkillNotFound
 from metier.session import Vocabulary, contained, contained_in
-from metier.session.instructions import active_block
+from metier.session.prompt import active_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

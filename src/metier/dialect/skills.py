@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from metier._aliases import TOOLS
+from metier.dialect.call_order import Order
+from metier.dialect.cancellation import ended_with_its_threads
 from metier.dialect.dialects import PROPOSAL_TOOLS
-from metier.dialect.ending import ended_with_its_threads
-from metier.dialect.order import Order
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
 from metier.guard.question import asking_if

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from metier.dialect.dialects import SkillTool, choice, schema, text
 from metier.dialect.operations import Operations, outcome_result, resource_result
-from metier.dialect.skill_tool import SkillTool, choice, schema, text
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.session import Vocabulary, contained, contained_in
-from metier.session.instructions import active_block, fitting
+from metier.session.prompt import active_block, fitting
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
 if TYPE_CHECKING:

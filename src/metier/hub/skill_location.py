@@ -11,7 +11,7 @@ from metier.hub.skill_files import package_of
 from metier.library import SkillIndex
 from metier.library.layers import Place, named_apart
 from metier.library.places import default_places, named_enterprise_places
-from metier.session.active import subject_of
+from metier.session.active_skills import subject_of
 from metier.skill import FolderPackage, shown
 from metier.skill.folder import is_inside
 from metier.source import FolderSource

@@ -18,7 +18,7 @@ from metier.hub.scan_findings import against, is_bad
 from metier.hub.sync_origins import Origins, origin_of
 from metier.hub.sync_record import Copy
 from metier.hub.target_folder import File, TargetFolder, is_folder_name, stranded
-from metier.session.active import is_same, subject_of
+from metier.session.active_skills import is_same, subject_of
 from metier.skill import shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.skill.files import MAX_PACKAGE_BYTES

@@ -10,25 +10,25 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.session.active import ActiveSkill as ActiveSkill
-    from metier.session.active import Receipt as Receipt
-    from metier.session.active import ReceiptItem as ReceiptItem
-    from metier.session.binding import bound_instructions as bound_instructions
+    from metier.session.active_skills import ActiveSkill as ActiveSkill
+    from metier.session.active_skills import Receipt as Receipt
+    from metier.session.active_skills import ReceiptItem as ReceiptItem
+    from metier.session.autonomy import Autonomy as Autonomy
+    from metier.session.bound_instructions import bound_instructions as bound_instructions
     from metier.session.content import MARKER as MARKER
     from metier.session.events import Event as Event
+    from metier.session.files import Resource as Resource
     from metier.session.invocation import Invocation as Invocation
     from metier.session.lineage import Lineage as Lineage
-    from metier.session.resources import Resource as Resource
+    from metier.session.prompt import RUNTIME as RUNTIME
+    from metier.session.prompt import Vocabulary as Vocabulary
     from metier.session.secrets import EnvironmentSecrets as EnvironmentSecrets
     from metier.session.secrets import GivenSecrets as GivenSecrets
     from metier.session.secrets import Secret as Secret
     from metier.session.secrets import SecretProvider as SecretProvider
     from metier.session.session import Session as Session
-    from metier.session.sessions import Sessions as Sessions
-    from metier.session.settings import Autonomy as Autonomy
+    from metier.session.sessions import SessionPool as SessionPool
     from metier.session.state import Options as Options
-    from metier.session.vocabulary import RUNTIME as RUNTIME
-    from metier.session.vocabulary import Vocabulary as Vocabulary
     from metier.skill.containment import contained as contained
     from metier.skill.containment import contained_in as contained_in
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logger("metier.session")
 
-Kind: TypeAlias = Literal[
+EventKind: TypeAlias = Literal[
     "loading",
     "loaded",
     "refused",
@@ -56,7 +56,7 @@ class Event:
     'loaded'
     """
 
-    kind: Kind
+    kind: EventKind
     message: str = ""
     """One line for a person."""
     skill: str = ""

@@ -19,9 +19,9 @@ from metier.errors import ActivationFailed, MetierError, Refused
 from metier.guard import Action, Decision, canonical_tool, refused
 from metier.hints import WITHOUT_IT, Hint, for_anybody, joined
 from metier.run import Job, Limits, job_environment, skill_variables
-from metier.session.cage import close_with
-from metier.session.durations import milliseconds
-from metier.session.scripts import limits_for, script_job
+from metier.session.autonomy import milliseconds
+from metier.session.job_sandbox import close_with
+from metier.session.runs import limits_for, script_job
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor, AuditedAction, Policy
     from metier.run import Outcome
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.session.state import State
     from metier.skill import Hook, HookGroup
 

@@ -40,7 +40,7 @@ Result: TypeAlias = Literal["ran", "failed", "timed-out", "blocked", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class InjectedCommand:
     """A command that was found in a body, and what became of it."""
 
     command: str
@@ -63,7 +63,7 @@ class Injected:
 
     segments: tuple[Segment, ...]
     """The body in stretches; what came from commands is literal. Substitution takes these, not the text."""
-    commands: tuple[Command, ...] = ()
+    commands: tuple[InjectedCommand, ...] = ()
     duration_ms: float = 0.0
 
     @property
@@ -109,10 +109,10 @@ def inject(
     if not markers:
         return Injected(segments=(Segment(text=body),))
     started = time.monotonic()
-    done: list[Command] = []
+    done: list[InjectedCommand] = []
     segments: list[Segment] = []
 
-    def answer(command: str) -> Command:
+    def answer(command: str) -> InjectedCommand:
         if not enabled or runner is None:
             return _blocked(command, because.rstrip("."))
         if len(done) >= MAX_COMMANDS:
@@ -129,7 +129,7 @@ def inject(
         except Exception as error:
             log.warning("SECURITY: command in instructions caused an error: %s", _loggable(command), exc_info=True)
             said = _short(f"{type(error).__name__}: {error}", 500)
-            return Command(command=command, result="error", text=f"[Execution error: {said}]")
+            return InjectedCommand(command=command, result="error", text=f"[Execution error: {said}]")
 
     at = 0
     for marker in markers:
@@ -209,20 +209,22 @@ def _beyond(rules: Sequence[ToolRule] | None, command: str, unlisted: bool) -> s
     return None if match.allowed else match.reason.rstrip(".") or "the skill's allowed-tools do not allow it"
 
 
-def _blocked(command: str, reason: str) -> Command:
+def _blocked(command: str, reason: str) -> InjectedCommand:
     log.warning("SECURITY: command in instructions blocked (%s): %s", reason, _loggable(command))
-    return Command(command=command, result="blocked", text=f"[Command blocked by security policy: {reason}]")
+    return InjectedCommand(command=command, result="blocked", text=f"[Command blocked by security policy: {reason}]")
 
 
-def _run(command: str, runner: Runner, job: Job) -> Command:
+def _run(command: str, runner: Runner, job: Job) -> InjectedCommand:
     if not job.limits.seconds:
         text = f"[Command timed out: all commands together took {MAX_SECONDS:g} s]"
-        return Command(command=command, result="timed-out", text=text)
+        return InjectedCommand(command=command, result="timed-out", text=text)
     outcome = runner.run_blocking(job)
     result, text = _told(outcome, job.limits)
     level = logging.INFO if result == "ran" else logging.WARNING
     log.log(level, "SECURITY: command in instructions %s: %s", result, _loggable(command))
-    return Command(command=command, result=result, text=text, duration_ms=outcome.duration_ms, runner=outcome.runner)
+    return InjectedCommand(
+        command=command, result=result, text=text, duration_ms=outcome.duration_ms, runner=outcome.runner
+    )
 
 
 def _told(outcome: Outcome, limits: Limits) -> tuple[Result, str]:

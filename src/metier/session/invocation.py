@@ -9,7 +9,7 @@ from metier.errors import InvalidArgument
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.session.active import Receipt
+    from metier.session.active_skills import Receipt
 
 MAX_ARGUMENTS = 64 * 1024
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from metier.guard import Policy
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard import Guard
 from metier.library.clients import PROJECT_FOLDERS
-from metier.session.active import is_same_load
+from metier.session.active_skills import is_same_load
 from metier.session.events import SKILL_EVENTS, Event
 from metier.session.invocation import Invocation, checked_arguments, parse_invocation
-from metier.session.loading import Loading, too_many
+from metier.session.load_transaction import LoadTransaction, too_many
+from metier.session.prompt import RUNTIME
 from metier.session.stack import Stack
 from metier.session.state import Options
 from metier.session.use import Use
-from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
 from metier.source import FolderSource
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from metier.find.library import SkillLibrary
     from metier.guard import Policy
     from metier.run import Runner
-    from metier.session.active import ActiveSkill, Receipt
+    from metier.session.active_skills import ActiveSkill, Receipt
     from metier.session.events import Listener
     from metier.session.lineage import Lineage
+    from metier.session.prompt import Vocabulary
     from metier.session.secrets import SecretProvider
     from metier.session.state import By
-    from metier.session.vocabulary import Vocabulary
 
 log = logger("metier.session")
 
@@ -114,7 +114,7 @@ class Session(Use):
         self.require_open()
         wanted = _several(names)
         active = {one.name: one for one in self.live()}
-        loading = Loading(self, "host", "")
+        loading = LoadTransaction(self, "host", "")
         missing = [name for name in wanted if name not in active]
         loaded = loading.prepare(missing, is_bound=True) if missing else []
         with loading.committed(), self._lock:
@@ -155,7 +155,7 @@ class Session(Use):
         wanted = _several(names)
         if mode not in ("", "replace", "add"):
             raise InvalidArgument(f"There is no mode {shown(str(mode), 40)!r}.", hint="Modes are replace and add.")
-        loading = Loading(self, by, checked_arguments(args))
+        loading = LoadTransaction(self, by, checked_arguments(args))
         loaded = loading.prepare(wanted)
         with loading.committed():
             self.live()
@@ -249,7 +249,7 @@ class Session(Use):
         if entry.skill.insert == "user-message":
             digest = self.library.digest(entry)
             with self.passing(self.load_action(entry, digest, by)):
-                message = Loading(self, by, arguments).render(entry, digest)
+                message = LoadTransaction(self, by, arguments).render(entry, digest)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
         receipt = self.load([self.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
         content = self.content(entry.name, words=words)
@@ -354,7 +354,7 @@ class Session(Use):
 
     def save(self) -> dict[str, Any]:
         """Its state as JSON holds it, for `resume`."""
-        from metier.session.saving import saved
+        from metier.session.saved_state import saved
 
         active = self.active
         with self._lock:
@@ -365,7 +365,7 @@ class Session(Use):
 
         Whatever happens meanwhile is in the state or is refused: nothing is lost in between.
         """
-        from metier.session.saving import saved
+        from metier.session.saved_state import saved
 
         with self._lock:
             self.require_open()
@@ -375,11 +375,11 @@ class Session(Use):
     @classmethod
     def resume(cls, library: SkillLibrary, state: Mapping[str, Any] | str | bytes, **options: Any) -> Self:
         """Go on with a saved session; skills that are gone or blocked by now are left out."""
-        from metier.session.saving import Saved
+        from metier.session.saved_state import SavedState
 
         if options.get("skills"):
             raise InvalidArgument("A resumed session has its own skills.", hint="Load others once it is resumed.")
-        found = Saved(state)
+        found = SavedState(state)
         session = cls(library, **({"id": found.id} | options))
         session._actor = replace(session._actor, task=found.task)
         resumed = found.active_in(session)

@@ -33,7 +33,7 @@ class _Making:
         self.is_ended = False
 
 
-class Sessions(Generic[Kind]):
+class SessionPool(Generic[Kind]):
     """Sessions by id. One that nobody used for a day ends, and so does the one used longest ago when there are many.
 
     >>> from metier import Library

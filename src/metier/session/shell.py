@@ -4,24 +4,193 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
+import re
+import shlex
 import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from metier.errors import MetierError, ShellRefused
+from metier.errors import MetierError, ShellRefused, SkillChanged
+from metier.find.listed import Listed
+from metier.find.render import one_line
+from metier.guard import Action
 from metier.hints import for_anybody
-from metier.run import Outcome
+from metier.run import INTERPRETERS, Outcome
 from metier.run.job import run_in_thread
-from metier.session.skill_mounts import SkillMounts
+from metier.session.active_skills import subject_of
+from metier.session.events import Event
+from metier.skill import FolderPackage
+from metier.skill.containment import contained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Mapping
 
+    from metier.library import Entry
     from metier.run import Capabilities, Job, Runner
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
+    from metier.session.active_skills import ActiveSkill
+    from metier.session.prompt import Vocabulary
     from metier.session.state import State
-    from metier.session.vocabulary import Vocabulary
+    from metier.skill import PackageFile
+
+
+_MOST_OPEN = 64
+"""Skills whose files are there without being loaded; those that no command named for longest are closed again."""
+_MOST_DESCRIBED = 500
+"""Of more skills there are folders alone: each file takes the interpreter longer than the one before."""
+_BETWEEN = re.compile(r"[\s/'\"\\;|&()<>$={},:`]+")
+_STAND_INS = {
+    "python3": "import sys\nsys.stderr.write({text} + '\\n')\nsys.exit(126)\n",
+    "node": "console.error({text});\nprocess.exit(126);\n",
+}
+
+
+class SkillMounts:
+    """The skills of one shell."""
+
+    def __init__(self, session: State, shell: VirtualShell) -> None:
+        self._session = session
+        self._shell = shell
+        self._mounted: dict[str, tuple[str, contextlib.ExitStack]] = {}
+        self._entries: dict[str, Entry] = {}
+        self._open: OrderedDict[str, str] = OrderedDict()
+        """The skills that can be read although they are not loaded, each with its digest."""
+        self._outlined_for: Hashable = None
+        self._load_tool = ""
+
+    def follow(self, words: Vocabulary | None = None) -> None:
+        """Mount what was loaded, unmount what may not be seen any more; `words` are those of whoever reads."""
+        if words is not None:
+            self._load_tool = words.load
+        wanted = {one.name: one for one in self._session.live()}
+        for name, (digest, copy) in tuple(self._mounted.items()):
+            if name not in wanted or wanted[name].digest != digest:
+                self._shell.unmount(name)
+                del self._mounted[name]
+                copy.close()
+        self._outline()
+        for name, digest in tuple(self._open.items()):
+            if name in wanted or not self._may_be_read(self._entries[name], digest):
+                self._shell.unmount(name)
+                del self._open[name]
+        for name in wanted.keys() - self._mounted.keys():
+            self._mount(wanted[name])
+
+    def open(self, command: str) -> None:
+        """Have the files of the skills that a command names, if they may be read without being loaded."""
+        named = dict.fromkeys(word for word in _BETWEEN.split(command) if word in self._entries)
+        for name in tuple(named)[:_MOST_OPEN]:
+            if name in self._mounted:
+                continue
+            # A shell in which a command runs, a skill that may not be read, one that changes this very moment.
+            with contextlib.suppress(MetierError):
+                if name not in self._open:
+                    self._open[name] = self._opened(self._entries[name])
+                self._open.move_to_end(name)
+        while len(self._open) > _MOST_OPEN:
+            name, _ = self._open.popitem(last=False)
+            with contextlib.suppress(ShellRefused):
+                self._shell.unmount(name)
+
+    def close(self) -> None:
+        """Let go of the copies."""
+        for _, copy in self._mounted.values():
+            copy.close()
+        self._mounted.clear()
+
+    def _mount(self, one: ActiveSkill) -> None:
+        with contextlib.ExitStack() as copy:
+            try:
+                root = copy.enter_context(self._session.copies.of(one))
+            except SkillChanged:
+                # What was loaded is gone; the other skills can still be used.
+                self._session.is_stale(one)
+                return
+            self._shell.mount(one.name, root)
+            self._mounted[one.name] = (one.digest, copy.pop_all())
+
+    def _outline(self) -> None:
+        session = self._session
+        made_for = (session.epoch, self._load_tool)
+        if made_for == self._outlined_for:
+            return
+        # What may be read was decided under what holds no more.
+        for name in tuple(self._open):
+            self._shell.unmount(name)
+            del self._open[name]
+        self._entries = {entry.name: entry for entry in _offered(session)}
+        describe = len(self._entries) <= _MOST_DESCRIBED
+        self._shell.outline(
+            {name: self._outline_of(entry) if describe else "" for name, entry in self._entries.items()}
+        )
+        self._outlined_for = made_for
+
+    def _outline_of(self, entry: Entry) -> str:
+        lines = (f"name: {entry.name}", f"description: {json.dumps(one_line(self._session.description(entry)))}")
+        return contained("\n".join(("---", *lines, "---", f"This skill is not loaded. {self._how_to_load(entry)}", "")))
+
+    def _how_to_load(self, entry: Entry) -> str:
+        return f"Load it first: call {self._load_tool} with {entry.name!r}." if self._load_tool else "Load it first."
+
+    def _may_be_read(self, entry: Entry, digest: str) -> bool:
+        """Whether a model could load it without anybody being asked, and without a check that has to pass first."""
+        session, hooks = self._session, entry.skill.hooks
+        if hooks is not None and hooks.pre:
+            return False
+        if self._load_tool:
+            # What a rule says of the tool that loads a skill holds for its files as well.
+            call = session.call_of(self._load_tool, {"skill_name": entry.name}, (), is_control=True)
+            if not session.guard.decide(call, session.actor).is_allowed:
+                return False
+        return session.guard.decide(session.load_action(entry, digest, "model"), session.actor).is_allowed
+
+    def _opened(self, entry: Entry) -> str:
+        """The digest of a skill whose files are there now; raises where they may not be."""
+        session = self._session
+        digest = session.library.digest(entry)
+        if not self._may_be_read(entry, digest):
+            raise ShellRefused(f"Skill {entry.name!r} has to be loaded first.", hint="Load it.")
+        action = Action(point="read", skill=subject_of(entry, digest), path="SKILL.md", by="model")
+        with session.passing(action), session.copies.passing(entry, digest) as root:
+            self._shell.mount(entry.name, self._files(entry, FolderPackage(root)))
+        session.emit(Event(kind="read", skill=entry.name, message=f"Read {entry.name} without loading it."))
+        return digest
+
+    def _files(self, entry: Entry, package: FolderPackage) -> Mapping[str, bytes]:
+        limits, files = self._shell.limits, package.listing().files
+        text = f"Skill {entry.name!r} is not loaded, so its scripts do not run. {self._how_to_load(entry)}"
+        found: dict[str, bytes] = {}
+        for file in files:
+            if file.kind == "link" or file.size > limits.file_bytes:
+                continue
+            data = package.read(file.path, limit=file.size)
+            found[file.path] = _stand_in(file.path, text) if self._is_program(file, data) else data
+        if sum(map(len, found.values())) > limits.total_bytes:
+            raise ShellRefused(f"Skill {entry.name!r} is too large to be shown.", hint="Load it.")
+        return found
+
+    def _is_program(self, file: PackageFile, data: bytes) -> bool:
+        folder = file.path.partition("/")[0]
+        is_named = folder in self._session.options.script_folders or file.path.lower().endswith(tuple(INTERPRETERS))
+        return file.kind != "skill" and (is_named or file.executable or data.startswith(b"#!"))
+
+
+def _offered(session: State) -> list[Entry]:
+    """The skills that a model may be told of."""
+    is_listed, is_hidden = Listed(session.machine, session.options.names, session.listings), session.hiding()
+    found = filter(is_listed, session.library.entries())
+    return [entry for entry in found if is_hidden is None or not is_hidden(entry)]
+
+
+def _stand_in(path: str, text: str) -> bytes:
+    """A program that says why another does not run, in the language of that one."""
+    program = next((command[0] for end, command in INTERPRETERS.items() if path.lower().endswith(end)), "")
+    if program in _STAND_INS:
+        return _STAND_INS[program].format(text=json.dumps(text)).encode()
+    return f"printf '%s\\n' {shlex.quote(text)} >&2\nexit 126\n".encode()
 
 
 _CANNOT_EXECUTE = 126

@@ -17,17 +17,17 @@ from metier.find.listed import listing_rule
 from metier.guard import Action, Actor, AuditedAction, Decision, Subject, canonical_tool, current_user, refused
 from metier.hints import Hint, find_skill, load_skill
 from metier.library import Machine
-from metier.session.active import Receipt, is_same, is_same_load, receipt_item, subject_of
-from metier.session.cage import Cage
+from metier.session.active_skills import Receipt, is_same, is_same_load, receipt_item, subject_of
 from metier.session.copies import Copies
 from metier.session.events import Event, Listeners
 from metier.session.hooks import HookRunner
+from metier.session.job_sandbox import JobSandbox
 from metier.session.lineage import Lineage
-from metier.session.measuring import Spending, describe
-from metier.session.places import skill_folders
-from metier.session.scripts import SCRIPT_FOLDERS
+from metier.session.mounts import skill_folders
+from metier.session.runs import SCRIPT_FOLDERS
 from metier.session.shell import SessionShell
 from metier.session.stack import Stack
+from metier.session.usage import TokenUsage, describe
 from metier.skill import shown
 from metier.skill.listing import Listings
 from metier.skill.lookalikes import is_taken_for
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from metier.guard.files.file_access import FileAccess
     from metier.library import Entry
     from metier.run import Runner
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.session.events import Listener, View
     from metier.session.secrets import SecretProvider
     from metier.skill.listing import ListingRule, Mode
@@ -131,7 +131,7 @@ class State:
         """The skill that it was made for, in a session for a sub-agent."""
         self.copies = Copies()
         """What its scripts and hooks run from."""
-        self.cage = Cage(self, secrets)
+        self.cage = JobSandbox(self, secrets)
         """What they run in."""
         self._shell = SessionShell(self)
         self._runner = runner
@@ -157,7 +157,7 @@ class State:
         self._tools: frozenset[str] | None = None
         self._bound: frozenset[str] = frozenset()
         self._fixed: frozenset[str] = frozenset()
-        self.spending = Spending()
+        self.spending = TokenUsage()
         """What models have spent while its skills were active."""
 
     @property

@@ -10,16 +10,15 @@ from metier._log import logger
 from metier.errors import MetierError
 from metier.find.listed import Listed
 from metier.guard import Action, AuditedAction, Decision, failure_code, redact
-from metier.session.cage import close_with
+from metier.session.calls import CallAdmission
 from metier.session.content import skill_content
 from metier.session.events import Event
-from metier.session.gate import CallAdmission
-from metier.session.prompting import Prompting
-from metier.session.resources import MAX_BYTES, read_resource
-from metier.session.running import CommandLine, Running
+from metier.session.files import MAX_BYTES, read_resource
+from metier.session.job_sandbox import close_with
+from metier.session.prompt import RUNTIME, Prompt
+from metier.session.runs import CommandRun, ScriptRun
 from metier.session.shell import is_installed
 from metier.session.state import MAX_ID, State
-from metier.session.vocabulary import RUNTIME
 from metier.skill import shown
 from metier.skill.files import relative_to_root
 
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from metier.run import Outcome
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
-    from metier.session.active import ActiveSkill
-    from metier.session.resources import Resource
+    from metier.session.active_skills import ActiveSkill
+    from metier.session.files import Resource
+    from metier.session.prompt import Vocabulary
     from metier.session.state import By
-    from metier.session.vocabulary import Vocabulary
     from metier.skill import Listing
 
 log = logger("metier.session")
@@ -46,7 +45,7 @@ class Use(State):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._delivered: set[tuple[str, str, str]] = set()
-        self._prompting = Prompting()
+        self._prompting = Prompt()
         self._files_read: set[tuple[str, str]] = set()
 
     # --- files and scripts --------------------------------------------------------------------------------------
@@ -107,11 +106,11 @@ class Use(State):
             close_with(audited, outcome)
         return self._ran(running, outcome)
 
-    def _running(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> Running:
+    def _running(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> ScriptRun:
         """A script that was asked for; what cannot be run was asked for all the same, and leaves a record."""
         one = self.one(skill, by=options.get("by", "host"))
         try:
-            return Running(self, one, script, args, **options)
+            return ScriptRun(self, one, script, args, **options)
         except MetierError as error:
             by, path = options.get("by", "host"), script if isinstance(script, str) else ""
             action = Action(point="run", skill=one.subject, path=path, by=by)
@@ -140,10 +139,10 @@ class Use(State):
 
         shell = self._shell if virtual else None
         # Finding out what this machine can do takes a moment, the first time.
-        line = await run_sync(lambda: CommandLine(self, command, seconds=seconds, by=by, shell=shell, words=words))
-        with self.passing(line.action, await self.entered(line.action)) as audited:
-            outcome = await line.run(audited, on_output)
-            close_with(audited, outcome)
+        line = await run_sync(lambda: CommandRun(self, command, seconds=seconds, by=by, shell=shell, words=words))
+        with self.passing(line.action, await self.entered(line.action)) as passage:
+            outcome = await line.run(passage, on_output)
+            close_with(passage, outcome)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
         self.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
         return outcome
@@ -165,7 +164,7 @@ class Use(State):
         """Where commands find the files of a skill: in the virtual shell, or else in a copy of what was loaded."""
         return f"{self.options.mount}/{active.name}" if self.has_shell else active.root
 
-    def _ran(self, running: Running, outcome: Outcome) -> Outcome:
+    def _ran(self, running: ScriptRun, outcome: Outcome) -> Outcome:
         self.is_stale(running.active)
         message = f"Ran {running.path} of {running.active.name}: exit code {outcome.exit_code}."
         self.emit(Event(kind="ran", skill=running.active.name, message=message, data=_outcome_data(outcome)))

@@ -6,7 +6,7 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from metier._parts import optional
+from metier._extras import optional
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.connection_pool import WAIT_SECONDS, busy

@@ -15,7 +15,7 @@ import httpx2
 import mcp
 from tests.dialect.adapters.stage import Call, Performer, Request, Script
 
-from metier.dialect.raw import Conversation, Skills
+from metier.dialect.raw import ProviderConversation, Skills
 from metier.tools import FunctionTool
 
 
@@ -51,11 +51,11 @@ class Raw(Performer):
         history = self._histories.setdefault(conversation, [])
         return await self.turn(self.skills.conversation(conversation), history, text)
 
-    async def alone(self, chat: Conversation, task: str) -> str:
+    async def alone(self, chat: ProviderConversation, task: str) -> str:
         """A turn with no history."""
         return await self.turn(chat, [], task)
 
-    async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    async def turn(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         """Call the model until it calls no more tools."""
         raise NotImplementedError
 
@@ -80,10 +80,10 @@ class RawOpenAI(Raw):
     name = "raw-openai"
     provider = "openai"
 
-    async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    async def turn(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         return await anyio.to_thread.run_sync(self.blocking, chat, messages, text)
 
-    def blocking(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    def blocking(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         """The loop as a program without an event loop has it."""
         from openai import OpenAI
 
@@ -134,7 +134,7 @@ class RawResponses(Raw):
     name = "raw-openai-responses"
     provider = "openai-responses"
 
-    async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    async def turn(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         from openai import AsyncOpenAI
 
         messages.append({"role": "user", "content": text})
@@ -196,7 +196,7 @@ class RawAnthropic(Raw):
     name = "raw-anthropic"
     provider = "anthropic"
 
-    async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    async def turn(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         from anthropic import AsyncAnthropic
 
         messages.append({"role": "user", "content": text})
@@ -258,7 +258,7 @@ class RawGemini(Raw):
     # Given, as the client would take its time to make one.
     _unused = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(500)))
 
-    async def turn(self, chat: Conversation, messages: list[Any], text: str) -> str:
+    async def turn(self, chat: ProviderConversation, messages: list[Any], text: str) -> str:
         from google import genai
 
         messages.append({"role": "user", "parts": [{"text": text}]})

@@ -642,6 +642,6 @@ def test_a_model_that_the_host_names_is_made_once(monkeypatch: pytest.MonkeyPatc
         return ScriptedChat(script=None, named=name)
 
     monkeypatch.setattr(langchain_models, "init_chat_model", made)
-    switch = langchain_models.Switch({"big": "some:large"})
+    switch = langchain_models.LangChainModelSwitch({"big": "some:large"})
     own = made("own")
     assert switch.find("big", own) is switch.find("big", own)

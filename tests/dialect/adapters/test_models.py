@@ -132,7 +132,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("known")
 def test_a_chat_model_of_the_same_kind_keeps_the_address_of_the_agents_own(caplog: pytest.LogCaptureFixture) -> None:
     own = Chat(script=None, named="own")
-    switch = langchain_models.Switch()
+    switch = langchain_models.LangChainModelSwitch()
     found: Any = switch.find("own:large", own)
     assert (found.model, found.base_url, own.model) == ("large", ELSEWHERE, "small")
     with caplog.at_level(logging.WARNING, "metier.dialect"):
@@ -145,6 +145,6 @@ def test_a_chat_model_of_the_same_kind_keeps_the_address_of_the_agents_own(caplo
 @pytest.mark.usefixtures("known")
 def test_with_models_a_chat_model_is_exactly_what_they_say() -> None:
     own = Chat(script=None, named="own")
-    switch = langchain_models.Switch({"big": "other:large"})
+    switch = langchain_models.LangChainModelSwitch({"big": "other:large"})
     assert isinstance(switch.find("big", own), OtherChat)
     assert switch.find("own:large", own) is None

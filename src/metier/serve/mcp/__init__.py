@@ -15,7 +15,7 @@ __all__ = ["SkillServer"]
 def __getattr__(name: str) -> object:
     if name != "SkillServer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from metier._parts import optional
+    from metier._extras import optional
 
     with optional("Servers over MCP", "mcp", extra="mcp"):
         from metier.serve.mcp.server import SkillServer

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier import Session
     from metier.dialect import Skills
     from metier.library import Entry
-    from metier.session import Sessions
+    from metier.session import SessionPool
 
 MAX_CONVERSATIONS = 4_096
 """How many of each kind are at hand at once; those that were used longest ago are put away until they are needed."""
@@ -175,7 +175,7 @@ class _Place:
 class _Kits:
     """Kits by key, each with a session that is kept, or put away and resumed when it is used again."""
 
-    def __init__(self, sessions: Sessions[Session], make: Callable[[Session], Kit], most: int) -> None:
+    def __init__(self, sessions: SessionPool[Session], make: Callable[[Session], Kit], most: int) -> None:
         self._sessions, self._make, self._most = sessions, make, most
         self._places: OrderedDict[str, _Place] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 
-from metier._parts import optional
+from metier._extras import optional
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.http_admission import ANY_HOST, HttpAdmission

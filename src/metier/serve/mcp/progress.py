@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from metier._log import logger
-from metier.session.running import following_output
+from metier.session.runs import following_output
 from metier.skill import shown
 
 if TYPE_CHECKING:

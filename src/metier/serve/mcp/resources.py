@@ -32,7 +32,7 @@ from metier.serve.mcp.manifests import FILE, MAX_BYTES, SkillManifests
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.served_files import ServedFile, ServedFiles
 from metier.serve.mcp.uris import parse_uri, uri_of
-from metier.session.active import is_same, subject_of
+from metier.session.active_skills import is_same, subject_of
 from metier.skill import FolderPackage, shown
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from metier.serve.mcp.connection import ClientConnection, Context
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.elicitation import Questions
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.skill import Listing
 
     Served: TypeAlias = TextResourceContents | BlobResourceContents

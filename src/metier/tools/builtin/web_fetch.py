@@ -161,7 +161,7 @@ async def _markdown(text: str, url: str, *, seconds: float) -> str | None:
 
 
 def _require_parts() -> None:
-    from metier._parts import optional
+    from metier._extras import optional
 
     with optional("Pages of the web", "html-to-markdown", extra="web"):
         import html_to_markdown  # noqa: F401

@@ -14,9 +14,8 @@ from metier.guard.policy.program import granted_names, split_mode
 from metier.guard.verdict import STRICTNESS
 from metier.hints import Hint, for_anybody
 from metier.run.job import Place
-from metier.session.concerned import Named, folders_of
-from metier.session.granting import limits_under, reach_of
-from metier.session.places import (
+from metier.session.command_attribution import NamedPaths, folders_of
+from metier.session.mounts import (
     asked_places,
     covering_places,
     hidden_paths,
@@ -25,6 +24,7 @@ from metier.session.places import (
     own_folders,
     workspace_places,
 )
+from metier.session.resource_grants import limits_under, network_grant
 from metier.session.secrets import secrets_for
 from metier.skill import shown
 from metier.skill.folder import is_inside
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
-    from metier.session.active import ActiveSkill
-    from metier.session.granting import Reach
+    from metier.session.active_skills import ActiveSkill
+    from metier.session.resource_grants import NetworkGrant
     from metier.session.secrets import SecretProvider
     from metier.session.state import By, State
 
@@ -44,7 +44,7 @@ _MOST_NOTES = 16
 _MAX_COMMAND = 2_000
 
 
-class Cage:
+class JobSandbox:
     """The maker of complete jobs for one session."""
 
     def __init__(self, session: State, provider: SecretProvider | None = None) -> None:
@@ -76,20 +76,20 @@ class Cage:
                 return False
             return True
 
-    def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> CagedJob:
+    def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> SandboxedJob:
         """A job of a skill. It goes by policy as it is now: call it when the guard agreed, while the copy is held."""
         session, policy = self._session, self._session.guard.policy
         secrets, notes = secrets_for(active, policy, self.provider) if gets_secrets else ({}, ())
         job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
         if not isolated:
-            return CagedJob(session, replace(job, network="host"), secrets, notes)
+            return SandboxedJob(session, replace(job, network="host"), secrets, notes)
         execution = active.skill.execution
         kept = kept_folders(session.library, session.guard, (active, *session.live()))
         asked = execution.allowed_paths if execution is not None else ()
         places, withheld = asked_places(asked, policy, workspace=session.workspace, kept=kept)
         if not session.guard.may_reach(active.subject, session.actor):
             policy = replace(policy, network="none")
-        reach = reach_of(policy, [execution])
+        reach = network_grant(policy, [execution])
         asked_names = {path for path, mode in map(split_mode, asked) if mode != "ro"}
         grants = tuple(sorted(granted_names(policy.paths or ()) & asked_names))
         workspace = self._workspace(kept, grants)
@@ -101,11 +101,11 @@ class Cage:
             network=reach.network,
             hosts=reach.hosts,
         )
-        return CagedJob(session, job, secrets, (*_protection_notes(workspace), *withheld, *reach.notes, *notes))
+        return SandboxedJob(session, job, secrets, (*_protection_notes(workspace), *withheld, *reach.notes, *notes))
 
     def for_command(
         self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
-    ) -> CagedJob:
+    ) -> SandboxedJob:
         """A job that belongs to no skill: it sees the verified copies of the active ones, and reaches what each leaves.
 
         One that `has_places` of its own sees nothing else. Skills whose scripts may not run are not there for it,
@@ -116,7 +116,7 @@ class Cage:
         active = session.live()
         if not isolated:
             # It sees all that there is, so that the copies had better be what they are said to be.
-            return CagedJob(session, replace(job, network="host"), {}, self._verified(active)[1])
+            return SandboxedJob(session, replace(job, network="host"), {}, self._verified(active)[1])
         reach = self._reach(active)
         with_scripts = (one for one in active if one.listing.scripts() and one.name not in agreed)
         barred = [one for one in with_scripts if not self._decided(one, job, isolated=isolated).is_allowed]
@@ -134,7 +134,7 @@ class Cage:
             places = (*workspace, *(Place(one.root) for one in verified))
         env = {**self._committer(grants), **job.env}
         job = replace(job, places=places, env=env, grants=grants, network=reach.network, hosts=reach.hosts)
-        return CagedJob(session, job, {}, tuple(notes))
+        return SandboxedJob(session, job, {}, tuple(notes))
 
     def reachable_hosts(self) -> tuple[str, ...] | None:
         """The hosts that belong to no skill in particular and may be reached now; None is every public one.
@@ -154,12 +154,12 @@ class Cage:
             )
         return None if reach.network == "host" else reach.hosts
 
-    def _reach(self, active: Sequence[ActiveSkill]) -> Reach:
+    def _reach(self, active: Sequence[ActiveSkill]) -> NetworkGrant:
         """The part of the network that policy grants and every active skill leaves."""
         guard, policy = self._session.guard, self._session.guard.policy
         if not all(guard.may_reach(one.subject, self._session.actor) for one in active):
             policy = replace(policy, network="none")
-        return reach_of(policy, [one.skill.execution for one in active])
+        return network_grant(policy, [one.skill.execution for one in active])
 
     def _committer(self, grants: Collection[str]) -> dict[str, str]:
         """The variables of the committer, for a job that may commit."""
@@ -222,7 +222,7 @@ class Cage:
         That is so too for what lies in the folder that a skill was loaded from, instead of in its verified copy: nobody
         has approved it. In the virtual shell there is no such folder.
         """
-        session, named = self._session, Named(job.argv, job.folder)
+        session, named = self._session, NamedPaths(job.argv, job.folder)
         against: list[tuple[ActiveSkill, Decision]] = []
         for one in named.concerned(session):
             decision = self._decided(one, job, isolated=isolated, by=by)
@@ -246,24 +246,24 @@ class Cage:
         return bool(covering_places(session.workspace, (one,)))
 
     def _concerned(self, job: Job) -> Iterable[ActiveSkill]:
-        return Named(job.argv, job.folder).concerned(self._session)
+        return NamedPaths(job.argv, job.folder).concerned(self._session)
 
     def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
         return self._session.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._session.actor)
 
-    def for_shell(self, job: Job, shell: Runner) -> CagedJob:
+    def for_shell(self, job: Job, shell: Runner) -> SandboxedJob:
         """A command line for the virtual shell, which reaches nothing."""
-        return CagedJob(
+        return SandboxedJob(
             self._session, replace(job, limits=limits_under(self._session.guard.policy, job.limits)), {}, (), shell
         )
 
-    def runner_for_commands(self, *, have_places: bool = False) -> CagedRunner:
+    def runner_for_commands(self, *, have_places: bool = False) -> SandboxedRunner:
         """A runner for the Bash tool, and for programs inside the virtual shell, which have places of their own.
 
         Policy is asked about each job, as it may have changed since the tool was made.
         """
 
-        def caged(job: Job) -> CagedJob:
+        def caged(job: Job) -> SandboxedJob:
             isolated = self.isolates()
             action = Action(point="run", command=" ".join(job.argv), by="host", isolated=isolated)
             if not self._session.guard.decide(action, self._session.actor).is_allowed:
@@ -273,11 +273,11 @@ class Cage:
             self.require_scripts(job, isolated=isolated)
             return self.for_command(job, isolated=isolated, has_places=have_places)
 
-        return CagedRunner(self._session, caged)
+        return SandboxedRunner(self._session, caged)
 
-    def runner_for_skill(self, active: ActiveSkill, *, isolated: bool) -> CagedRunner:
+    def runner_for_skill(self, active: ActiveSkill, *, isolated: bool) -> SandboxedRunner:
         """A runner for jobs of a skill, about which the guard has decided."""
-        return CagedRunner(self._session, lambda job: self.for_skill(job, active, isolated=isolated))
+        return SandboxedRunner(self._session, lambda job: self.for_skill(job, active, isolated=isolated))
 
 
 def close_with(audited: AuditedAction, outcome: Outcome) -> None:
@@ -321,7 +321,7 @@ def _unverified(one: ActiveSkill) -> Decision:
     )
 
 
-class CagedJob:
+class SandboxedJob:
     """A job with all that it gets, ready to be run by the session's runner."""
 
     def __init__(
@@ -340,7 +340,7 @@ class CagedJob:
         self._notes = notes if more <= 0 else (*notes[:_MOST_NOTES], f"There is more of the kind, {more} times.")
         self._masks = None
         if secrets:
-            from metier.session.masking import Masks
+            from metier.session.secret_scrubbing import Masks
 
             self._masks = Masks(secrets.values())
 
@@ -399,16 +399,15 @@ class CagedJob:
 class _Run:
     """One run of a job: what is told of it while it runs, and what is made of its outcome."""
 
-    def __init__(self, caged: CagedJob, on_output: Callable[[OutputLine], None] | None) -> None:
+    def __init__(self, caged: SandboxedJob, on_output: Callable[[OutputLine], None] | None) -> None:
         self._notes = caged._notes
         self._masks = caged._masks
         self.tell = on_output
         self._lines = self._leftovers = None
         if self._masks is not None:
-            from metier.session.leftovers import Leftovers
-            from metier.session.masking import MaskedLines
+            from metier.session.secret_scrubbing import MaskedLines, NewFiles
 
-            self._leftovers = Leftovers(caged._session.workspace)
+            self._leftovers = NewFiles(caged._session.workspace)
             if on_output is not None:
                 self.tell = self._lines = MaskedLines(self._masks, on_output)
 
@@ -431,10 +430,10 @@ class _Run:
         return plain
 
 
-class CagedRunner:
+class SandboxedRunner:
     """The session's runner for jobs that somebody else makes: each is completed, or refused, right before it runs."""
 
-    def __init__(self, session: State, caged: Callable[[Job], CagedJob]) -> None:
+    def __init__(self, session: State, caged: Callable[[Job], SandboxedJob]) -> None:
         self._session = session
         self._caged = caged
 

@@ -23,7 +23,7 @@ _USUAL_PORTS = frozenset({80, 443})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class NetworkGrant:
     """What can be reached over the network, and what was asked for in vain."""
 
     network: Network = "none"
@@ -31,19 +31,19 @@ class Reach:
     notes: tuple[str, ...] = ()
 
 
-def reach_of(policy: Policy, executions: Iterable[Execution | None]) -> Reach:
+def network_grant(policy: Policy, executions: Iterable[Execution | None]) -> NetworkGrant:
     """What policy lets everything reach, narrowed by each skill that says something about it.
 
     >>> from metier.guard import Policy
     >>> from metier.skill import Execution
     >>> policy = Policy(network="host", hosts=["*.example.com"])
-    >>> reach_of(policy, [Execution(network="restricted", hosts=("api.example.com", "evil.test"))])
-    Reach(network='restricted', hosts=('api.example.com',), notes=('It may not reach evil.test.',))
+    >>> network_grant(policy, [Execution(network="restricted", hosts=("api.example.com", "evil.test"))])
+    NetworkGrant(network='restricted', hosts=('api.example.com',), notes=('It may not reach evil.test.',))
     """
     # An empty list beside an open network restricts nothing: it is there for skills that want less.
     is_open = policy.network == "host" and not policy.hosts
     network = policy.network or "none"
-    reach = Reach(network=network, hosts=() if network == "none" else _checked(policy.hosts))
+    reach = NetworkGrant(network=network, hosts=() if network == "none" else _checked(policy.hosts))
     for execution in executions:
         if execution is not None:
             reach = _narrowed(reach, execution, is_open)
@@ -53,7 +53,7 @@ def reach_of(policy: Policy, executions: Iterable[Execution | None]) -> Reach:
     return reach if reach.network == "restricted" else replace(reach, hosts=())
 
 
-def _narrowed(reach: Reach, execution: Execution, is_open: bool) -> Reach:
+def _narrowed(reach: NetworkGrant, execution: Execution, is_open: bool) -> NetworkGrant:
     wanted = execution.network or reach.network
     if execution.hosts is not None and wanted == "host":
         wanted = "restricted"
@@ -67,7 +67,7 @@ def _narrowed(reach: Reach, execution: Execution, is_open: bool) -> Reach:
         hosts = asked if is_open else _common(reach.hosts, asked)
         refused = (*wrong, *(host for host in asked if not _common(hosts, [host])))
         notes = (*notes, *(f"It may not reach {shown(host)}." for host in refused))
-    return Reach(network=network, hosts=hosts, notes=notes)
+    return NetworkGrant(network=network, hosts=hosts, notes=notes)
 
 
 def limits_under(policy: Policy, limits: Limits) -> Limits:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from metier.session.settings import Autonomy, autonomy_of
+from metier.session.autonomy import Autonomy, autonomy_of
 from metier.skill import Skill, parse
 
 PLATFORM = Autonomy(

@@ -11,7 +11,7 @@ from metier.skill import FolderPackage
 from metier.tools.patch import line_range, split_lines
 
 if TYPE_CHECKING:
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
 
 Encoding: TypeAlias = Literal["text", "base64"]
 

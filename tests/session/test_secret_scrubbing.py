@@ -10,7 +10,7 @@ import pytest
 
 from metier.run import Outcome
 from metier.run.job import OutputLine
-from metier.session.masking import MARK, MaskedLines, Masks
+from metier.session.secret_scrubbing import MARK, MaskedLines, Masks
 
 SECRET = "pa/ss w+örd&%9"
 

@@ -7,9 +7,11 @@ and where people keep keys. A path is judged by where it really leads, and what 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from metier.errors import FileRefused
 from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES
@@ -20,9 +22,8 @@ from metier.hints import Hint
 from metier.library.places import named_enterprise_places
 from metier.library.trust import home_folder
 from metier.run.job import Place
-from metier.session.mounted import paths_of, read_mounts
 from metier.skill import shown
-from metier.skill.folder import is_inside, real_path
+from metier.skill.folder import is_inside, moved_path, real_path
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
@@ -30,7 +31,62 @@ if TYPE_CHECKING:
 
     from metier.guard import Guard, Policy
     from metier.library import SkillLookup
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
+
+    Mounts: TypeAlias = tuple[tuple[bytes, str, str], ...]
+    """Of each mount, its device, the folder of it that is shown, and where."""
+
+
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+
+
+def read_mounts() -> Mounts:
+    """The mounts of this process, as far as the machine tells."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            return _parse_mounts(file.read())
+    except OSError:
+        return ()
+
+
+def paths_of(folder: str, mounts: Mounts) -> tuple[tuple[str, str], ...]:
+    """The paths that lead to a folder, given by its real path, or to a part of it: each path, and the part.
+
+    >>> paths_of("/project", ())
+    (('/project', ''),)
+    """
+    found = {(folder, ""): None}
+    around = [mount for mount in mounts if is_inside(folder, mount[2])]
+    if around:
+        device, root, point = max(around, key=lambda mount: len(mount[2]))
+        inner = moved_path(folder, point, root)
+        for other, outer, at in mounts:
+            if other != device:
+                continue
+            if is_inside(inner, outer):
+                found[moved_path(inner, outer, at), ""] = None
+            elif is_inside(outer, inner):
+                found[at, os.path.relpath(outer, inner)] = None
+    # Something else may be mounted over it.
+    return tuple(one for one in found if one[0] == folder or _is_same(one[0], os.path.join(folder, one[1])))
+
+
+@functools.lru_cache(maxsize=4)
+def _parse_mounts(table: bytes) -> Mounts:
+    lines = (line.split(b" ", 5) for line in table.splitlines())
+    return tuple((device, _path(root), _path(point)) for _, _, device, root, point, _ in lines)
+
+
+def _path(written: bytes) -> str:
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes((int(found[1], 8),)), written))
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
 
 _KEYS = SECRET_NAMES | {*SECRET_FOLDERS, "keyrings"}
 """Names of secrets outside of a workspace: whose home folder is around them nobody can tell."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.library.content import Content
     from metier.library.snapshot import Snapshot
     from metier.library.watch import Watch
-    from metier.session import Sessions
+    from metier.session import SessionPool
     from metier.skill import Document, Listing, MemoryFile, Package
     from metier.skill.listing import Listings, Mode
     from metier.source import Finding
@@ -301,12 +301,12 @@ class Library:
 
         return Session(self, **options)
 
-    def sessions(self, **options: Any) -> Sessions[Session]:
+    def sessions(self, **options: Any) -> SessionPool[Session]:
         """The sessions of a program that has many conversations, each kept for as long as it is used."""
         from metier._session import Session
-        from metier.session import Sessions
+        from metier.session import SessionPool
 
-        return Sessions(self, Session, **options)
+        return SessionPool(self, Session, **options)
 
     def resume(self, state: Mapping[str, Any] | str | bytes, **options: Any) -> Session:
         """Go on with a session that was saved by `Session.save`."""

@@ -16,7 +16,7 @@ from metier.skill.folder import is_inside, real_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.session.state import State
 
 _QUOTING = re.compile(r"[\"'\\]")
@@ -30,7 +30,7 @@ def folders_of(session: State, one: ActiveSkill) -> tuple[str, ...]:
     return (one.root, f"{session.options.mount}/{one.name}", *_loaded_from(one))
 
 
-class Named:
+class NamedPaths:
     """The paths that a command names, or works in, as far as its text tells."""
 
     def __init__(self, argv: Sequence[str], folder: str) -> None:

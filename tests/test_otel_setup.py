@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from metier._exporting import configure_from_environment
+from metier._otel_setup import configure_from_environment
 
 WORK = """
-from metier._exporting import configure_from_environment
+from metier._otel_setup import configure_from_environment
 from metier.testing import library
 print(*configure_from_environment())
 executor = library("greet").session().executor()
@@ -89,7 +89,7 @@ def test_a_service_may_have_another_name() -> None:
 
 def test_nothing_is_imported_where_nothing_is_asked_for() -> None:
     statement = (
-        "from metier._exporting import configure_from_environment; import sys; configure_from_environment({})\n"
+        "from metier._otel_setup import configure_from_environment; import sys; configure_from_environment({})\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", statement], check=True, timeout=60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier.dialect.skill_tool import SkillTool, schema, text, texts
+from metier.dialect.dialects import SkillTool, schema, text, texts
 from metier.hub.proposals import propose_new, propose_update
 from metier.session import contained_in
 from metier.store import Person

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier._telemetry import ToolCall
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
 
 
-class Spending:
+class TokenUsage:
     """The tokens of one conversation, by the skills that were active; told when each of them ends."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from metier.session.hooks import tool_hooks
 
 if TYPE_CHECKING:
     from metier.guard import Action, AuditedAction
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.session.use import Use
     from metier.tools.tool import ToolResult
 

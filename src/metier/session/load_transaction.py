@@ -12,12 +12,11 @@ from metier.guard import Action, AuditedAction, Decision, Subject, failure_code,
 from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
-from metier.session.active import ActiveSkill, is_same, is_same_load, script_paths, subject_of
+from metier.session.active_skills import ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
-from metier.session.rendering import render
 from metier.session.stack import MAX_NESTING
-from metier.session.substitution import named_values, split_arguments, standard_variables, substitute
+from metier.session.substitution import named_values, render, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
 from metier.skill.tool_rules import unknown_tools
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Ceiling
     from metier.library import Entry
-    from metier.session.injection import Command
+    from metier.session.injection import InjectedCommand
     from metier.session.state import By, State
     from metier.session.substitution import Segment
     from metier.skill import Document, Listing, Skill
@@ -35,7 +34,7 @@ log = logger("metier.session")
 _ATTEMPTS = 3
 
 
-class Loading:
+class LoadTransaction:
     """One call of `Session.load`, from the decisions to the moment it counts or comes to nothing."""
 
     def __init__(self, session: State, by: By, arguments: str) -> None:
@@ -342,7 +341,7 @@ class Loading:
             self._record(command, replace(action, command=command.command), decision)
         return injected.segments
 
-    def _record(self, command: Command, action: Action, decision: Decision) -> None:
+    def _record(self, command: InjectedCommand, action: Action, decision: Decision) -> None:
         """One record, and for a command that was not run an event, for what the instructions asked to have run."""
         session = self._session
         code = "" if command.is_success else f"command-{command.result}"

@@ -12,7 +12,7 @@ from metier import Guard, Library, Policy
 from metier.errors import FileRefused
 from metier.hints import for_person
 from metier.run.job import Place
-from metier.session.places import (
+from metier.session.mounts import (
     MOST_ASKED,
     asked_places,
     hidden_paths,

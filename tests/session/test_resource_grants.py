@@ -9,7 +9,7 @@ import pytest
 from metier import Policy
 from metier.errors import InvalidArgument
 from metier.run import Limits
-from metier.session.granting import limits_under, reach_of
+from metier.session.resource_grants import limits_under, network_grant
 from metier.skill import Execution
 
 OPEN: dict[str, Any] = {"network": "host"}
@@ -53,7 +53,7 @@ BOTH: dict[str, Any] = {"network": "host", "hosts": ["*.example.com"]}
 def test_the_smaller_of_both_counts(
     policy: dict[str, Any], declared: dict[str, Any], network: str, hosts: tuple[str, ...]
 ) -> None:
-    reach = reach_of(Policy(**policy), [Execution(**declared) if declared else None])
+    reach = network_grant(Policy(**policy), [Execution(**declared) if declared else None])
     assert (reach.network, reach.hosts) == (network, hosts)
 
 
@@ -67,24 +67,24 @@ def test_the_smaller_of_both_counts(
     ],
 )
 def test_what_is_not_granted_is_said(policy: dict[str, Any], declared: dict[str, Any], said: str) -> None:
-    assert said in reach_of(Policy(**policy), [Execution(**declared)]).notes
+    assert said in network_grant(Policy(**policy), [Execution(**declared)]).notes
 
 
 def test_nothing_is_said_where_all_is_granted() -> None:
-    assert reach_of(Policy(**LISTED), [Execution(network="restricted", hosts=("pypi.org",))]).notes == ()
+    assert network_grant(Policy(**LISTED), [Execution(network="restricted", hosts=("pypi.org",))]).notes == ()
 
 
 def test_several_skills_leave_what_each_of_them_leaves() -> None:
     policy = Policy(**LISTED)
     one, other = Execution(hosts=("api.example.com", "pypi.org")), Execution(hosts=("pypi.org",))
-    assert reach_of(policy, [one, None, other]).hosts == ("pypi.org",)
-    assert reach_of(policy, [one, Execution(network="none")]).network == "none"
-    assert reach_of(Policy(network="host"), [one, other]).hosts == ("pypi.org",)
+    assert network_grant(policy, [one, None, other]).hosts == ("pypi.org",)
+    assert network_grant(policy, [one, Execution(network="none")]).network == "none"
+    assert network_grant(Policy(network="host"), [one, other]).hosts == ("pypi.org",)
 
 
 def test_a_host_in_a_policy_that_is_none_lets_nothing_run() -> None:
     with pytest.raises(InvalidArgument):
-        reach_of(Policy(network="restricted", hosts=["exa_mple..com"]), [])
+        network_grant(Policy(network="restricted", hosts=["exa_mple..com"]), [])
 
 
 def test_policy_bounds_the_time_and_sets_the_rest() -> None:

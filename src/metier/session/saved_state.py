@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, MetierError
 from metier.session.events import Event
-from metier.session.loading import Loading
+from metier.session.load_transaction import LoadTransaction
 from metier.session.stack import MAX_NESTING
 from metier.session.state import MAX_ID
 from metier.skill import MAX_SKILL_BYTES
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.library import Entry
-    from metier.session.active import ActiveSkill
+    from metier.session.active_skills import ActiveSkill
     from metier.session.session import Session
     from metier.session.stack import Frame
     from metier.session.state import By
@@ -65,7 +65,7 @@ def _saved_skill(one: ActiveSkill) -> dict[str, Any]:
     }
 
 
-class Saved:
+class SavedState:
     """What `saved` made, checked: it may come from anywhere."""
 
     def __init__(self, data: Mapping[str, Any] | str | bytes) -> None:
@@ -122,7 +122,7 @@ def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> Acti
             session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
-            one = Loading(session, by, item["arguments"]).again(entry, digest)
+            one = LoadTransaction(session, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
             audited.close(success=False, code=error.code)
             session.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))
