@@ -20,7 +20,7 @@ from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.verification import FaultKind
 from metier.scan.finding import Finding
-from metier.scan.scanner import Report
+from metier.scan.scanner import ScanReport
 from metier.store import AccessToken, Approval, ApprovalRequest, Block, Person, Proposal, Version
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
         (example("`metier propose --json`")["proposal"], PROPOSAL),
         (
             example("`metier scan --json`")["skills"][0],
-            {"path": "", **Report(name="", digest="").as_dict(), "kept": []},
+            {"path": "", **ScanReport(name="", digest="").as_dict(), "kept": []},
         ),
         (example("`metier scan --json`")["skills"][0]["findings"][0], FINDING.as_dict()),
     ],

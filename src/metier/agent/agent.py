@@ -16,9 +16,9 @@ from metier.agent.authoring_tools import authoring_tools
 from metier.agent.delegates import lineage_name, root_lineage
 from metier.agent.manifest import BUILDING, BUILT_IN
 from metier.agent.models import choose_model
-from metier.agent.run import AgentRun
 from metier.agent.streaming import stream_events
 from metier.agent.subagents import AgentSession
+from metier.agent.turn import Turn
 from metier.dialect.context import SkillContext, TurnContext, enriched_prompt_async
 from metier.dialect.dialects import dialect as dialect_of
 from metier.dialect.pydantic_ai import Skills
@@ -207,7 +207,7 @@ class Agent:
     # --- for the modules around it --------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def begun(self, under: AgentRun | None = None) -> AsyncIterator[AgentRun]:
+    async def begun(self, under: Turn | None = None) -> AsyncIterator[Turn]:
         """A turn in a session of its own, which is closed at the end, whatever happens.
 
         `under` is the turn of the agent that starts this one.
@@ -218,7 +218,7 @@ class Agent:
         ending.enter_context(session)
         try:
             ending.enter_context(session.task())
-            yield AgentRun(self, session, model=self.model, under=under)
+            yield Turn(self, session, model=self.model, under=under)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ending.close)

@@ -10,9 +10,9 @@ import anyio.to_thread
 
 from metier.agent.agent import answer_event
 from metier.agent.answer import Answer
-from metier.agent.run import NOT_MADE, AgentRun, complete_calls, message_pair
 from metier.agent.streaming import stream_events
 from metier.agent.subagents import subagent_spawner
+from metier.agent.turn import NOT_MADE, Turn, complete_calls, message_pair
 from metier.errors import InvalidArgument
 from metier.session.invocation import parse_invocation
 
@@ -92,12 +92,12 @@ class Conversation:
         if not self.questions:
             raise nothing_waits()
         with self._busy():
-            return await self._resumed(AgentRun(self.agent, self.session, model=self.agent.model), answers, None)
+            return await self._resumed(Turn(self.agent, self.session, model=self.agent.model), answers, None)
 
-    async def _told(self, work: Callable[[AgentRun, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
+    async def _told(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
         with self._busy():
             await anyio.to_thread.run_sync(self.session.library.refresh)
-            turn = AgentRun(self.agent, self.session, model=self.agent.model)
+            turn = Turn(self.agent, self.session, model=self.agent.model)
 
             async def worked(pace: Any) -> None:
                 self.session.emit(answer_event(await work(turn, pace)))
@@ -116,10 +116,10 @@ class Conversation:
         finally:
             self._is_busy = False
 
-    async def _resumed(self, turn: AgentRun, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
+    async def _resumed(self, turn: Turn, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
         return await self._kept(turn, turn.resume(self._history, answers, pace=pace))
 
-    async def _kept(self, turn: AgentRun, answering: Awaitable[Answer]) -> Answer:
+    async def _kept(self, turn: Turn, answering: Awaitable[Answer]) -> Answer:
         """The answer, with all that was said on the way to it kept."""
         self.questions = ()
         try:
@@ -131,7 +131,7 @@ class Conversation:
         self.questions = answer.questions
         return answer
 
-    async def _answered(self, turn: AgentRun, text: str, pace: Any) -> Answer:
+    async def _answered(self, turn: Turn, text: str, pace: Any) -> Answer:
         if self.questions:
             self.questions, self._history = (), tuple(complete_calls(self._history, NOT_MADE))
         invoked = parse_invocation(text)
@@ -148,7 +148,7 @@ class Conversation:
             return invocation.text if invocation else text
         return f"{text}\n\n{invocation.text}"
 
-    async def _forked(self, turn: AgentRun, text: str, name: str, arguments: str) -> Answer:
+    async def _forked(self, turn: Turn, text: str, name: str, arguments: str) -> Answer:
         """The output of a skill with an agent of its own; all that this conversation keeps of it."""
 
         def fork() -> Any:

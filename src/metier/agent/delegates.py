@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.agent.manifest import Manifest
-    from metier.agent.run import AgentRun
+    from metier.agent.turn import Turn
 
 _PREFIX = "agent_"
 _MAX_NAME = 64
@@ -52,7 +52,7 @@ def root_lineage(manifest: Manifest, max_depth: int) -> Lineage:
     return Lineage(chain=(lineage_name(manifest),), max_depth=max_depth)
 
 
-def delegate_tools(turn: AgentRun) -> list[AgentTool]:
+def delegate_tools(turn: Turn) -> list[AgentTool]:
     """The agents that an agent has as tools, during a turn."""
     return [AgentTool(turn, manifest) for manifest in turn.agent.agents.delegates(turn.agent.manifest)]
 
@@ -64,7 +64,7 @@ class AgentTool:
     timeout = None
     is_control = False
 
-    def __init__(self, turn: AgentRun, manifest: Manifest) -> None:
+    def __init__(self, turn: Turn, manifest: Manifest) -> None:
         self._turn = turn
         self._manifest = manifest
         self.name = tool_name(manifest.id)

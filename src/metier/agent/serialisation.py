@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from metier.agent.run import complete_calls, open_calls
+from metier.agent.turn import complete_calls, open_calls
 from metier.errors import InvalidArgument
 from metier.guard import Question
 from metier.session import MARKER

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier import Entry
     from metier.agent.agent import Agent
     from metier.agent.manifest import Manifest
-    from metier.agent.run import AgentRun
+    from metier.agent.turn import Turn
     from metier.dialect import Spawn
     from metier.session import ActiveSkill
     from metier.session import session as room
@@ -72,7 +72,7 @@ class AgentSession(Session):
         self.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
 
 
-def subagent_spawner(turn: AgentRun) -> Spawn:
+def subagent_spawner(turn: Turn) -> Spawn:
     """What runs the skills that ask for an agent of their own, during a turn.
 
     The agent is the one that the skill names (`agent:`), as it would work by itself, or else one with the model and the
@@ -81,12 +81,12 @@ def subagent_spawner(turn: AgentRun) -> Spawn:
     """
 
     async def spawn(skill: ActiveSkill, task: str, session: room.Session) -> str:
-        from metier.agent.run import AgentRun
+        from metier.agent.turn import Turn
 
         child = cast("AgentSession", session)
         named = child.agent if skill.skill.agent else None
         options: dict[str, Any] = {"model": turn.model, "is_itself": False} if named is None else {"model": named.model}
-        answer = await AgentRun(named or turn.agent, child, under=turn, **options).answer(task or BEGIN)
+        answer = await Turn(named or turn.agent, child, under=turn, **options).answer(task or BEGIN)
         return answer.text
 
     return spawn

@@ -15,7 +15,7 @@ from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
 from metier.scan.finding import SEVERITIES, rank
-from metier.scan.scanner import Report, scan
+from metier.scan.scanner import ScanReport, scan
 from metier.source import expanded
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _FEW = 20
 _BAR = 40
 
 
-def print_scanned(scanned: Sequence[tuple[str, Report]], fail_on: str, seconds: float) -> None:
+def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, seconds: float) -> None:
     """Print what scanning skills said, each with the path of its SKILL.md."""
     style = Style(sys.stdout)
     for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
@@ -65,7 +65,7 @@ def print_kept(rows: Sequence[ScanRow]) -> None:
         print(style.bad(f"{said}; it failed for {failed:,}.") if failed else style.dim(f"{said}."))
 
 
-def _print_skill(style: Style, path: str, report: Report, fail_on: str) -> None:
+def _print_skill(style: Style, path: str, report: ScanReport, fail_on: str) -> None:
     is_bad = report.status == "error" or rank(report.max_severity) >= rank(fail_on)
     mark = style.bad("✗") if is_bad else style.good("✓")
     print(f"{mark} {style.strong(Style.text(report.name or '?'))} {style.dim(Style.text(path))}")
@@ -124,14 +124,14 @@ class ScanRecorder:
     person: Person
     effective: EffectivePolicy
 
-    def others(self, place: ScanTarget, own: Report) -> dict[str, Report]:
+    def others(self, place: ScanTarget, own: ScanReport) -> dict[str, ScanReport]:
         """What the scanners of the policy say to the content that our own looked at."""
         from metier.run.external_scanner import reports_of
 
         return reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
 
     def keep(
-        self, place: ScanTarget, own: Report, others: Mapping[str, Report], imported: Sequence[Finding]
+        self, place: ScanTarget, own: ScanReport, others: Mapping[str, ScanReport], imported: Sequence[Finding]
     ) -> tuple[ScanRow, ...]:
         """Put it into the store, and what was imported with it."""
         from metier.guard.scan_records import record_scans
@@ -142,7 +142,7 @@ class ScanRecorder:
             name = "core" if found.engine == "metier" else found.engine
             # Nobody knows which content it was found in: it adds to what is known, and is no look at this one.
             more.setdefault(name if name in reports else f"{name} (imported)", []).append(found)
-        empty = Report(name=own.name, digest=own.digest)
+        empty = ScanReport(name=own.name, digest=own.digest)
         for name, findings in more.items():
             reports[name] = reports.get(name, empty).with_findings(findings)
         return record_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
@@ -164,7 +164,7 @@ def recorder_of(options: argparse.Namespace) -> Iterator[ScanRecorder | None]:
 
 
 MAX_SUPPRESSIONS = 64 * 1024
-_NOTHING = Report(name="", digest="")
+_NOTHING = ScanReport(name="", digest="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class Scanned:
 
     path: str
     """Where its SKILL.md is."""
-    report: Report
+    report: ScanReport
     kept: tuple[ScanRow, ...] = ()
     """What the store has of it now."""
 
@@ -222,7 +222,7 @@ class _Scanning:
 
     def look_at(self, place: ScanTarget, imported: Sequence[Finding], keeper: ScanRecorder | None) -> Scanned:
         report = own = scan(place.package, suppressions=self.suppressions, folder=place.folder)
-        others: dict[str, Report] = {}
+        others: dict[str, ScanReport] = {}
         kept: tuple[ScanRow, ...] = ()
         if keeper is not None and own.digest:
             others = keeper.others(place, own)
@@ -233,14 +233,14 @@ class _Scanning:
                 report = replace(report, status="error", error=f"{report.error} {other.error}".strip())
         return Scanned(path=place.location, report=self.with_findings(report, imported), kept=kept)
 
-    def _beside(self, place: ScanTarget, own: Report) -> list[Report]:
+    def _beside(self, place: ScanTarget, own: ScanReport) -> list[ScanReport]:
         if not self.scanners:
             return []
         from metier.run.external_scanner import start_scanner
 
         return [scanner.report(place.package, start_scanner, name=own.name) for scanner in self.scanners]
 
-    def with_findings(self, report: Report, more: Iterable[Finding]) -> Report:
+    def with_findings(self, report: ScanReport, more: Iterable[Finding]) -> ScanReport:
         return report.with_findings(more, self.suppressions)
 
 
@@ -258,7 +258,7 @@ def _print(found: Sequence[Scanned], options: argparse.Namespace, seconds: float
             print_kept([row for one in found for row in one.kept])
 
 
-def _is_at(report: Report, severity: str) -> bool:
+def _is_at(report: ScanReport, severity: str) -> bool:
     return rank(report.max_severity) >= rank(severity)
 
 

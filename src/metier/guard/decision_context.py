@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import Origin
     from metier.scan.capabilities import Capabilities
-    from metier.scan.scanner import Report
+    from metier.scan.scanner import ScanReport
     from metier.scan.suppression import Suppression
     from metier.skill import Package
     from metier.store import Approval, GovernanceState, Install, ScanRow
@@ -237,7 +237,7 @@ class DecisionContext:
         return self._examiner.capabilities(self._package, digest, classes)
 
     @once
-    def report(self) -> Report:
+    def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
         return self._examiner.report(self._package, self._examined(), self._suppressions())
 

@@ -10,7 +10,7 @@ from metier.guard.inspection import PackageSnapshot
 from metier.run.job import CANNOT_START, Job, Limits
 from metier.run.plain import PlainRunner
 from metier.scan.external import Ended, scanner_of
-from metier.scan.scanner import Report
+from metier.scan.scanner import ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,14 +42,14 @@ def start_scanner(argv: tuple[str, ...], folder: str, *, seconds: float = SECOND
     return Ended(outcome.exit_code, outcome.stdout, why_not)
 
 
-def reports_of(commands: Mapping[str, str], package: Package, *, name: str, digest: str) -> dict[str, Report]:
+def reports_of(commands: Mapping[str, str], package: Package, *, name: str, digest: str) -> dict[str, ScanReport]:
     """What the scanners of a policy say to the content of a digest: for each a report, by what the policy calls it.
 
     A scanner that cannot be run, gives no result, or would see other files than those of the digest has failed.
     """
     if not commands:
         return {}
-    empty = Report(name=name, digest=digest)
+    empty = ScanReport(name=name, digest=digest)
     try:
         snapshot = PackageSnapshot(package, digest)
     except (MetierError, OSError) as error:
@@ -58,7 +58,7 @@ def reports_of(commands: Mapping[str, str], package: Package, *, name: str, dige
     return {engine: _by(engine, _report(command, snapshot, empty)) for engine, command in commands.items()}
 
 
-def _report(command: str, snapshot: PackageSnapshot, empty: Report) -> Report:
+def _report(command: str, snapshot: PackageSnapshot, empty: ScanReport) -> ScanReport:
     try:
         scanner = scanner_of(command)
     except MetierError as error:
@@ -66,6 +66,6 @@ def _report(command: str, snapshot: PackageSnapshot, empty: Report) -> Report:
     return scanner.report(snapshot, start_scanner, name=empty.name, digest=empty.digest)
 
 
-def _by(engine: str, report: Report) -> Report:
+def _by(engine: str, report: ScanReport) -> ScanReport:
     """A report whose findings are those of one engine, whatever it calls itself."""
     return replace(report, findings=tuple(replace(found, engine=engine) for found in report.findings))

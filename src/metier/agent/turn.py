@@ -52,7 +52,7 @@ INTERRUPTED = "The call was interrupted; nobody knows what it did."
 NOT_MADE = "The call was not made: somebody had to agree first, and nobody did."
 
 
-class AgentRun:
+class Turn:
     """An agent at work in a session: its model is asked until it answers, or may not be asked again."""
 
     def __init__(
@@ -61,7 +61,7 @@ class AgentRun:
         session: AgentSession,
         *,
         model: Model,
-        under: AgentRun | None = None,
+        under: Turn | None = None,
         is_itself: bool = True,
     ) -> None:
         """`under` is the turn that starts this one; without `is_itself`, it has nothing of what the agent is told."""
