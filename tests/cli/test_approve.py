@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
+from metier.guard.approvals.requests import request_approval
 from metier.hub.skill_files import package_of
 from metier.scan.capabilities import infer, new_in
 from metier.skill.contents import Files, digest_of_files
@@ -64,7 +64,7 @@ def ask(
             files,
         )
     given: dict[str, Any] = {"actor": Actor(user="cyd"), "reason": "It was to be used."}
-    return request(
+    return request_approval(
         scope,
         subject,
         capabilities=found.names,

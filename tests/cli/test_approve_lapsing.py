@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
+from metier.guard.approvals.requests import request_approval
 from metier.store import Store
 
 Call = Callable[..., tuple[int, str, str]]
@@ -26,7 +26,7 @@ def policy(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(name: str, days: int) -> None:
     """A request for a skill from so many days ago."""
     with Store.open() as store:
-        request(
+        request_approval(
             store.of(),
             Subject(name=name, source="acme", layer="plugin", digest=f"sha256:{name * 64}"),
             capabilities=["scripts"],

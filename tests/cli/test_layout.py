@@ -15,7 +15,7 @@ import pytest
 from metier.cli.identity import system_user
 from metier.cli.output import Style
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
+from metier.guard.approvals.requests import request_approval
 from metier.hub.skill_files import package_of
 from metier.scan.capabilities import infer
 from metier.skill.contents import Files, digest_of_files
@@ -111,7 +111,7 @@ def world(
             ),
             files,
         )
-        asked = request(
+        asked = request_approval(
             scope,
             subject,
             capabilities=found.names,

@@ -12,8 +12,8 @@ import pytest
 
 from metier.cli.identity import system_user
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
 from metier.guard.approvals.quarantine import quarantine
+from metier.guard.approvals.requests import request_approval
 from metier.store import Person, Proposal, Store
 
 pytestmark = pytest.mark.covers("ACC-19")
@@ -39,7 +39,7 @@ def ask(store: Store, name: str = "pdf", user: str = "sam", tenant: str = "") ->
     """Something that waits for an approval."""
     subject = Subject(name=name, source="acme", layer="plugin", digest="sha256:" + name.encode().hex().ljust(64, "0"))
     scope = store.of(tenant)
-    return request(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user=user)).id
+    return request_approval(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user=user)).id
 
 
 def report(metier: Call, *words: str, code: int = 4) -> dict[str, Any]:

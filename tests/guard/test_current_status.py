@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from metier.guard.approvals.status import current_status, moment
+from metier.guard.approvals.status import current_status, timestamp
 from metier.guard.policy.effective import ApprovalTerms
 from metier.store import Approval
 
@@ -24,12 +24,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def approval(**said: object) -> Approval:
     given = {"digest": "sha256:1", "skill": "a@b", "grants": ("scripts",), "decided_by": "grace"}
-    return Approval(**{**given, "decided_at": moment(START), **said})  # type: ignore[arg-type]
+    return Approval(**{**given, "decided_at": timestamp(START), **said})  # type: ignore[arg-type]
 
 
 @pytest.mark.covers("A-16")
 def test_an_approval_counts_until_the_moment_it_runs_out(clock: list[float]) -> None:
-    given, terms = (approval(expires_at=moment(START + DAY)),), ApprovalTerms()
+    given, terms = (approval(expires_at=timestamp(START + DAY)),), ApprovalTerms()
     assert current_status(given, terms).is_approved
     clock[0] = START + DAY - 0.002
     assert current_status(given, terms).is_approved

@@ -13,9 +13,16 @@ from tests.store.postgres import store_url
 
 from metier.errors import InvalidArgument, MetierError, NotPermitted, RequestNotFound
 from metier.guard import Actor, Subject
-from metier.guard.approvals.automatic import approve_automatically, auto_approval
-from metier.guard.approvals.decisions import deny, grant, lapse_earlier_approvals, may_decide, request, revoke
-from metier.guard.approvals.status import ApprovalStatus, approval_status, moment
+from metier.guard.approvals.decisions import (
+    approve_automatically,
+    automatic_approval,
+    deny,
+    grant,
+    reason_against_deciding,
+    revoke,
+)
+from metier.guard.approvals.requests import lapse_earlier_approvals, request_approval
+from metier.guard.approvals.status import ApprovalStatus, approval_status, timestamp
 from metier.guard.policy.compound_types import AutoApproval
 from metier.guard.policy.effective import ApprovalTerms, EffectivePolicy
 from metier.store import Approval, ApprovalRequest, Person, Revision, Store, TenantScope
@@ -55,12 +62,12 @@ def ask(scope: TenantScope, subject: Subject = PDF, **more: Any) -> ApprovalRequ
         "scripts": {"scripts/x.py": "ab" * 32},
         "actor": USER,
     }
-    return request(scope, subject, **{**given, **more})
+    return request_approval(scope, subject, **{**given, **more})
 
 
 def standing_of(scope: TenantScope, subject: Subject = PDF, *, quorum: int = 1, now: float = 1e9) -> ApprovalStatus:
     given = scope.state().approvals.get(subject.digest, ())
-    return approval_status(given, layer=subject.layer, environment="", quorum=quorum, now=moment(now))
+    return approval_status(given, layer=subject.layer, environment="", quorum=quorum, now=timestamp(now))
 
 
 def trail(scope: TenantScope, *wanted: str) -> list[tuple[Any, ...]]:
@@ -233,7 +240,7 @@ def test_a_request_is_that_of_the_user_and_of_the_agent_behind_it(
     scope: TenantScope, actor: Actor, who: Person, is_own: bool
 ) -> None:
     effective = terms(self_approval=False, approvers=("role:reviewer", "agent:robot"))
-    assert (may_decide(effective, who, ask(scope, actor=actor)) is not None) is is_own
+    assert (reason_against_deciding(effective, who, ask(scope, actor=actor)) is not None) is is_own
 
 
 def test_without_a_policy_about_it_people_may_approve_what_they_asked_for(scope: TenantScope) -> None:
@@ -380,7 +387,7 @@ def test_whoever_revokes_while_another_agrees_leaves_nothing_half_done(store_url
 def test_an_approval_runs_out_and_is_asked_for_again(scope: TenantScope) -> None:
     clock = FakeClock(1_000)
     given = grant(scope, terms(expires=3_600), ADA, ask(scope, clock=clock).id, clock=clock)
-    assert given.expires_at == moment(4_600)
+    assert given.expires_at == timestamp(4_600)
     assert standing_of(scope, now=4_599).is_approved
     clock.advance(3_600)
     found = standing_of(scope, now=clock())
@@ -406,8 +413,8 @@ def test_that_an_approval_ran_out_is_recorded_once(scope: TenantScope) -> None:
 def test_nobody_approves_for_longer_than_policy_lets_them(scope: TenantScope) -> None:
     clock = FakeClock(0)
     given = grant(scope, terms(expires=60), ADA, ask(scope).id, expires=1e6, clock=clock)
-    assert given.expires_at == moment(60)
-    assert grant(scope, terms(expires=60), ADA, ask(scope).id, expires=10, clock=clock).expires_at == moment(10)
+    assert given.expires_at == timestamp(60)
+    assert grant(scope, terms(expires=60), ADA, ask(scope).id, expires=10, clock=clock).expires_at == timestamp(10)
     assert grant(scope, DEFAULT, ADA, ask(scope).id, clock=clock).expires_at == ""
     with pytest.raises(InvalidArgument):
         grant(scope, DEFAULT, ADA, ask(scope).id, expires=-1, clock=clock)
@@ -509,7 +516,7 @@ FINE: dict[str, Any] = {"new": (), "scan_max": "low", "scan_status": "ok", "sign
 
 @pytest.mark.covers("A-17")
 def test_a_rule_approves_where_all_of_its_conditions_hold() -> None:
-    found = auto_approval(terms(auto=AUTO), **FINE)
+    found = automatic_approval(terms(auto=AUTO), **FINE)
     assert found == "auto-approve-when: signer oms:keys/acme.pub, scan-max low, no-new-capabilities"
 
 
@@ -530,7 +537,7 @@ def test_a_rule_approves_where_all_of_its_conditions_hold() -> None:
     ],
 )
 def test_a_rule_approves_of_nothing_when_a_condition_fails_or_cannot_be_told(wrong: dict[str, Any]) -> None:
-    assert auto_approval(terms(auto=AUTO), **{**FINE, **wrong}) is None
+    assert automatic_approval(terms(auto=AUTO), **{**FINE, **wrong}) is None
 
 
 @pytest.mark.each(
@@ -545,12 +552,12 @@ def test_a_rule_approves_of_nothing_when_a_condition_fails_or_cannot_be_told(wro
     ],
 )
 def test_a_rule_has_a_condition_that_holds_or_it_approves_of_nothing(auto: AutoApproval | None, approves: bool) -> None:
-    assert (auto_approval(terms(auto=auto), **{**FINE, "signer": ""}) is not None) is approves
+    assert (automatic_approval(terms(auto=auto), **{**FINE, "signer": ""}) is not None) is approves
 
 
 def test_a_scan_that_failed_never_counts_as_clean() -> None:
     no_new = AutoApproval(no_new_capabilities=True)
-    assert auto_approval(terms(auto=no_new), **{**FINE, "scan_status": "error"}) is None
+    assert automatic_approval(terms(auto=no_new), **{**FINE, "scan_status": "error"}) is None
 
 
 @pytest.mark.covers("A-17")
@@ -567,7 +574,7 @@ def test_what_policy_approves_of_is_recorded_with_the_rule_once(scope: TenantSco
 
     given = approve()
     assert approve() == given
-    assert (given.rule, given.grants, given.expires_at) == ("auto-approve-when: x", ("scripts",), moment(60))
+    assert (given.rule, given.grants, given.expires_at) == ("auto-approve-when: x", ("scripts",), timestamp(60))
     assert standing_of(scope, quorum=2, now=1).grants == {"scripts"}
     assert trail(scope, "rule", "digest", "approval") == [
         ("approval.automatic", "auto-approve-when: x", PDF.digest, given.id)

@@ -8,14 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from metier.guard.stores import keep_ledgers
 
 from metier import Guard
 from metier.errors import IntegrityFailed
 from metier.guard import Action, Actor, MemoryLog, Subject
-from metier.guard.approvals.decisions import grant, request
+from metier.guard.approvals.decisions import grant
+from metier.guard.approvals.requests import request_approval
 from metier.guard.audit.governance_events import record_event
 from metier.guard.governance import Governance
-from metier.guard.open_stores import keep_ledgers
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
 from metier.session.active_skills import subject_of
@@ -50,7 +51,7 @@ def outcome(url: str, subject: Subject) -> str:
 
 
 def granted(scope: TenantScope, subject: Subject) -> Approval:
-    asked = request(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user="sam"))
+    asked = request_approval(scope, subject, capabilities=["scripts"], new=[], scripts={}, actor=Actor(user="sam"))
     return grant(scope, Policies(texts=[("enterprise", POLICY)]).current(), ADA, asked.id)
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.guard.approvals.status import ApprovalStatus, approval_status, end_of, moment
+from metier.guard.approvals.status import ApprovalStatus, approval_status, expiry, timestamp
 from metier.store import Approval
 
-NOW = moment(1_000)
+NOW = timestamp(1_000)
 
 
 def approval(by: str = "ada", *grants: str, **more: Any) -> Approval:
-    given: dict[str, Any] = {"id": f"a-{by}", "digest": "sha256:1", "skill": "pdf@acme", "decided_at": moment(10)}
+    given: dict[str, Any] = {"id": f"a-{by}", "digest": "sha256:1", "skill": "pdf@acme", "decided_at": timestamp(10)}
     return Approval(**{**given, "decided_by": by, "grants": grants, **more})
 
 
@@ -54,7 +54,7 @@ def test_an_approval_may_grant_no_capability_at_all() -> None:
         ({"layer": "project"}, False),
         ({"environment": "prod"}, True),
         ({"environment": "dev"}, False),
-        ({"revoked_at": moment(20)}, False),
+        ({"revoked_at": timestamp(20)}, False),
         ({"fell_to": "sha256:2"}, True),
     ],
 )
@@ -98,14 +98,14 @@ def test_a_refusal_outweighs_everybody_who_agrees() -> None:
 
 
 def test_a_refusal_that_was_taken_back_is_none() -> None:
-    assert standing_of(approval("bob", decision="denied", revoked_at=moment(20))).denied is None
+    assert standing_of(approval("bob", decision="denied", revoked_at=timestamp(20))).denied is None
 
 
 @pytest.mark.covers("A-16")
 def test_an_approval_counts_until_the_moment_it_runs_out() -> None:
-    given = approval("ada", "scripts", expires_at=moment(1_000))
-    assert standing_of(given, now=moment(999.999)).is_approved
-    found = standing_of(given, now=moment(1_000))
+    given = approval("ada", "scripts", expires_at=timestamp(1_000))
+    assert standing_of(given, now=timestamp(999.999)).is_approved
+    found = standing_of(given, now=timestamp(1_000))
     assert not found.is_approved
     assert found.grants == frozenset()
     assert found.expired == (given,)
@@ -113,14 +113,14 @@ def test_an_approval_counts_until_the_moment_it_runs_out() -> None:
 
 @pytest.mark.covers("A-16")
 def test_a_policy_that_lets_approvals_last_less_long_holds_for_old_ones() -> None:
-    given = approval("ada", "scripts", decided_at=moment(100))
-    assert standing_of(given, since=moment(100)).is_approved
-    assert standing_of(given, since=moment(101)).expired == (given,)
+    given = approval("ada", "scripts", decided_at=timestamp(100))
+    assert standing_of(given, since=timestamp(100)).is_approved
+    assert standing_of(given, since=timestamp(101)).expired == (given,)
 
 
 def test_a_quorum_that_one_half_of_ran_out_is_none() -> None:
     found = standing_of(
-        approval("ada", "scripts", expires_at=moment(500)), approval("bob", "scripts", expires_at=""), quorum=2
+        approval("ada", "scripts", expires_at=timestamp(500)), approval("bob", "scripts", expires_at=""), quorum=2
     )
     assert not found.is_approved
     assert found.grants == frozenset()
@@ -129,11 +129,11 @@ def test_a_quorum_that_one_half_of_ran_out_is_none() -> None:
 @pytest.mark.each("seconds", [0, -1, 1e12, float("inf"), float("nan")])
 def test_nothing_lasts_for_no_time_or_for_ever(seconds: float) -> None:
     with pytest.raises(InvalidArgument, match="some time"):
-        end_of(0, seconds)
+        expiry(0, seconds)
 
 
 def test_the_shortest_of_several_times_counts() -> None:
-    assert end_of(10, 50, 20, None) == moment(30)
+    assert expiry(10, 50, 20, None) == timestamp(30)
 
 
 people = st.sampled_from(["ada", "bob", "cyd"])
@@ -149,19 +149,19 @@ approvals = st.lists(
         grants=capabilities,
         decision=st.sampled_from(["approved", "denied"]),
         decided_by=people,
-        decided_at=st.sampled_from([moment(1), moment(2)]),
-        expires_at=st.sampled_from(["", moment(5), moment(500)]),
-        revoked_at=st.sampled_from(["", moment(3)]),
+        decided_at=st.sampled_from([timestamp(1), timestamp(2)]),
+        expires_at=st.sampled_from(["", timestamp(5), timestamp(500)]),
+        revoked_at=st.sampled_from(["", timestamp(3)]),
     ),
     max_size=6,
 )
 
 
-@given(approvals, st.integers(1, 4), st.sampled_from([moment(4), moment(50), moment(5_000)]))
+@given(approvals, st.integers(1, 4), st.sampled_from([timestamp(4), timestamp(50), timestamp(5_000)]))
 def test_more_time_and_a_larger_quorum_never_grant_more(given: list[Approval], quorum: int, now: str) -> None:
     found = approval_status(given, layer="plugin", environment="prod", quorum=quorum, now=now)
     stricter = approval_status(given, layer="plugin", environment="prod", quorum=quorum + 1, now=now)
-    later = approval_status(given, layer="plugin", environment="prod", quorum=quorum, now=moment(9_999))
+    later = approval_status(given, layer="plugin", environment="prod", quorum=quorum, now=timestamp(9_999))
     assert stricter.grants <= found.grants
     assert later.grants <= found.grants
     assert not (later.is_approved and not found.is_approved)

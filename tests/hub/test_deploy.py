@@ -19,7 +19,7 @@ from metier.errors import (
     SourceUnavailable,
 )
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
+from metier.guard.approvals.requests import request_approval
 from metier.guard.approvals.status import approval_status
 from metier.hub.deploy import deploy
 from metier.hub.history import rollback
@@ -98,7 +98,7 @@ def waiting(
     layer: str = "enterprise",
 ) -> ApprovalRequest:
     """A request for an approval of the skill that waits."""
-    return request(
+    return request_approval(
         scope,
         Subject(name="data-handling", source=layer, layer=layer, digest=FolderPackage(made).digest()),
         capabilities=["scripts"] if scripts else ["scripts", "hooks"],

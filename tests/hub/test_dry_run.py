@@ -13,7 +13,7 @@ from tests.hub.conftest import ADA, BOB, BUILDER
 from metier import Guard
 from metier.errors import SkillInvalid, SourceUnavailable
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import request
+from metier.guard.approvals.requests import request_approval
 from metier.hub.deploy import deploy
 from metier.hub.dry_run import dry_run_deploy
 from metier.skill import FolderPackage
@@ -125,7 +125,7 @@ def test_the_requests_that_would_have_their_answer_are_named(
 ) -> None:
     subject = Subject(name="data-handling", source="x", digest=FolderPackage(made).digest(), layer="enterprise")
     scripts = {"capabilities": ("scripts",), "new": (), "scripts": {}}
-    asked = request(scope, subject, actor=Actor(user="eve"), **scripts)  # type: ignore[arg-type]
+    asked = request_approval(scope, subject, actor=Actor(user="eve"), **scripts)  # type: ignore[arg-type]
     nothing_changes()
     assert dry_run_deploy(scope, ADA, made, guard=guard).approvals.answers == (asked.id,)
 

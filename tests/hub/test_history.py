@@ -13,7 +13,7 @@ from tests.store.postgres import postgres_url, store_url
 from metier import Guard, Library
 from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, Refused, SkillNotFound
 from metier.guard.approvals.decisions import grant
-from metier.guard.approvals.status import approval_status, moment
+from metier.guard.approvals.status import approval_status, timestamp
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hub.history import compare, rollback
@@ -74,7 +74,7 @@ def test_an_old_approval_counts_again_unless_it_has_run_out(
     rollback(scope, BOB, home, guard=guard)
     given = scope.state().approvals[applied.base_digest]
     for later, counts in ((3_600, True), (90_000, False)):
-        found = approval_status(given, layer="project", environment="", quorum=1, now=moment(now + later))
+        found = approval_status(given, layer="project", environment="", quorum=1, now=timestamp(now + later))
         assert found.is_approved is counts
 
 

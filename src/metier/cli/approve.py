@@ -10,10 +10,10 @@ from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
 from metier.cli.request_view import approval_shape, print_request_view, request_shape, request_view_of
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approvals.decisions import deny, grant, may_decide, revoke, waiting_for
-from metier.guard.approvals.lapsing import expire, supersede
+from metier.guard.approvals.decisions import deny, grant, reason_against_deciding, revoke
+from metier.guard.approvals.requests import expire_requests, pending_request, supersede_requests
 from metier.guard.approvals.roles import require_role
-from metier.guard.approvals.status import approval_status, is_over, moment
+from metier.guard.approvals.status import approval_status, is_expired, timestamp
 from metier.guard.policy.durations import seconds_of
 from metier.guard.policy.files import Policies
 from metier.guard.remedies import tenant_option
@@ -31,14 +31,14 @@ def run(options: argparse.Namespace) -> int:
     verb = {"list": _list, "show": _show, "grant": _grant, "deny": _deny, "revoke": _revoke}[options.verb]
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
         effective = Policies.discover().current()
-        expire(scope, effective)
-        supersede(scope)
+        expire_requests(scope, effective)
+        supersede_requests(scope)
         return verb(options, scope, person, effective)
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     require_role(person, "viewer", "see approvals")
-    now = moment(time.time())
+    now = timestamp(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
     given = scope.approvals.all()
     counting = [one for one in given if _state(one, now) in ("counts", "denied")]
@@ -105,7 +105,7 @@ def _state(one: Approval, now: str) -> str:
         return "revoked"
     if one.decision == "denied":
         return "denied"
-    return "expired" if is_over(one, now) else "counts"
+    return "expired" if is_expired(one, now) else "counts"
 
 
 def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> list[str]:
@@ -118,10 +118,10 @@ def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effec
     require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
     dossier = request_view_of(scope, asked)
-    now = moment(time.time())
+    now = timestamp(time.time())
     terms = effective.approval
     agreed = _agreed(scope, asked, terms.quorum, now)
-    why_not = may_decide(effective, person, asked)
+    why_not = reason_against_deciding(effective, person, asked)
     if options.json:
         who = {"approvers": list(terms.approvers), "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
         print_json({**dossier.as_dict(), "decides": who})
@@ -158,7 +158,7 @@ def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     of_content = [one for one in scope.approvals.requests() if one.digest == wanted]
     if of_content:
         return next((one for one in of_content if one.status == "pending"), of_content[-1])
-    named = waiting_for(scope, wanted)
+    named = pending_request(scope, wanted)
     if named is None:
         raise RequestNotFound(
             f"There is no request or approval {shown(wanted)!r}.", hint="`metier approve list` shows them."
@@ -189,7 +189,7 @@ def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effe
     print(f"  {given.digest}. `{revoke}` takes it back.")
     if asked is not None and asked.status == "pending":
         quorum = effective.approval.quorum
-        agreed = _agreed(scope, asked, quorum, moment(time.time()))
+        agreed = _agreed(scope, asked, quorum, timestamp(time.time()))
         rest = ", ".join(name for name in asked.capabilities if name not in given.grants)
         if len(agreed) < quorum:
             print(style.warn(f"  Not yet: {len(agreed)} of {quorum} people agreed."))

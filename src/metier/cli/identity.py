@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
 from metier.guard import current_user
-from metier.guard.approvals._deciding import recording_refusals
 from metier.guard.approvals.people import deciding_scope, introducer, known_person, may_be_introduced
+from metier.guard.approvals.roles import recording_refusals
 from metier.guard.governance import Governance
 from metier.guard.open_stores import keep_ledgers, remember, require_store
 from metier.skill import shown

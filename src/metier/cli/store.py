@@ -11,8 +11,8 @@ from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals._deciding import record_fields, recording_refusals
-from metier.guard.approvals.roles import require_role
+from metier.guard.approvals.requests import record_fields
+from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.open_stores import was_there
 from metier.hints import for_person

@@ -12,7 +12,7 @@ from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_json, table
 from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
 from metier.guard.approvals.roles import has_role, require_role
-from metier.guard.approvals.status import moment
+from metier.guard.approvals.status import timestamp
 from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
@@ -143,4 +143,4 @@ def _token_shape(token: AccessToken) -> dict[str, Any]:
 def _state(token: AccessToken) -> str:
     if token.revoked_at:
         return "revoked"
-    return "expired" if token.expires_at and token.expires_at <= moment(time.time()) else "counts"
+    return "expired" if token.expires_at and token.expires_at <= timestamp(time.time()) else "counts"

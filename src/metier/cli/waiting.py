@@ -14,8 +14,8 @@ from metier.cli.exit_codes import APPROVAL, FINE
 from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.lapsing import expire, supersede
 from metier.guard.approvals.pending import pending_items
+from metier.guard.approvals.requests import expire_requests, supersede_requests
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.policy.files import Policies
@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
     store.close()
     with acting(options) as (scope, person):
         effective = Policies.discover().current()
-        expire(scope, effective)
-        supersede(scope)
+        expire_requests(scope, effective)
+        supersede_requests(scope)
         found = _waiting(scope, person, effective)
         told = _ToldBefore(scope, person)
         since = told.cursor if options.new else options.since or ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier._once import once
 from metier.errors import MetierError
-from metier.guard.approvals.status import ApprovalStatus, current_status, moment
+from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.inspection import ToolClasses
 from metier.guard.policy.rules import ALIASES
 from metier.scan.finding import rank
@@ -218,10 +218,10 @@ class DecisionContext:
             return None
         if any(one.revoked_at or one.decision == "denied" for one in self._decided(self.subject.digest)):
             return None  # what a person took back or said no to, policy does not give again
-        from metier.guard.approvals.automatic import auto_approval
+        from metier.guard.approvals.decisions import automatic_approval
 
         scanned = self.scanned
-        return auto_approval(
+        return automatic_approval(
             self.effective,
             new=self.new if self.has_earlier else None,
             scan_max=scanned.worst,
@@ -257,7 +257,7 @@ class DecisionContext:
 
             # What scanners say that policy does not name can make it worse; only those that it names can be missing.
             rows = {row.engine: row for row in self._scans(digest) if row.engine != "core"}
-            since = moment(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
+            since = timestamp(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
             severities |= {row.engine: recorded_severity(row, suppressions) for row in rows.values() if row.at >= since}
             for engine in settings.commands:
                 problem = problem or recorded_problem(engine, rows.get(engine), since)

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
-from metier.guard.approvals._deciding import recording_refusals
-from metier.guard.approvals.roles import require_role
+from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.scan.external import FAILURE
 from metier.scan.finding import SEVERITIES, Finding, rank

@@ -106,7 +106,8 @@ def _asks_as_administrator(governance: Governance, context: DecisionContext) -> 
 
 def _may_grant(governance: Governance, context: DecisionContext) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
-    from metier.guard.approvals.decisions import may_decide, requester
+    from metier.guard.approvals.decisions import reason_against_deciding
+    from metier.guard.approvals.requests import requester_name
 
     try:
         person = person_of(governance.scope(context.actor), context.actor)
@@ -114,8 +115,8 @@ def _may_grant(governance: Governance, context: DecisionContext) -> bool:
         return False
     if not person.name:
         return False
-    request = ApprovalRequest(digest="", skill="", requested_by=requester(context.actor))
-    return may_decide(context.effective, person, request) is None
+    request = ApprovalRequest(digest="", skill="", requested_by=requester_name(context.actor))
+    return reason_against_deciding(context.effective, person, request) is None
 
 
 def person_of(scope: TenantScope, actor: Actor) -> Person:
@@ -128,16 +129,15 @@ def person_of(scope: TenantScope, actor: Actor) -> Person:
 
 def _request(scope: TenantScope, context: DecisionContext, subject: Subject) -> ApprovalRequest:
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
-    from metier.guard.approvals.decisions import lapse_earlier_approvals, request
-    from metier.guard.approvals.lapsing import expire
+    from metier.guard.approvals.requests import expire_requests, lapse_earlier_approvals, request_approval
 
     found = context.capabilities
     with scope.transaction():
         # A request that waited too long is not the same once more.
-        expire(scope, context.effective, actor=context.actor)
+        expire_requests(scope, context.effective, actor=context.actor)
         _keep_content(scope, context)
         lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=context.actor)
-        return request(
+        return request_approval(
             scope,
             subject,
             capabilities=found.names,
@@ -176,8 +176,8 @@ def _keep_content(scope: TenantScope, context: DecisionContext) -> None:
 
 
 def _approve_automatically(governance: Governance, context: DecisionContext, rule: str) -> bool:
-    from metier.guard.approvals.automatic import approve_automatically
-    from metier.guard.approvals.decisions import lapse_earlier_approvals
+    from metier.guard.approvals.decisions import approve_automatically
+    from metier.guard.approvals.requests import lapse_earlier_approvals
 
     subject = context.subject
     assert subject is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, NotPermitted
-from metier.guard.approvals.decisions import grant, may_decide
+from metier.guard.approvals.decisions import grant, reason_against_deciding
 from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.status import approval_status
 from metier.guard.audit.governance_events import actor_of, record_event
@@ -157,7 +157,7 @@ def approve_content(
     )
     waiting = [one for one in scope.approvals.requests("pending") if one.digest == digest]
     for one in (wanted, *waiting):
-        why = may_decide(effective, person, one)
+        why = reason_against_deciding(effective, person, one)
         if why is not None:
             return why
     try:

@@ -1,1 +1,1 @@
-"""What people decide: approvals bound to content, quarantines, and who may decide."""
+"""Approvals bound to content, quarantines, people and their roles."""

@@ -1,4 +1,4 @@
-"""Asking for approvals, giving them and taking them back: each in one transaction with its audit record."""
+"""Decisions about approvals: grant, deny, revoke, approve automatically, each in one transaction with its record."""
 
 from __future__ import annotations
 
@@ -6,149 +6,44 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import IntegrityFailed, InvalidArgument, NotPermitted, RequestNotFound
-from metier.guard.approvals._deciding import record_fields, recording_refusals
-from metier.guard.approvals.roles import has_role, is_approver
-from metier.guard.approvals.status import approval_status, end_of, is_over, moment
-from metier.guard.audit.governance_events import actor_of, event_record, record_event
-from metier.guard.decision import Actor
+from metier.guard.approvals.requests import MAX_REASON, find_request, is_requester, record_fields
+from metier.guard.approvals.roles import has_role, is_approver, recording_refusals
+from metier.guard.approvals.status import approval_status, expiry, is_expired, timestamp
+from metier.guard.audit.governance_events import actor_of, event_record
 from metier.hints import for_people
+from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
 from metier.store import Approval, ApprovalRequest
 from metier.store.codec import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from metier.guard.approvals.status import Clock
-    from metier.guard.decision import Subject
+    from metier.guard.decision import Actor, Subject
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, TenantScope
 
-_MAX_REASON = 2_000
-_AGENT = ", agent:"
-_NOBODY = Actor()
-_WAITING = for_people("`metier approve list` shows what waits for an answer.")
-_ALL = for_people("`metier approve list --all` shows what was decided.")
+_LIST_ALL = for_people("`metier approve list --all` shows what was decided.")
+_SEVERITIES = ("none", *SEVERITIES)
 
 
-def request(
-    scope: TenantScope,
-    subject: Subject,
-    *,
-    capabilities: Collection[str],
-    new: Collection[str],
-    scripts: Mapping[str, str],
-    actor: Actor,
-    environment: str = "",
-    reason: str = "",
-    clock: Clock = time.time,
-) -> ApprovalRequest:
-    """Ask for an approval of a skill's content, once: while a request waits, a second one is the same.
-
-    Those that wait for other content of the skill in the same place are superseded: it is not there any more.
-    """
-    wanted = ApprovalRequest(
-        id=new_id("r"),
-        digest=subject.digest,
-        skill=subject.ref,
-        location=subject.location,
-        layer=subject.layer,
-        environment=environment,
-        capabilities=tuple(sorted(capabilities)),
-        new=tuple(sorted(new)),
-        scripts=dict(sorted(scripts.items())),
-        requested_by=requester(actor),
-        reason=reason[:_MAX_REASON],
-        created_at=moment(clock()),
-    )
-    with scope.transaction():
-        asked = scope.approvals.request(wanted)
-        if asked.id != wanted.id:
-            return asked
-        place = (asked.location, asked.layer, asked.environment)
-        for one in scope.approvals.requests("pending", skill=asked.skill):
-            if one.id != asked.id and (one.location, one.layer, one.environment) == place:
-                scope.approvals.set_request(one.id, "superseded", expected="pending")
-        _note_expired(scope, asked, actor)
-        record_event(scope, "approval.requested", actor, **record_fields(asked), reason=asked.reason, decision="ask")
-    return asked
-
-
-def requester(actor: Actor) -> str:
-    """Who asks: a user, and the agent that works for them."""
-    if actor.user and actor.agent:
-        return f"{actor.user}{_AGENT}{actor.agent}"
-    return actor.user or (f"agent:{actor.agent}" if actor.agent else "")
-
-
-def _note_expired(scope: TenantScope, asked: ApprovalRequest, actor: Actor) -> None:
-    """Record which approvals ran out, when that is why somebody asks again; an earlier request recorded others."""
-    given = scope.approvals.of(asked.digest)
-    found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=1, now=asked.created_at)
-    if not found.expired:
-        return
-    about = (asked.digest, asked.environment)
-    asked_at = [
-        one.created_at
-        for one in scope.approvals.requests(skill=asked.skill)
-        if one.id != asked.id and (one.digest, one.environment) == about
-    ]
-    for one in found.expired:
-        if not any(at >= one.expires_at for at in asked_at):
-            record_event(
-                scope,
-                "approval.expired",
-                actor,
-                **record_fields(one) | {"request": asked.id},
-                reason=f"It ran out at {one.expires_at}.",
-            )
-
-
-def lapse_earlier_approvals(
-    scope: TenantScope, skill: str, digest: str, *, location: str = "", actor: Actor = _NOBODY
-) -> list[Approval]:
-    """The approvals that a skill in a folder has for the content before this one; that they fell is recorded once.
-
-    They are not taken back: when the content that they are for comes back, they count again.
-    """
-    with scope.transaction():
-        given = [one for one in scope.approvals.of_skill(skill, location) if one.decision == "approved"]
-        others = [one for one in given if one.digest != digest]
-        found = [one for one in others if one.digest == others[-1].digest]
-        for one in found:
-            if scope.approvals.fell(one.id, digest):
-                about = record_fields(one) | {"new_digest": digest}
-                record_event(scope, "approval.revoked", actor, **about, reason="The content changed.")
-    return found
-
-
-def may_decide(effective: EffectivePolicy, person: Person, request: ApprovalRequest) -> str | None:
-    """Why somebody may not agree to a request; None if they may."""
+def reason_against_deciding(effective: EffectivePolicy, person: Person, request: ApprovalRequest) -> str | None:
+    """The reason why a person may not approve a request; None if they may."""
     terms = effective.approval
     if effective.errors and effective.on_error != "allow":
         return f"A policy file cannot be used, so nobody knows who decides. {effective.errors[0]}"
     if not is_approver(person, terms.approvers):
-        return _stranger(effective, person)
+        return _format_not_approver(effective, person)
     if not terms.self_approval and is_requester(person, request):
         return f"{shown(person.name)!r} asked for it, and policy lets nobody decide about their own request."
     return None
 
 
-def _stranger(effective: EffectivePolicy, person: Person) -> str:
-    named = shown(", ".join(effective.approval.approvers), 500) or "nobody"
-    return f"{shown(person.name)!r} is not among those who decide about approvals: {named}."
-
-
-def is_requester(person: Person, request: ApprovalRequest) -> bool:
-    """Whether somebody made a request, or an agent made it for them."""
-    # Names that differ in upper and lower case alone may be those of one account.
-    asked, name = request.requested_by.casefold(), person.name.casefold()
-    # No user's name has a comma, and an agent may be called anything.
-    user, _, agent = asked.partition(_AGENT)
-    if person.kind == "agent":
-        return name in (agent, asked.removeprefix("agent:"))
-    return name == user
+def _format_not_approver(effective: EffectivePolicy, person: Person) -> str:
+    approvers = shown(", ".join(effective.approval.approvers), 500) or "nobody"
+    return f"{shown(person.name)!r} is not among those who decide about approvals: {approvers}."
 
 
 def grant(
@@ -163,38 +58,39 @@ def grant(
     reason: str = "",
     clock: Clock = time.time,
 ) -> Approval:
-    """Agree to a request by its id, or to a known content by its digest, or to what nobody asked for yet.
+    """Approve a request by its id, a known content by its digest, or content without a request.
 
-    Without `grants`, to all that is asked for; with less, the request waits for the rest. It lasts for `expires`
-    seconds, and never longer than policy says. Where policy wants several people to agree, the request waits until
-    they did. `NotPermitted` for who may not is recorded.
+    Without `grants`, everything that was requested; with less, the request stays pending for the rest. The approval
+    lasts for `expires` seconds, and never longer than policy says. Where policy wants a quorum, the request is pending
+    until it is reached. `NotPermitted` for a person who may not is recorded.
     """
     now = clock()
-    rules = _rules(tools)
+    rules = _checked_tool_rules(tools)
     with recording_refusals(scope, person, "approval", policy=effective.digest):
-        asked = wanted if isinstance(wanted, ApprovalRequest) else _asked(scope, wanted)
-        granted = _granted(asked, grants)
-        why = may_decide(effective, person, asked) or _against(scope, person, asked, {*granted, *rules}, moment(now))
+        request = wanted if isinstance(wanted, ApprovalRequest) else find_request(scope, wanted)
+        granted = _checked_grants(request, grants)
+        why = reason_against_deciding(effective, person, request)
+        why = why or _reason_against_granting(scope, person, request, {*granted, *rules}, timestamp(now))
         if why is not None:
-            raise _refusal(why, asked)
-        given = Approval(
+            raise _refusal(why, request)
+        approval = Approval(
             id=new_id("a"),
-            request=asked.id,
-            **_of(asked),
+            request=request.id,
+            **_content_fields(request),
             grants=granted,
             tools=rules,
             decided_by=person.name,
-            reason=_said(reason),
+            reason=_checked_reason(reason),
             policy=effective.digest,
-            decided_at=moment(now),
-            expires_at=end_of(now, expires, effective.approval.expires),
+            decided_at=timestamp(now),
+            expires_at=expiry(now, expires, effective.approval.expires),
         )
-        notes = tuple(f"grants {what}" for what in (*given.grants, *given.tools))
-        notes += (f"until {given.expires_at}",) if given.expires_at else ()
-        added = scope.approvals.add(given, _record(scope, "approval.granted", person, given, notes=notes))
-        _require_whole_trail(scope)
-        if asked.id and _is_complete(scope, asked, effective.approval.quorum, added.decided_at):
-            scope.approvals.set_request(asked.id, "approved", expected="pending")
+        notes = tuple(f"grants {what}" for what in (*approval.grants, *approval.tools))
+        notes += (f"until {approval.expires_at}",) if approval.expires_at else ()
+        added = scope.approvals.add(approval, _record(scope, "approval.granted", person, approval, notes=notes))
+        _require_intact_audit_log(scope)
+        if request.id and _is_complete(scope, request, effective.approval.quorum, added.decided_at):
+            scope.approvals.set_request(request.id, "approved", expected="pending")
         return added
 
 
@@ -207,68 +103,68 @@ def deny(
     reason: str,
     clock: Clock = time.time,
 ) -> Approval:
-    """Say no to a request, or to a known content: it outweighs everybody who agrees, until it is taken back."""
+    """Deny a request, or a known content: a denial outweighs every approval until it is revoked."""
     with recording_refusals(scope, person, "approval", policy=effective.digest):
-        asked = _asked(scope, wanted)
-        # Whoever asked may say no: that is to withdraw.
+        request = find_request(scope, wanted)
+        # The requester may deny too: that is to withdraw.
         if not is_approver(person, effective.approval.approvers):
-            raise _refusal(_stranger(effective, person), asked)
-        given = Approval(
+            raise _refusal(_format_not_approver(effective, person), request)
+        denial = Approval(
             id=new_id("a"),
-            request=asked.id,
-            **_of(asked),
+            request=request.id,
+            **_content_fields(request),
             decision="denied",
             decided_by=person.name,
-            reason=_said(reason),
+            reason=_checked_reason(reason),
             policy=effective.digest,
-            decided_at=moment(clock()),
+            decided_at=timestamp(clock()),
         )
-        added = scope.approvals.add(given, _record(scope, "approval.denied", person, given))
-        if asked.id:
-            scope.approvals.set_request(asked.id, "denied", expected="pending")
+        added = scope.approvals.add(denial, _record(scope, "approval.denied", person, denial))
+        if request.id:
+            scope.approvals.set_request(request.id, "denied", expected="pending")
         return added
 
 
 def revoke(scope: TenantScope, effective: EffectivePolicy, person: Person, approval: str, *, reason: str) -> Approval:
-    """Take an approval back, from the next decision on; or a refusal, which takes what agreeing takes.
+    """Revoke an approval from the next decision on; to revoke a denial, a person must be allowed to approve.
 
-    Reviewers may take back any approval, and everybody their own.
+    Reviewers may revoke any approval, and everybody their own.
     """
     with recording_refusals(scope, person, "approval", policy=effective.digest):
         found = scope.approvals.get(approval)
         if found is None:
-            raise RequestNotFound(f"There is no approval {shown(approval)!r}.", hint=_ALL)
-        asked = scope.approvals.get_request(found.request) or ApprovalRequest(**_of(found))
-        if found.decision == "denied" or not _may_take_back(person, found):
-            why = may_decide(effective, person, asked)
+            raise RequestNotFound(f"There is no approval {shown(approval)!r}.", hint=_LIST_ALL)
+        request = scope.approvals.get_request(found.request) or ApprovalRequest(**_content_fields(found))
+        if found.decision == "denied" or not _may_revoke(person, found):
+            why = reason_against_deciding(effective, person, request)
             if why is not None:
-                raise _refusal(why, asked)
-        more = {"reason": _said(reason), "policy": effective.digest}
-        record = _record(scope, "approval.revoked", person, found, **more)
-        if not scope.approvals.revoke(found.id, person.name, _said(reason), record):
-            raise RequestNotFound(f"{found.id} was taken back already.", hint=_ALL)
+                raise _refusal(why, request)
+        reason = _checked_reason(reason)
+        record = _record(scope, "approval.revoked", person, found, reason=reason, policy=effective.digest)
+        if not scope.approvals.revoke(found.id, person.name, reason, record):
+            raise RequestNotFound(f"{found.id} was taken back already.", hint=_LIST_ALL)
         return scope.approvals.get(found.id) or found
 
 
-def _may_take_back(person: Person, approval: Approval) -> bool:
+def _may_revoke(person: Person, approval: Approval) -> bool:
     return person.name == approval.decided_by or (person.kind != "agent" and has_role(person, "reviewer"))
 
 
-def _refusal(why: str, asked: ApprovalRequest) -> NotPermitted:
+def _refusal(why: str, request: ApprovalRequest) -> NotPermitted:
     return NotPermitted(
         why,
         hint=for_people("`metier policy show` says who decides, and `metier user list` who is who."),
-        request=asked.id,
-        about=record_fields(asked),
+        request=request.id,
+        about=record_fields(request),
     )
 
 
 def _record(scope: TenantScope, type: str, person: Person, approval: Approval, **more: Any) -> dict[str, Any]:  # noqa: A002
-    given = {"reason": approval.reason, "policy": approval.policy}
-    return event_record(scope, type, actor_of(person, scope), **{**record_fields(approval), **given, **more})
+    fields = {**record_fields(approval), "reason": approval.reason, "policy": approval.policy, **more}
+    return event_record(scope, type, actor_of(person, scope), **fields)
 
 
-def _require_whole_trail(scope: TenantScope) -> None:
+def _require_intact_audit_log(scope: TenantScope) -> None:
     """Raise `IntegrityFailed` where no approval could count, because the records before it are not as written."""
     fault = scope.ledger().fault
     if fault:
@@ -281,96 +177,43 @@ def _require_whole_trail(scope: TenantScope) -> None:
         )
 
 
-def _asked(scope: TenantScope, wanted: str) -> ApprovalRequest:
-    """The request of an id, or the one that waits for a skill's name or a digest; a known content needs none."""
-    if not wanted.startswith("sha256:"):
-        found = scope.approvals.get_request(wanted) or _request_by_name(scope, wanted)
-        if found is None:
-            raise RequestNotFound(f"There is no request {shown(wanted)!r}.", hint=_WAITING)
-        if found.status != "pending":
-            raise RequestNotFound(f"Request {found.id} waits no longer: it is {found.status}.", hint=_WAITING)
-        return found
-    waiting = [one for one in scope.approvals.requests("pending") if one.digest == wanted]
-    if len(waiting) > 1:
-        ids = ", ".join(f"{one.id} ({shown(one.environment) or 'any environment'})" for one in waiting)
-        raise InvalidArgument(f"Several requests wait for this content: {ids}.", hint="Name one of them by its id.")
-    if waiting:
-        return waiting[0]
-    revision = scope.revisions.get(wanted)
-    if revision is None:
-        raise RequestNotFound(f"Nothing is known of a content {shown(wanted)!r}.", hint=_WAITING)
-    return ApprovalRequest(
-        digest=wanted, skill=revision.skill, capabilities=tuple(revision.capabilities.get("names", ()))
-    )
-
-
-def waiting_for(scope: TenantScope, name: str) -> ApprovalRequest | None:
-    """The one request that waits for a skill of this name, or `name@source`; `InvalidArgument` where several do."""
-    waiting = [one for one in scope.approvals.requests("pending") if _is_for(one, name)]
-    if len(waiting) > 1:
-        ids = ", ".join(
-            f"{one.id} ({shown(one.skill)}, {shown(one.environment) or 'any environment'})" for one in waiting
-        )
-        raise InvalidArgument(
-            f"Several requests wait for skills of the name {shown(name)!r}: {ids}.", hint="Name one of them by its id."
-        )
-    return waiting[0] if waiting else None
-
-
-def _request_by_name(scope: TenantScope, name: str) -> ApprovalRequest | None:
-    """The same for a decision: what was looked at under the name must be what is decided about."""
-    found = waiting_for(scope, name)
-    if found is None:
-        return None
-    before = [one for one in scope.approvals.requests() if _is_for(one, name) and one.id != found.id]
-    decided = max((one.created_at for one in before if one.status in ("approved", "denied")), default="")
-    gone = next((one for one in before if one.status == "superseded" and one.created_at >= decided), None)
-    if gone is not None:
-        raise InvalidArgument(
-            f"The content of {shown(found.skill)!r} changed while {gone.id} waited; {found.id} is about other content.",
-            hint=for_people("Look at it with `metier approve show {id}`, and name the request by its id.", id=found.id),
-        )
-    return found
-
-
-def _is_for(asked: ApprovalRequest, name: str) -> bool:
-    return name in (asked.skill, asked.skill.partition("@")[0])
-
-
-def _of(about: ApprovalRequest | Approval) -> dict[str, Any]:
-    """What both are about."""
+def _content_fields(about: ApprovalRequest | Approval) -> dict[str, Any]:
+    """The fields that requests and approvals share."""
     return {name: getattr(about, name) for name in ("digest", "skill", "location", "layer", "environment")}
 
 
-def _against(scope: TenantScope, person: Person, asked: ApprovalRequest, granted: set[str], now: str) -> str | None:
-    """Why nobody can agree to it now, or not this person once more to the same."""
-    for one in scope.approvals.of(asked.digest):
-        if one.revoked_at or not _meet(one.layer, asked.layer) or not _meet(one.environment, asked.environment):
+def _reason_against_granting(
+    scope: TenantScope, person: Person, request: ApprovalRequest, granted: set[str], now: str
+) -> str | None:
+    """The reason why nobody can approve it now, or not this person once more the same."""
+    for one in scope.approvals.of(request.digest):
+        is_elsewhere = not (_overlap(one.layer, request.layer) and _overlap(one.environment, request.environment))
+        if one.revoked_at or is_elsewhere:
             continue
         if one.decision == "denied":
             return f"{shown(one.decided_by)!r} said no; `metier approve revoke {one.id}` takes that back."
-        is_own = asked.id and one.request == asked.id and one.decided_by == person.name and not is_over(one, now)
-        if is_own and granted <= {*one.grants, *one.tools}:
+        is_own = request.id and one.request == request.id and one.decided_by == person.name
+        if is_own and not is_expired(one, now) and granted <= {*one.grants, *one.tools}:
             return f"{shown(person.name)!r} has agreed already; somebody else has to."
     return None
 
 
-def _meet(one: str, other: str) -> bool:
-    """Whether two layers or environments have anything in common, of which "" is any."""
+def _overlap(one: str, other: str) -> bool:
+    """Whether two layers or environments have anything in common; "" is any."""
     return not one or not other or one == other
 
 
-def _granted(asked: ApprovalRequest, grants: Collection[str] | None) -> tuple[str, ...]:
+def _checked_grants(request: ApprovalRequest, grants: Collection[str] | None) -> tuple[str, ...]:
     if grants is None:
-        return asked.capabilities
+        return request.capabilities
     for what in grants:
-        if what not in asked.capabilities:
-            listed = ", ".join(asked.capabilities) or "no capability"
+        if what not in request.capabilities:
+            listed = ", ".join(request.capabilities) or "no capability"
             raise InvalidArgument(f"{shown(what)!r} was not asked for.", hint=f"It asks for {listed}.")
-    return tuple(what for what in asked.capabilities if what in grants)
+    return tuple(what for what in request.capabilities if what in grants)
 
 
-def _rules(tools: Sequence[str]) -> tuple[str, ...]:
+def _checked_tool_rules(tools: Sequence[str]) -> tuple[str, ...]:
     rules = parse_rules(tools)
     for rule in rules:
         if rule.is_malformed:
@@ -378,14 +221,92 @@ def _rules(tools: Sequence[str]) -> tuple[str, ...]:
     return tuple(rule.text for rule in rules)
 
 
-def _is_complete(scope: TenantScope, asked: ApprovalRequest, quorum: int, now: str) -> bool:
-    """Whether so many agreed to a request that all of it is granted."""
-    given = [one for one in scope.approvals.of(asked.digest) if one.request == asked.id]
-    found = approval_status(given, layer=asked.layer, environment=asked.environment, quorum=quorum, now=now)
-    return found.is_approved and found.grants.issuperset(asked.capabilities)
-
-
-def _said(reason: str) -> str:
-    if len(reason) > _MAX_REASON:
-        raise InvalidArgument(f"A reason has at most {_MAX_REASON:,} characters.", hint="Say it in fewer words.")
+def _checked_reason(reason: str) -> str:
+    if len(reason) > MAX_REASON:
+        raise InvalidArgument(f"A reason has at most {MAX_REASON:,} characters.", hint="Say it in fewer words.")
     return reason.strip()
+
+
+def _is_complete(scope: TenantScope, request: ApprovalRequest, quorum: int, now: str) -> bool:
+    """Whether a quorum granted everything that a request asks for."""
+    approvals = [one for one in scope.approvals.of(request.digest) if one.request == request.id]
+    layer, environment = request.layer, request.environment
+    status = approval_status(approvals, layer=layer, environment=environment, quorum=quorum, now=now)
+    return status.is_approved and status.grants.issuperset(request.capabilities)
+
+
+def automatic_approval(
+    effective: EffectivePolicy, *, new: Collection[str] | None, scan_max: str, scan_status: str, signer: str
+) -> str | None:
+    """The `auto-approve-when` of policy, if content meets its conditions; None where one fails or is unknown.
+
+    `new` are the capabilities that the last approved content did not have, None where that is unknown. `scan_max` is
+    the worst severity that scanners found, `scan_status` tells whether they finished, `signer` is "" for unsigned.
+    """
+    auto = effective.approval.auto
+    if auto is None or scan_status == "error":
+        return None
+    met: list[str] = []
+    if auto.signer:
+        if signer not in auto.signer:
+            return None
+        met.append(f"signer {shown(signer)}")
+    if auto.scan_max:
+        is_known = scan_status == "ok" and auto.scan_max in _SEVERITIES and scan_max in _SEVERITIES
+        if not is_known or _SEVERITIES.index(scan_max) > _SEVERITIES.index(auto.scan_max):
+            return None
+        met.append(f"scan-max {auto.scan_max}")
+    if auto.no_new_capabilities:
+        if new is None or new:
+            return None
+        met.append("no-new-capabilities")
+    # A rule without a condition would approve of everything, which nobody can have meant.
+    origin = f" ({auto.origin})" if auto.origin is not None else ""
+    return f"auto-approve-when: {', '.join(met)}{origin}" if met else None
+
+
+def approve_automatically(
+    scope: TenantScope,
+    effective: EffectivePolicy,
+    subject: Subject,
+    *,
+    capabilities: Collection[str],
+    rule: str,
+    actor: Actor,
+    environment: str = "",
+    clock: Clock = time.time,
+) -> Approval | None:
+    """Add the approval that a rule of policy gives to a content, once; it counts like a quorum of people.
+
+    None where a person decided otherwise: policy does not approve again what a person denied or revoked.
+    """
+    now = clock()
+    wanted = Approval(
+        id=new_id("a"),
+        digest=subject.digest,
+        skill=subject.ref,
+        location=subject.location,
+        layer=subject.layer,
+        environment=environment,
+        grants=tuple(sorted(capabilities)),
+        decided_by="policy",
+        policy=effective.digest,
+        rule=rule,
+        decided_at=timestamp(now),
+        expires_at=expiry(now, effective.approval.expires),
+    )
+    with scope.transaction():
+        for one in scope.approvals.of(subject.digest):
+            if one.layer not in ("", subject.layer) or one.environment not in ("", environment):
+                continue
+            if one.revoked_at or one.decision == "denied":
+                return None
+            if not is_expired(one, wanted.decided_at) and _grants_same(one, wanted):
+                return one
+        why = {"rule": rule, "policy": wanted.policy, "reason": "Policy approves of it."}
+        record = event_record(scope, "approval.automatic", actor, **record_fields(wanted), **why)
+        return scope.approvals.add(wanted, record)
+
+
+def _grants_same(one: Approval, other: Approval) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ("rule", "layer", "environment", "grants"))

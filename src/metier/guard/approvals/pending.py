@@ -1,4 +1,4 @@
-"""Things that wait for somebody's decision: requests, proposals and quarantines."""
+"""Items that wait for a decision: requests, proposals and quarantines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier.guard.approvals.decisions import is_requester, may_decide
+from metier.guard.approvals.decisions import reason_against_deciding
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
+from metier.guard.approvals.requests import is_requester
 from metier.guard.approvals.roles import has_role
 from metier.guard.remedies import tenant_option
 from metier.guard.verdict import INTEGRITY
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingItem:
-    """Something that waits for a decision, as one person sees it."""
+    """An item that waits for a decision, as one person sees it."""
 
     kind: Literal["request", "proposal", "quarantine"]
     id: str
@@ -36,24 +37,24 @@ class PendingItem:
 
     @property
     def cursor(self) -> str:
-        """Its place among all that waits, in the order it came."""
+        """The place of the item among all pending ones, oldest first."""
         return f"{self.since}/{self.kind}/{self.id}"
 
     @property
     def age(self) -> int:
-        """The seconds for which it waits."""
+        """The seconds for which the item has been pending."""
         try:
             return max(0, int(time.time() - datetime.fromisoformat(self.since).timestamp()))
         except ValueError:
             return 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The thing as JSON has it."""
+        """The item as JSON has it."""
         return {**asdict(self), "age_seconds": self.age}
 
 
 def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person) -> Iterator[tuple[PendingItem, bool]]:
-    """All that waits, each with whether this person made it."""
+    """All pending items, each with whether this person made it."""
     tenant = tenant_option(scope.tenant)
     for one in scope.approvals.requests("pending"):
         entry = PendingItem(
@@ -62,7 +63,7 @@ def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person
             skill=one.skill,
             by=one.requested_by,
             since=one.created_at,
-            may_decide=may_decide(effective, person, one) is None,
+            may_decide=reason_against_deciding(effective, person, one) is None,
             next=f"metier approve show {one.id}{tenant}",
         )
         yield entry, is_requester(person, one)
@@ -91,5 +92,5 @@ def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person
         if block.by != INTEGRITY:
             yield entry, block.by == person.name
         elif block.value in changed or "" in changed:
-            # Once its skill was put right, a content that was found there stays blocked, and nobody need decide.
+            # Once the skill is restored, the changed content stays blocked, and nobody need decide.
             yield replace(entry, skill=changed.get(block.value, block.value)), False

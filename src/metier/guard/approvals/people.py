@@ -1,4 +1,4 @@
-"""Adding people and their tokens, and removing them: only admins do, and one of them always stays."""
+"""People and their tokens: admins add and remove them, and one admin always stays."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, NotPermitted, PersonNotFound
-from metier.guard.approvals._deciding import recording_refusals
-from metier.guard.approvals.roles import has_role, parse_role, require_role
-from metier.guard.approvals.status import end_of
+from metier.guard.approvals.roles import has_role, parse_role, recording_refusals, require_role
+from metier.guard.approvals.status import expiry
 from metier.guard.audit.governance_events import actor_of, event_record
 from metier.hints import for_people
 from metier.skill import shown
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"\w[\w.@+\\-]{0,63}")
 _MAX_LABEL = 200
 _RESERVED = ("metier", "policy", "system")
-"""What stands in records for those who are no person."""
+"""Names in records for those who are no person."""
 
 
 def deciding_scope(scope: TenantScope) -> TenantScope:
-    """Where those are who decide for a tenant: its own people, or while it has none those of the whole installation."""
+    """The scope of the people who decide for a tenant: its own, or while it has none that of the installation."""
     return scope.store.of() if scope.people.is_empty else scope
 
 
 def known_person(scope: TenantScope, name: str) -> Person | None:
-    """Somebody as those who decide for a tenant know them, or None.
+    """The person of a name who decides for a tenant, or None.
 
-    Until somebody is added, to whatever tenant, a store is its owner's, who may do everything.
+    Until the first person is added, to any tenant, a store belongs to its owner, who may do everything.
     """
     if not scope.store.has_people:
         return Person(name=name, roles=frozenset({"admin"}))
@@ -48,7 +47,7 @@ def known_person(scope: TenantScope, name: str) -> Person | None:
 def may_be_introduced(scope: TenantScope) -> bool:
     """Whether an admin of the whole installation may still make tokens for the people of a tenant.
 
-    Whoever is added first to a tenant can be known by nothing but a token, and nobody else decides there. So that lasts
+    The first person of a tenant is known by nothing but a token, and nobody else decides there. So the right lasts
     until one of them has done anything: from then on only they let others in.
     """
     if not scope.tenant or scope.people.is_empty:
@@ -62,7 +61,7 @@ def introducer(scope: TenantScope, person: Person | None) -> Person | None:
 
 
 def add_person(scope: TenantScope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
-    """Add somebody, or give somebody who is there other roles; the first must be an admin, or nobody could add more."""
+    """Add a person, or change the roles of one; the first must be an admin, or nobody could add more."""
     _require_name(scope, name)
     person = Person(name=name, kind=kind, roles=frozenset(map(parse_role, roles)))
     with recording_refusals(scope, by, "person", notes=(person.title,)):
@@ -89,7 +88,7 @@ def add_person(scope: TenantScope, by: Person, name: str, roles: Iterable[str], 
 
 
 def _require_name(scope: TenantScope, name: str) -> None:
-    """Raise `InvalidArgument` for a name that nobody can have, or that would be taken for somebody else's."""
+    """Raise `InvalidArgument` for an invalid name, and for one that would be taken for another person's."""
     if not _NAME.fullmatch(name) or unicodedata.normalize("NFKC", name) != name:
         raise InvalidArgument(
             f"{shown(name)!r} cannot be the name of a person.",
@@ -110,7 +109,7 @@ def _require_name(scope: TenantScope, name: str) -> None:
 
 
 def remove_person(scope: TenantScope, by: Person, name: str) -> Person:
-    """Remove somebody and all of their tokens; what they approved stays approved."""
+    """Remove a person and all of their tokens; their approvals stay."""
     with recording_refusals(scope, by, "person", notes=(f"remove {name}",)):
         require_role(by, "admin", "remove people")
         person = scope.people.get(name)
@@ -132,9 +131,9 @@ def make_token(
     expires: float | None = None,
     clock: Clock = time.time,
 ) -> tuple[AccessToken, str]:
-    """A token for somebody, and its secret, which cannot be shown again: an admin makes any, others their own.
+    """Make a token, and its secret, which cannot be shown again: an admin makes any, others their own.
 
-    Made by somebody who is known by a token, it ends with that one.
+    A token made by a person who is known by a token ends with that one.
     """
     if len(label) > _MAX_LABEL:
         raise InvalidArgument(f"A label has at most {_MAX_LABEL} characters.", hint="Say it in fewer words.")
@@ -144,12 +143,12 @@ def make_token(
         if scope.people.get(name) is None:
             raise PersonNotFound(f"Nobody is called {shown(name)!r} here.", hint=_hint_for_absent(scope, by, name))
         record = event_record(scope, "token.made", actor_of(by, scope), notes=(label,) if label else ())
-        ends = end_of(clock(), expires)
+        ends = expiry(clock(), expires)
         return scope.people.new_token(name, label=label, expires_at=ends, parent=by.token, record=record)
 
 
 def _hint_for_absent(scope: TenantScope, by: Person, name: str) -> str:
-    """The remedy for a name that nobody of a tenant has; admins of the installation are told of another tenant's."""
+    """The hint for a name that nobody of a tenant has; admins of the installation are told of another tenant's."""
     if not scope.tenant and has_role(by, "admin"):
         for tenant in filter(None, scope.store.tenants()):
             if scope.store.of(tenant).people.get(name) is not None:
@@ -161,10 +160,10 @@ def _hint_for_absent(scope: TenantScope, by: Person, name: str) -> str:
 
 
 def revoke_token(scope: TenantScope, by: Person, token: str) -> list[AccessToken]:
-    """Accept a token no longer, nor those made with it, which follow it: an admin revokes any, others their own."""
+    """Revoke a token, and the tokens made with it, which are returned too: an admin revokes any, others their own."""
     with scope.transaction():
         found = next((one for one in scope.people.tokens() if one.id == token), None)
-        # Who may not see a token is not told whether there is one.
+        # A person who may not see a token is not told whether there is one.
         if found is None or not (found.person == by.name or has_role(by, "admin")):
             raise PersonNotFound(
                 f"There is no token {shown(token)!r}.", hint=for_people("`metier token list` shows them.")
@@ -172,7 +171,7 @@ def revoke_token(scope: TenantScope, by: Person, token: str) -> list[AccessToken
         revoked = scope.people.revoke_token(token, event_record(scope, "token.revoked", actor_of(by, scope)))
         if not revoked:
             raise PersonNotFound(
-                f"Token {shown(token)} was revoked already.", hint=for_people("`metier token list` shows them.")
+                f"AccessToken {shown(token)} was revoked already.", hint=for_people("`metier token list` shows them.")
             )
     return revoked
 
@@ -182,7 +181,7 @@ def _is_admin(person: Person) -> bool:
 
 
 def _require_another_admin(scope: TenantScope, name: str) -> None:
-    """Somebody must be left who can let others in."""
+    """Raise `NotPermitted` where no admin would be left."""
     admins = [one.name for one in scope.people.all() if _is_admin(one)]
     if admins == [name]:
         raise NotPermitted(

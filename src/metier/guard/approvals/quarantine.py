@@ -1,4 +1,4 @@
-"""Taking skills out of use at once, letting them be used again, and who used them until then."""
+"""Quarantine: take skills out of use at once, release them, and find out who used them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument
-from metier.guard.approvals._deciding import recording_refusals
-from metier.guard.approvals.roles import require_role
+from metier.guard.approvals.requests import MAX_REASON
+from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.verdict import INTEGRITY
 from metier.hints import for_people
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 CHANGED = "Its content is not what was recorded."
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
-_MAX_REASON = 2_000
 _MAX_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUsage:
-    """Somebody who used a skill, in one session."""
+    """The use of a skill by one person or agent, in one session."""
 
     session: str
     user: str
@@ -41,35 +40,37 @@ class SkillUsage:
 
 
 def quarantine(scope: TenantScope, person: Person, kind: BlockKind, value: str, *, reason: str) -> Block:
-    """Take a name, a content or a source out of use everywhere, from the next decision on; reviewers may."""
-    reason, value = _said(reason), known_target(kind, value)
-    with recording_refusals(scope, person, "skill", **_about(kind, value)):
+    """Take a name, a content or a source out of use everywhere, from the next decision on; takes the role reviewer."""
+    reason, value = _checked_reason(reason), known_target(kind, value)
+    with recording_refusals(scope, person, "skill", **_record_fields(kind, value)):
         require_role(person, "reviewer", "take skills out of use")
         block = scope.blocks.add(kind, value, reason=reason, by=person.name)
-        record_event(scope, "skill.quarantined", actor_of(person, scope), **_about(kind, value), reason=reason)
+        record_event(scope, "skill.quarantined", actor_of(person, scope), **_record_fields(kind, value), reason=reason)
     return block
 
 
 def quarantine_changed(scope: TenantScope, actor: Actor, digest: str) -> None:
-    """Take content out of use that is not what was recorded, in the transaction that is under way."""
+    """Quarantine content that is not what was recorded, in the transaction that is under way."""
     scope.blocks.add("digest", digest, reason=CHANGED, by=INTEGRITY)
-    record_event(scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_about("digest", digest), reason=CHANGED)
+    record_event(
+        scope, "skill.quarantined", replace(actor, user=INTEGRITY), **_record_fields("digest", digest), reason=CHANGED
+    )
 
 
 def release_changed(scope: TenantScope, actor: Actor, digest: str, reason: str) -> None:
-    """Let content be used that was not what was recorded and is now, in the transaction that is under way."""
+    """Release content from the quarantine of `quarantine_changed`, in the transaction that is under way."""
     if any((one.kind, one.value, one.by) == ("digest", digest, INTEGRITY) for one in scope.blocks.all()):
         scope.blocks.remove("digest", digest)
-        record_event(scope, "skill.released", actor, **_about("digest", digest), reason=reason)
+        record_event(scope, "skill.released", actor, **_record_fields("digest", digest), reason=reason)
 
 
 def release(scope: TenantScope, person: Person, kind: BlockKind, value: str, *, reason: str) -> bool:
-    """Let it be used again; False where it was not in quarantine. Admins may.
+    """Release a target from quarantine; False where it was not in quarantine. Takes the role admin.
 
-    A folder whose content was not what was recorded is released too: it is looked at anew.
+    A folder whose content was not what was recorded is released too: it is checked anew.
     """
-    reason, value = _said(reason), known_target(kind, value)
-    with recording_refusals(scope, person, "skill", **_about(kind, value)):
+    reason, value = _checked_reason(reason), known_target(kind, value)
+    with recording_refusals(scope, person, "skill", **_record_fields(kind, value)):
         require_role(person, "admin", "release skills from quarantine")
         was_there = scope.blocks.remove(kind, value)
         for install in scope.installs.all():
@@ -78,12 +79,12 @@ def release(scope: TenantScope, person: Person, kind: BlockKind, value: str, *, 
                 scope.installs.put(replace(install, state="enabled"))
                 was_there = True
         if was_there:
-            record_event(scope, "skill.released", actor_of(person, scope), **_about(kind, value), reason=reason)
+            record_event(scope, "skill.released", actor_of(person, scope), **_record_fields(kind, value), reason=reason)
     return was_there
 
 
 def known_target(kind: BlockKind, value: str) -> str:
-    """What can be blocked, as it is compared; raises `InvalidArgument` for what would never be the same as anything.
+    """The value of a quarantine as it is compared; raises `InvalidArgument` for one that would never match.
 
     >>> known_target("digest", "AB" * 32)[:12]
     'sha256:ababa'
@@ -109,7 +110,7 @@ def known_target(kind: BlockKind, value: str) -> str:
 
 
 def usage_of(scope: TenantScope, kind: BlockKind, value: str) -> list[SkillUsage]:
-    """Who used it, by what the audit trail says: the last first."""
+    """The uses of a skill that the audit log has, the last first."""
     wanted: dict[str, Any] = {"name": {"skill": value}, "digest": {"digest": value}, "source": {"text": value}}[kind]
     found: dict[tuple[str, str, str], SkillUsage] = {}
     for record in scope.audit.search(**wanted, outcome="allow", limit=_MAX_RECORDS):
@@ -131,34 +132,34 @@ def usage_of(scope: TenantScope, kind: BlockKind, value: str) -> list[SkillUsage
     return list(found.values())
 
 
-def _said(reason: str) -> str:
-    if not reason.strip() or len(reason) > _MAX_REASON:
-        raise InvalidArgument(f"A reason has 1 to {_MAX_REASON:,} characters.", hint="Say why: --reason TEXT.")
+def _checked_reason(reason: str) -> str:
+    if not reason.strip() or len(reason) > MAX_REASON:
+        raise InvalidArgument(f"A reason has 1 to {MAX_REASON:,} characters.", hint="Say why: --reason TEXT.")
     return reason.strip()
 
 
-def _about(kind: BlockKind, value: str) -> dict[str, Any]:
-    """What a record says about it."""
+def _record_fields(kind: BlockKind, value: str) -> dict[str, Any]:
+    """The fields of an audit record about a quarantine."""
     return {"skill" if kind == "name" else kind: value, "notes": (f"{kind} {value}",)}
 
 
 def reference_of(install: Install) -> str:
-    """The skill of a folder, as commands take it."""
+    """The reference of an installed skill, as commands take it."""
     return f"{install.skill}@{install.source}" if install.source else install.skill
 
 
 def quarantined_folders(scope: TenantScope) -> list[Install]:
-    """The folders whose content was found not to be what was recorded, and that nobody put right yet."""
+    """The installed skills whose content is not what was recorded, and that nobody restored yet."""
     return [one for one in scope.installs.all() if one.state == "quarantined"]
 
 
 def taken_out_at(scope: TenantScope, install: Install) -> str:
-    """The moment at which a folder was found to have other content, with a note of when that was put there."""
+    """The time of the check that found changed content; "-" where there is no record of it."""
     return str(_last_check(scope, install).get("timestamp", "-"))
 
 
 def changed_content(scope: TenantScope, install: Install) -> str:
-    """The digest of what was found in a folder instead of what was recorded; empty where no record of it was kept."""
+    """The digest of the changed content of an installed skill; empty where there is no record of it."""
     return str(_last_check(scope, install).get("new_digest", ""))
 
 

@@ -1,8 +1,9 @@
-"""Roles: what people may do to the store. Each includes the ones before it: viewer, author, reviewer, admin."""
+"""Roles of people (viewer, author, reviewer, admin; each includes the ones before it), and refusals for lack of one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, NotPermitted
 from metier.hints import for_people
@@ -10,12 +11,11 @@ from metier.skill import shown
 from metier.store.people import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
-    from metier.store import Person
+    from metier.store import Person, TenantScope
 
-_RANKS = {role: rank for rank, role in enumerate(ROLES)} | {"skill-admin": ROLES.index("admin")}
-"""`skill-admin` is an admin by another name."""
+_ALIASES = {"skill-admin": "admin"}
 
 
 def parse_role(text: str) -> str:
@@ -24,25 +24,30 @@ def parse_role(text: str) -> str:
     >>> parse_role("skill-admin")
     'admin'
     """
-    rank = _RANKS.get(text)
-    if rank is None:
+    role = _ALIASES.get(text, text)
+    if role not in ROLES:
         raise InvalidArgument(f"{shown(text)!r} is no role.", hint=f"Roles are {', '.join(ROLES)}.")
-    return ROLES[rank]
+    return role
 
 
 def has_role(person: Person, role: str) -> bool:
-    """Whether somebody has a role, or one that includes it.
+    """Whether a person has a role, or one that includes it.
 
     >>> from metier.store import Person
     >>> has_role(Person(name="ada", roles=frozenset({"admin"})), "reviewer")
     True
     """
-    least = _RANKS.get(role)
-    return least is not None and any(_RANKS.get(own, -1) >= least for own in person.roles)
+    least = _rank(role)
+    return least >= 0 and any(_rank(own) >= least for own in person.roles)
+
+
+def _rank(role: str) -> int:
+    role = _ALIASES.get(role, role)
+    return ROLES.index(role) if role in ROLES else -1
 
 
 def require_role(person: Person, role: str, what: str) -> None:
-    """Raise `NotPermitted` unless somebody has a role; `what` is the thing they want to do, `quarantine a skill`."""
+    """Raise `NotPermitted` unless a person has a role; `what` is the thing they want to do, `quarantine a skill`."""
     if not has_role(person, role):
         raise NotPermitted(
             f"{shown(person.name)!r} may not {what}: that takes the role {role}.",
@@ -52,10 +57,10 @@ def require_role(person: Person, role: str, what: str) -> None:
         )
 
 
-def is_approver(person: Person, names: Collection[str]) -> bool:
-    """Whether a list of a policy file means somebody: `role:reviewer`, `user:ada`, `agent:robot`.
+def is_approver(person: Person, approvers: Collection[str]) -> bool:
+    """Whether `approvers` of a policy file include a person: `role:reviewer`, `user:ada`, `agent:robot`.
 
-    A role never means an agent: a model that decides about skills is named by itself, or not meant.
+    A role never includes an agent: a model that decides about skills is named by itself, or not at all.
 
     >>> from metier.store import Person
     >>> robot = Person(name="robot", kind="agent", roles=frozenset({"admin"}))
@@ -63,8 +68,26 @@ def is_approver(person: Person, names: Collection[str]) -> bool:
     (False, True)
     """
     if person.kind == "agent":
-        return f"agent:{person.name}" in names
+        return f"agent:{person.name}" in approvers
     return any(
         text == f"user:{person.name}" or (text.startswith("role:") and has_role(person, text.removeprefix("role:")))
-        for text in names
+        for text in approvers
     )
+
+
+@contextlib.contextmanager
+def recording_refusals(scope: TenantScope, person: Person, subject: str, **more: Any) -> Iterator[None]:
+    """Run the body in one transaction; a `NotPermitted` is recorded after it, as the transaction is rolled back.
+
+    The record has the type `subject.refused`, with the fields of the error's `about`, if it has any.
+    """
+    try:
+        with scope.transaction():
+            yield
+    except NotPermitted as error:
+        from metier.guard.audit.governance_events import actor_of, record_event
+
+        about = error.context.pop("about", {})
+        refused = {"reason": error.message, "decision": "deny", "code": error.code}
+        record_event(scope, f"{subject}.refused", actor_of(person, scope), **{**refused, **more, **dict(about)})  # type: ignore[call-overload]
+        raise

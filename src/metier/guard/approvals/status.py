@@ -1,4 +1,4 @@
-"""What the approvals of one content amount to, for one place, at one moment."""
+"""The approval status of one content: what its approvals grant in one layer and environment, at one time."""
 
 from __future__ import annotations
 
@@ -10,87 +10,85 @@ from typing import TYPE_CHECKING, NamedTuple
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
+    from metier.guard.policy.effective import ApprovalTerms
     from metier.store import Approval
 
     Clock: TypeAlias = Callable[[], float]
-    from collections.abc import Iterator
-
-    from metier.guard.policy.effective import ApprovalTerms
-
 
 _MAX_SECONDS = 100 * 365 * 86_400
+_MAX_CACHED = 4_096
+_TICK = 0.001
+"""The store writes times to the millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalStatus:
-    """What is granted to one content, by whom, and what is against it.
+    """The effective approval of one content.
 
     >>> ApprovalStatus().is_approved
     False
     """
 
     grants: frozenset[str] = frozenset()
-    """The capabilities that enough people agreed to, each of them."""
+    """The capabilities that a quorum granted, each of them."""
     tools: tuple[str, ...] = ()
-    """The tool rules that enough people agreed to."""
+    """The tool rules that a quorum granted."""
     ids: tuple[str, ...] = ()
-    """The approvals that count; none while too few people agreed."""
+    """The approvals that count; none before the quorum is reached."""
     approvers: frozenset[str] = frozenset()
-    """Who agreed so far, few as they may be."""
+    """All people who approved, quorum or not."""
     denied: Approval | None = None
-    """Somebody said no, and nobody took that back: it outweighs whoever agreed."""
+    """A denial that nobody revoked: it outweighs all approvals."""
     expired: tuple[Approval, ...] = ()
-    """Approvals that have run out."""
 
     @property
     def is_approved(self) -> bool:
-        """Whether enough people agreed, and nobody said no."""
+        """Whether a quorum approved, and nobody denied."""
         return bool(self.ids) and self.denied is None
 
 
 _NOTHING = ApprovalStatus()
 
 
-def moment(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     """A time of a clock as the store writes it, so that times can be compared as text.
 
-    >>> moment(0)
+    >>> timestamp(0)
     '1970-01-01T00:00:00.000+00:00'
     """
-    # What lies before all times is as good as the beginning of them.
     return datetime.fromtimestamp(max(seconds, 0.0), UTC).isoformat(timespec="milliseconds")
 
 
-def end_of(now: float, *lasting: float | None) -> str:
-    """When something runs out that may last for so many seconds, by whoever says the least; "" for never.
+def expiry(now: float, *lasting: float | None) -> str:
+    """The time after the shortest of several durations in seconds; "" for never.
 
-    >>> end_of(0, 3600, None), end_of(0, None)
+    >>> expiry(0, 3600, None), expiry(0, None)
     ('1970-01-01T01:00:00.000+00:00', '')
     """
-    said = [seconds for seconds in lasting if seconds is not None]
-    if not said:
+    limits = [seconds for seconds in lasting if seconds is not None]
+    if not limits:
         return ""
-    if not 0 < min(said) <= _MAX_SECONDS:
+    if not 0 < min(limits) <= _MAX_SECONDS:
         raise InvalidArgument("It must last for some time, and at most for 100 years.", hint="Write 30d.")
-    return moment(now + min(said))
+    return timestamp(now + min(limits))
 
 
-def is_over(approval: Approval, now: str, since: str = "") -> bool:
-    """Whether an approval has run out, or is from before the time that still counts."""
+def is_expired(approval: Approval, now: str, since: str = "") -> bool:
+    """Whether an approval has expired, or was given before `since`."""
     return bool(approval.expires_at and approval.expires_at <= now) or approval.decided_at < since
 
 
 def approval_status(
     approvals: Sequence[Approval], *, layer: str, environment: str, quorum: int, now: str, since: str = ""
 ) -> ApprovalStatus:
-    """What the approvals of one content amount to in a layer and an environment, at a moment.
+    """The status that the approvals of one content give it in a layer and an environment, at a time.
 
-    A capability is granted once `quorum` different people granted it; an approval that policy itself gave needs nobody
-    else. Times are as the store writes them. Approvals from before `since` have run out too: a policy that lets them
-    last for a shorter time than before holds for those that are there.
+    A capability is granted once `quorum` different people granted it; an automatic approval needs nobody else. Times
+    are as the store writes them. Approvals from before `since` have expired too: a policy with a shorter time than
+    before applies to the approvals that exist.
     """
     if not approvals:
         return _NOTHING
@@ -102,7 +100,7 @@ def approval_status(
             continue
         if one.decision != "approved":
             denied = denied or one
-        elif is_over(one, now, since):
+        elif is_expired(one, now, since):
             expired.append(one)
         else:
             counting.append(one)
@@ -111,8 +109,8 @@ def approval_status(
     people = frozenset(one.decided_by for one in counting if not one.rule)
     is_enough = len(people) >= quorum or any(one.rule for one in counting)
     return ApprovalStatus(
-        grants=frozenset(_agreed(counting, quorum, lambda one: one.grants)),
-        tools=_agreed(counting, quorum, lambda one: one.tools),
+        grants=frozenset(_granted_by_quorum(counting, quorum, lambda one: one.grants)),
+        tools=_granted_by_quorum(counting, quorum, lambda one: one.tools),
         ids=tuple(one.id for one in counting) if is_enough else (),
         approvers=people,
         denied=denied,
@@ -120,26 +118,23 @@ def approval_status(
     )
 
 
-def _agreed(counting: list[Approval], quorum: int, granted: Callable[[Approval], tuple[str, ...]]) -> tuple[str, ...]:
-    """What enough different people granted, in the order it was granted in."""
+def _granted_by_quorum(
+    counting: list[Approval], quorum: int, granted: Callable[[Approval], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """The items that enough different people granted, in the order of the grants."""
     if len(counting) == 1:
         return granted(counting[0]) if quorum <= 1 or counting[0].rule else ()
-    who: dict[str, set[str]] = {}
-    by_policy: set[str] = set()
+    people_by_item: dict[str, set[str]] = {}
+    automatic: set[str] = set()
     for one in counting:
-        for what in granted(one):
-            who.setdefault(what, set()).add(one.decided_by)
+        for item in granted(one):
+            people_by_item.setdefault(item, set()).add(one.decided_by)
             if one.rule:
-                by_policy.add(what)
-    return tuple(what for what, people in who.items() if len(people) >= quorum or what in by_policy)
+                automatic.add(item)
+    return tuple(item for item, people in people_by_item.items() if len(people) >= quorum or item in automatic)
 
 
-_KEPT = 4_096
-_TICK = 0.001
-"""The store writes times to the millisecond."""
-
-
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     approvals: tuple[Approval, ...]
     terms: ApprovalTerms
     since: float
@@ -147,16 +142,16 @@ class _Kept(NamedTuple):
     status: ApprovalStatus
 
 
-_kept: dict[tuple[int, str, str], _Kept] = {}
+_cache: dict[tuple[int, str, str], _Cached] = {}
 
 
 def current_status(
     approvals: tuple[Approval, ...], terms: ApprovalTerms, *, layer: str = "", environment: str = ""
 ) -> ApprovalStatus:
-    """What approvals come to here and now, under the terms of a policy.
+    """The approval status now, under the terms of a policy, cached until one of the approvals expires.
 
-    Approvals that are the same objects as before are not looked at again before one of them runs out: a decision about
-    a skill is made many times, and what was approved changes rarely.
+    The cache knows approvals by their identity: a decision about a skill is made many times, and approvals change
+    rarely.
 
     >>> from metier.guard.policy.effective import ApprovalTerms
     >>> from metier.store import Approval
@@ -166,29 +161,34 @@ def current_status(
     """
     now = time.time()
     key = (id(approvals), layer, environment)
-    kept = _kept.get(key)
-    # What is kept holds on to its approvals, so that no others can have their identity; a clock may be set back.
-    if kept is not None and kept.approvals is approvals and kept.terms is terms and kept.since <= now < kept.until:
-        return kept.status
-    found = approval_status(
+    cached = _cache.get(key)
+    # An entry holds on to its approvals, so that no others can have their identity; a clock may be set back.
+    if (
+        cached is not None
+        and cached.approvals is approvals
+        and cached.terms is terms
+        and cached.since <= now < cached.until
+    ):
+        return cached.status
+    status = approval_status(
         approvals,
         layer=layer,
         environment=environment,
         quorum=terms.quorum,
-        now=moment(now),
-        since="" if terms.expires is None else moment(now - terms.expires),
+        now=timestamp(now),
+        since="" if terms.expires is None else timestamp(now - terms.expires),
     )
-    # What ran out just now may still count for the rest of a millisecond, and is looked at again after it.
-    ends = (end for one in approvals for end in _ends(one, terms) if end > now - 1)
+    # An approval that has just expired may still count for the rest of a millisecond, and is looked at again after it.
+    ends = (end for one in approvals for end in _expiry_times(one, terms) if end > now - 1)
     until = max(min(ends, default=float("inf")), now + _TICK)
-    if len(_kept) >= _KEPT:
-        _kept.clear()
-    _kept[key] = _Kept(approvals, terms, now, until, found)
-    return found
+    if len(_cache) >= _MAX_CACHED:
+        _cache.clear()
+    _cache[key] = _Cached(approvals, terms, now, until, status)
+    return status
 
 
-def _ends(approval: Approval, terms: ApprovalTerms) -> Iterator[float]:
-    """When an approval runs out, by what it says itself and by how long policy lets it last."""
+def _expiry_times(approval: Approval, terms: ApprovalTerms) -> Iterator[float]:
+    """The times at which an approval expires: its own, and that of the policy."""
     if approval.expires_at:
         yield _seconds(approval.expires_at)
     if terms.expires is not None:
@@ -199,4 +199,4 @@ def _seconds(written: str) -> float:
     try:
         return datetime.fromisoformat(written).timestamp()
     except ValueError:
-        return time.time()  # nobody knows when that is: it is looked at again and again
+        return time.time()  # an unreadable time is looked at again and again

@@ -12,8 +12,8 @@ import pytest
 from metier import Guard, Library
 from metier.errors import Refused, RequestNotFound
 from metier.guard import Actor, Subject
-from metier.guard.approvals.decisions import grant, request
-from metier.guard.approvals.lapsing import expire, supersede
+from metier.guard.approvals.decisions import grant
+from metier.guard.approvals.requests import expire_requests, request_approval, supersede_requests
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.skill import FolderPackage
@@ -65,14 +65,14 @@ def test_a_request_that_waited_longer_than_an_answer_would_count_expires(
     scope: TenantScope, guard: Guard, library: Library
 ) -> None:
     waits, effective = asked(scope, guard, library), guard.governance.effective
-    assert expire(scope, effective, clock=lambda: time.time() + 29 * DAY) == []
-    assert [one.id for one in expire(scope, effective, clock=lambda: time.time() + 31 * DAY)] == [waits.id]
+    assert expire_requests(scope, effective, clock=lambda: time.time() + 29 * DAY) == []
+    assert [one.id for one in expire_requests(scope, effective, clock=lambda: time.time() + 31 * DAY)] == [waits.id]
     assert statuses(scope) == ["expired"]
     (record,) = scope.audit.search(type="approval.expired")
     assert record["request"] == waits.id
     with pytest.raises(RequestNotFound, match="it is expired"):
         grant(scope, effective, ADA, waits.id)
-    assert expire(scope, effective, clock=lambda: time.time() + 31 * DAY) == []
+    assert expire_requests(scope, effective, clock=lambda: time.time() + 31 * DAY) == []
 
 
 def test_where_approvals_last_for_ever_requests_wait_for_ever(
@@ -80,14 +80,14 @@ def test_where_approvals_last_for_ever_requests_wait_for_ever(
 ) -> None:
     asked(scope, guard, library)
     forever = Governance(Policies(texts=[]), store=scope.store.url).effective
-    assert expire(scope, forever, clock=lambda: time.time() + 10_000 * DAY) == []
+    assert expire_requests(scope, forever, clock=lambda: time.time() + 10_000 * DAY) == []
 
 
 def test_whoever_needs_it_after_that_asks_anew(
     scope: TenantScope, guard: Guard, library: Library, tmp_path: Path
 ) -> None:
     folder = tmp_path / "skills/deploy"
-    old = request(
+    old = request_approval(
         scope,
         Subject(name="deploy", source="skills", layer="project", digest=FolderPackage(folder).digest()),
         capabilities=["scripts"],
@@ -111,7 +111,7 @@ def test_a_request_for_content_that_is_not_there_any_more_is_superseded(
     elif change == "removed":
         shutil.rmtree(tmp_path / "skills/deploy")
     gone = [] if change == "none" else [waits.id]
-    assert [one.id for one in supersede(scope)] == gone
+    assert [one.id for one in supersede_requests(scope)] == gone
     assert statuses(scope) == ["superseded" if gone else "pending"]
 
 
@@ -120,4 +120,4 @@ def test_what_cannot_be_looked_at_may_still_be_there(scope: TenantScope, tmp_pat
     (tmp_path / "archive.zip").write_bytes(b"PK")
     place = str(tmp_path / location) if location.startswith("archive") else location
     scope.approvals.request(ApprovalRequest(digest="sha256:" + "a" * 64, skill="deploy@x", location=place))
-    assert supersede(scope) == []
+    assert supersede_requests(scope) == []
