@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from metier.guard.stores import keep_ledgers
 
 from metier import Guard
 from metier.errors import IntegrityFailed
@@ -17,6 +16,7 @@ from metier.guard.approvals.decisions import grant
 from metier.guard.approvals.requests import request_approval
 from metier.guard.audit.governance_events import record_event
 from metier.guard.governance import Governance
+from metier.guard.open_stores import keep_ledgers
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
 from metier.session.active_skills import subject_of
