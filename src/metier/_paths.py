@@ -1,0 +1,257 @@
+"""Paths below a folder: containment, and opening a file without following a link out of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.errors import FileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_MAX_LINKS = 16
+_MAX_DEPTH = 100
+"""Each folder on the way is open at once, and a process may only have so many."""
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CLOSE = getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOSE
+_HAS_DIR_FD = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd and bool(_NO_FOLLOW)
+
+READ = os.O_RDONLY | _NO_FOLLOW | _CLOSE | getattr(os, "O_NONBLOCK", 0) | _BINARY
+"""Flags to open a file: never through a link, and never waiting for the other end of a pipe."""
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOSE | _BINARY
+LIST = _FOLDER | _NO_FOLLOW
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies in it; both are absolute and free of links and `..`.
+
+    >>> is_inside("/a/b", "/a"), is_inside("/ab", "/a"), is_inside("/a", "/")
+    (True, False, True)
+    """
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def real_path(path: str) -> str:
+    """The real path of a path. A link that this user may not read, such as that of another's process, leads to itself.
+
+    >>> real_path("/nowhere/../elsewhere")
+    '/elsewhere'
+    """
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        folder, name = os.path.split(os.path.abspath(path))
+        full = os.path.join(real_path(folder), name)
+    try:
+        return real_path(os.path.join(os.path.dirname(full), os.readlink(full)))
+    except OSError:
+        return full
+
+
+def moved_path(path: str, folder: str, other: str) -> str:
+    """The path of something in a folder, as it is in another one.
+
+    >>> moved_path("/a/b/c", "/a", "/z")
+    '/z/b/c'
+    """
+    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
+
+
+class LinkRules(NamedTuple):
+    """The links that may be followed below a folder, and the sentences that refuse others."""
+
+    leads_out: str
+    hint: str
+    too_many_hint: str
+    allows_absolute: bool = False
+    """Whether an absolute link may be followed that stays in the folder."""
+    excluded: frozenset[str] = frozenset()
+    """Names that no link may lead to or through."""
+
+    def outside(self) -> FileRefused:
+        """The refusal of a link that leads out of the folder."""
+        return FileRefused(self.leads_out, hint=self.hint)
+
+
+WORKSPACE_LINKS = LinkRules(
+    leads_out="A link leaves the workspace (path traversal).",
+    hint="Only files inside the workspace can be used.",
+    too_many_hint="Name the file itself.",
+    allows_absolute=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafePath:
+    """A path below a folder, reached without leaving it: the folder that is open, and a name in it, there or not."""
+
+    parent: int | None
+    """The descriptor of the folder; None where the system cannot open relative to one."""
+    folder: str
+    name: str
+    """A plain name that was no link when it was looked at; `.` for the folder itself."""
+
+    @property
+    def path(self) -> str:
+        """The absolute path, for people."""
+        return self.folder if self.name == "." else os.path.join(self.folder, self.name)
+
+    def at(self, name: str | None = None) -> str:
+        """The path to give the system for this name or a neighbour, together with `dir_fd=parent`."""
+        name = name or self.name
+        return name if self.parent is not None else os.path.join(self.folder, name)
+
+
+@contextlib.contextmanager
+def open_below(
+    root: str,
+    segments: Sequence[str],
+    *,
+    create: bool = False,
+    check: Callable[[str], None] | None = None,
+    links: LinkRules = WORKSPACE_LINKS,
+    contain: str | None = None,
+) -> Iterator[SafePath]:
+    """The path that segments lead to, below a folder that is itself free of links; with `create`, folders are made.
+
+    Each segment is opened from the folder before it and without following links; a link is read and its target walked
+    the same way. Nothing is checked and then used, so that a change of the folder meanwhile makes no difference.
+    `check` gets the path that they really lead to, once before a folder is made and once in the end, and may raise.
+    With `contain`, the folder must lie inside that path when it is opened.
+    Raises `FileRefused` when a link leads out, and `OSError` as opening does.
+    """
+    if not _HAS_DIR_FD:
+        yield _resolve(root, segments, create=create, check=check, links=links, contain=contain)
+        return
+    stack = [open_folder(root, contain)]
+    names: list[str] = []
+    waiting = list(reversed(segments))
+    followed = 0
+    name = "."
+    try:
+        while waiting:
+            segment = waiting.pop()
+            if segment == "..":
+                if not names:
+                    raise links.outside()
+                names.pop()
+                os.close(stack.pop())
+                continue
+            target = _read_link(segment, stack[-1])
+            if target is None:
+                if not waiting:
+                    name = segment
+                    break
+                if len(stack) > _MAX_DEPTH:
+                    raise FileRefused(f"The path is more than {_MAX_DEPTH} folders deep.", hint="Use fewer folders.")
+                try:
+                    entered = os.open(segment, LIST, dir_fd=stack[-1])
+                except FileNotFoundError:
+                    if not create:
+                        raise
+                    if check is not None:
+                        # Below what is not there yet no link can be.
+                        check(os.path.normpath(os.path.join(root, *names, segment, *reversed(waiting))))
+                    entered = _make_folder(segment, stack[-1])
+                stack.append(entered)
+                names.append(segment)
+                continue
+            followed += 1
+            if followed > _MAX_LINKS:
+                raise FileRefused("Too many links follow one another.", hint=links.too_many_hint)
+            if os.path.isabs(target):
+                if not links.allows_absolute:
+                    raise links.outside()
+                target = path_below(target, root, links)
+                while names:
+                    names.pop()
+                    os.close(stack.pop())
+            parts = [part for part in target.split("/") if part not in ("", ".")]
+            if not links.excluded.isdisjoint(parts):
+                raise FileRefused(
+                    "A link leads to what is not part of the skill.", hint="Replace it by a copy of the file."
+                )
+            waiting.extend(reversed(parts))
+        safe = SafePath(parent=stack[-1], folder=os.path.join(root, *names), name=name)
+        if check is not None:
+            check(safe.path)
+        yield safe
+    finally:
+        for descriptor in stack:
+            os.close(descriptor)
+
+
+def open_folder(root: str, contain: str | None = None) -> int:
+    """The descriptor of a folder; raises `FileRefused` where it lies outside of `contain` once it is open."""
+    descriptor = os.open(root, _FOLDER)
+    if contain is not None and not _lies_inside(descriptor, root, contain):
+        os.close(descriptor)
+        raise FileRefused(
+            f"{root} leads outside {contain} (path traversal).", hint="Trust the folder, or copy the skill into it."
+        )
+    return descriptor
+
+
+def path_below(path: str, root: str, links: LinkRules = WORKSPACE_LINKS) -> str:
+    """The rest of an absolute path below a folder; raises `FileRefused` when it lies elsewhere."""
+    if not is_inside(path, root):
+        raise links.outside()
+    return path[len(root) :].lstrip(os.sep)
+
+
+def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        # No such view of open folders here: the path must lead there, and to the same folder.
+        real = os.path.realpath(path)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(real)):
+            return False
+    return is_inside(real, contain)
+
+
+def _read_link(segment: str, folder: int) -> str | None:
+    """The target of a link; None for anything else, and for what is not there."""
+    try:
+        return os.readlink(segment, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            return None
+        raise
+
+
+def _make_folder(segment: str, folder: int) -> int:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(segment, dir_fd=folder)
+    return os.open(segment, LIST, dir_fd=folder)
+
+
+def _resolve(
+    root: str,
+    segments: Sequence[str],
+    *,
+    create: bool,
+    check: Callable[[str], None] | None,
+    links: LinkRules,
+    contain: str | None,
+) -> SafePath:
+    """The same where the system cannot open relative to a descriptor: resolve, then check."""
+    base = os.path.realpath(root)
+    if contain is not None:
+        path_below(base, contain, links)
+    real = os.path.realpath(os.path.join(base, *segments))
+    path_below(real, base, links)
+    if check is not None:
+        check(real)
+    if real == base:
+        return SafePath(parent=None, folder=base, name=".")
+    folder, name = os.path.split(real)
+    if create:
+        os.makedirs(folder, exist_ok=True)
+    return SafePath(parent=None, folder=folder, name=name)
