@@ -20,7 +20,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CLOSE = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOSE
-_HAS_DIR_FD = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd and bool(_NO_FOLLOW)
+HAS_DIR_FD = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd and bool(_NO_FOLLOW)
 
 READ = os.O_RDONLY | _NO_FOLLOW | _CLOSE | getattr(os, "O_NONBLOCK", 0) | _BINARY
 """Flags to open a file: never through a link, and never waiting for the other end of a pipe."""
@@ -126,7 +126,7 @@ def open_below(
     With `contain`, the folder must lie inside that path when it is opened.
     Raises `FileRefused` when a link leads out, and `OSError` as opening does.
     """
-    if not _HAS_DIR_FD:
+    if not HAS_DIR_FD:
         yield _resolve(root, segments, create=create, check=check, links=links, contain=contain)
         return
     stack = [open_folder(root, contain)]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metier._paths import real_path
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.skill import UNSETTLED_INODE, FolderPackage, Identity, read_skill_file
-from metier.skill import folder as folders
 from metier.skill.files import MAX_DEPTH, MAX_FILES
 
 CANARY = b"CANARY-outside-the-skill"
@@ -563,5 +563,5 @@ def test_a_link_that_nobody_here_may_read_leads_to_itself(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "readlink", read)
     for path in ("closed/x", "link/x", "link/../closed/x"):
-        assert folders.real_path(str(folder / path)) == str(folder / "closed" / "x")
-    assert folders.real_path(str(folder / "none" / ".." / "x")) == str(folder / "x")
+        assert real_path(str(folder / path)) == str(folder / "closed" / "x")
+    assert real_path(str(folder / "none" / ".." / "x")) == str(folder / "x")

@@ -449,7 +449,7 @@ def test_a_path_may_only_be_so_deep(root: Path) -> None:
 def test_where_folders_cannot_be_opened_by_descriptor_the_same_holds(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.tools.descent._HAS_DIR_FD", False)
+    monkeypatch.setattr("metier._paths.HAS_DIR_FD", False)
     workspace = Workspace(root)
     assert workspace.read("docs/a.md").data == b"hello"
     assert workspace.write("new/b.md", b"x") == str(root.resolve() / "new" / "b.md")

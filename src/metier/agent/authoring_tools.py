@@ -10,6 +10,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from metier._paths import open_below
 from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
 from metier.hints import for_anybody
 from metier.skill import MAX_SKILL_BYTES, FolderPackage, MemoryPackage, estimate_tokens, shown
@@ -18,7 +19,6 @@ from metier.skill.containment import contained
 from metier.skill.files import checked_path
 from metier.skill.lint import check
 from metier.tools import FunctionTool, ToolResult, Workspace
-from metier.tools.descent import descend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,7 +174,7 @@ def _new_folder(place: _Place, name: str) -> str:
     place.require("Write", os.path.join(folder, "SKILL.md"))
     try:
         check = place.workspace.access.require_open
-        with descend(place.workspace.root, (DRAFTS, name), create=True, check=check) as spot:
+        with open_below(place.workspace.root, (DRAFTS, name), create=True, check=check) as spot:
             if spot.path != folder:
                 # A link could lead to where skills are used from.
                 raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)

@@ -8,10 +8,10 @@ import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import write_file
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape
 from metier.cli.library import library_of
@@ -181,20 +181,13 @@ class SavedChats:
         """Keep a conversation as it is now; it is there as a whole or as it was before."""
         path = self._path(id)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=self.folder, suffix=".new")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(state, file)
-                if file.tell() > MAX_BYTES:
-                    raise InvalidArgument(
-                        f"The conversation has more than {MAX_BYTES:,} bytes and stays as it was kept before.",
-                        hint="Begin a new one: `metier chat`.",
-                    )
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        data = json.dumps(state).encode()
+        if len(data) > MAX_BYTES:
+            raise InvalidArgument(
+                f"The conversation has more than {MAX_BYTES:,} bytes and stays as it was kept before.",
+                hint="Begin a new one: `metier chat`.",
+            )
+        write_file(path, data)
         for old in self._kept()[MAX_KEPT:]:
             with contextlib.suppress(OSError):
                 old.unlink()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import replace_file
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
@@ -246,18 +247,8 @@ def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
         for line in lines:
             print(line)
         return 0
-    path = os.path.abspath(options.output)
-    beside = f"{path}.{os.urandom(4).hex()}"
-    try:
-        # For its owner alone, and never a half of it under its name.
-        with open(
-            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="\n"
-        ) as file:
-            file.writelines(f"{line}\n" for line in lines)
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with replace_file(os.path.abspath(options.output)) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
     return 0
 
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._paths import is_inside
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.cli.parser import DEFAULT_BUDGET
@@ -124,11 +125,11 @@ def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
     file = _in_use(servers, os.path.abspath(in_home(named, os.path.abspath(home))))
     real, root = os.path.realpath(file), os.path.realpath(home)
     # That a home or a folder which the environment names is itself reached by a link says nothing.
-    known = next((start for start in (os.path.abspath(home), root) if file.startswith(start + os.sep)), None)
+    known = next((start for start in (os.path.abspath(home), root) if is_inside(file, start)), None)
     plain = os.path.dirname(file) if known is None else known
     if real != os.path.realpath(plain) + file[len(plain) :]:
         _require_own(file, real)
-    return (root if real.startswith(root + os.sep) else os.path.dirname(real)), real
+    return (root if is_inside(real, root) else os.path.dirname(real)), real
 
 
 def _in_use(servers: ServerFile, file: str) -> str:
@@ -287,7 +288,7 @@ def _arguments(servers: ServerFile, root: str, options: argparse.Namespace, *, i
         absolute = os.path.realpath(text)
         if not os.path.exists(absolute):
             raise InvalidArgument(f"{Style.text(text)} does not exist.", hint=f"{word} names a folder.")
-        if is_user or not (absolute + os.sep).startswith(root + os.sep):
+        if is_user or not is_inside(absolute, root):
             return option(word, absolute)
         below = os.path.relpath(absolute, root).replace(os.sep, "/")
         start = servers.workspace or "."

@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
+from metier._paths import is_inside
 from metier.cli.layout import columns_of, pad, row_lines, width_of
 from metier.hints import for_person
 from metier.skill import shown
@@ -151,7 +152,7 @@ def short_path(path: str) -> str:
     """A path as one would type it from here: below this folder `./x`, below the home folder `~/x`."""
     home = os.path.expanduser("~")
     for start, sign in ((os.getcwd(), "."), (home, "~")):
-        if start != os.sep and path.startswith(start.rstrip(os.sep) + os.sep):
+        if start != os.sep and path != start and is_inside(path, start):
             return f"{sign}{path[len(start.rstrip(os.sep)) :]}"
     return path
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier import Library
+from metier._paths import is_inside
 from metier.agent.project import FILES
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.errors import MetierError
 from metier.library.places import project_root
 from metier.library.trust import TrustStore
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     import argparse

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
+from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard.decision import Action, Actor, Decision
 from metier.guard.inspection import SuppressionFile
@@ -20,7 +21,6 @@ from metier.guard.notify import notifying
 from metier.guard.open_stores import open_store, peek_store, remember, require_store, trail_at, was_there
 from metier.guard.policy.files import Policies
 from metier.guard.verdict import STRICTNESS, asking, strictest, watched
-from metier.skill.folder import is_inside
 from metier.skill.listing import Listings
 from metier.store import GovernanceState, default_store
 from metier.store.location import parse_address

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
+from metier._paths import CREATE
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.target_folder import changed_meanwhile, holds_more
@@ -24,13 +25,12 @@ from metier.run.removing import remove_tree
 from metier.skill import FolderPackage
 from metier.skill.contents import digest_of_files
 from metier.skill.files import STAGING, checked_path
-from metier.tools.descent import CREATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from metier._paths import SafePath
     from metier.skill.contents import Files, Mode
-    from metier.tools.descent import Spot
 
 log = logger("metier.hub")
 
@@ -191,16 +191,16 @@ class _Replacement:
             os.rmdir(os.path.join(self._ground.path, STAGING))
         return is_clear
 
-    def _exchange(self, spot: Spot) -> bool:
+    def _exchange(self, spot: SafePath) -> bool:
         done = exchange(spot.parent, os.path.join(*self._entry.staged), self._entry.name)
         self._is_exchanged = self._is_exchanged or done
         return done
 
     @staticmethod
-    def _rename(spot: Spot, source: str, to: str) -> None:
+    def _rename(spot: SafePath, source: str, to: str) -> None:
         os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
 
-    def _spot(self) -> contextlib.AbstractContextManager[Spot]:
+    def _spot(self) -> contextlib.AbstractContextManager[SafePath]:
         return self._ground.spot(self._entry.name)
 
     def _explained(self, error: OSError) -> MetierError:
@@ -214,7 +214,7 @@ class _Replacement:
         )
 
 
-def _write(spot: Spot, mode: Mode, data: bytes) -> None:
+def _write(spot: SafePath, mode: Mode, data: bytes) -> None:
     if mode == "link":
         os.symlink(os.fsdecode(data), spot.at(), dir_fd=spot.parent)
         return
@@ -225,7 +225,7 @@ def _write(spot: Spot, mode: Mode, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def _settle(spot: Spot) -> None:
+def _settle(spot: SafePath) -> None:
     """Let a change of names outlast a power cut, where a folder can be told to."""
     if spot.parent is not None:
         with contextlib.suppress(OSError):

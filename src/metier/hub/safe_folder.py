@@ -9,16 +9,15 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside, open_below
 from metier.errors import FileRefused, SourceUnavailable
-from metier.skill.folder import is_inside
 from metier.source.path import expanded
 from metier.source.source import absolute
-from metier.tools.descent import descend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.tools.descent import Spot
+    from metier._paths import SafePath
 
 
 class SafeFolder:
@@ -37,12 +36,12 @@ class SafeFolder:
         self.path = os.path.join(self._anchor, *self._segments)
 
     @contextlib.contextmanager
-    def spot(self, *below: str, create: bool = False) -> Iterator[Spot]:
+    def spot(self, *below: str, create: bool = False) -> Iterator[SafePath]:
         """A place in the folder, reached without a link on the way; with `create`, folders are made."""
         wanted = os.path.join(self.path, *below)
         with contextlib.ExitStack() as opened:
             try:
-                spot = opened.enter_context(descend(self._anchor, [*self._segments, *below], create=create))
+                spot = opened.enter_context(open_below(self._anchor, [*self._segments, *below], create=create))
             except FileRefused:
                 raise _linked(wanted) from None
             except (FileNotFoundError, NotADirectoryError):

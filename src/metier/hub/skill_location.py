@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import FileRefused, SkillNotFound
 from metier.hub.skill_files import package_of
 from metier.library import SkillIndex
@@ -13,7 +14,6 @@ from metier.library.layers import Place, named_apart
 from metier.library.places import default_places, named_enterprise_places
 from metier.session.active_skills import subject_of
 from metier.skill import FolderPackage, shown
-from metier.skill.folder import is_inside
 from metier.source import FolderSource
 from metier.source.memory import MemorySource
 from metier.source.path import expanded

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._paths import is_inside
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, AuditedAction, Guard, Subject, current_user
 from metier.guard.governance import Governance
@@ -22,7 +23,6 @@ from metier.session.active_skills import is_same, subject_of
 from metier.skill import shown
 from metier.skill.contents import digest_of_files, files_of
 from metier.skill.files import MAX_PACKAGE_BYTES
-from metier.skill.folder import is_inside
 from metier.skill.lookalikes import is_taken_for, readings
 from metier.source import FolderSource
 

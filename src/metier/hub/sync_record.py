@@ -15,6 +15,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import write_file
 from metier.errors import SourceUnavailable
 from metier.library.trust import default_config_folder
 
@@ -111,10 +112,7 @@ class SyncRecord:
                         return
             except FileNotFoundError:
                 pass
-            temporary = f"{self.path}.{secrets.token_hex(8)}"
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(temporary, self.path)
+            write_file(self.path, data)
 
     def _add(self, item: dict[str, Any]) -> None:
         start = b"" if self._lines else _line({"folder": self._folder})

@@ -13,20 +13,21 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._atomic import write_file
+from metier._paths import CREATE
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
-from metier.hub.sync_record import Copy, SyncRecord, beside
+from metier.hub.sync_record import Copy, SyncRecord
 from metier.library.copied import COPIES_FILE, copied_into
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
-from metier.tools.descent import CREATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from metier._paths import SafePath
     from metier.hub.sync_record import FolderChange
-    from metier.tools.descent import Spot
 
 SOMETHING = "something"
 """What stands for a digest where no plain folder of a skill lies."""
@@ -118,16 +119,9 @@ class TargetFolder:
         skills = {name: {"digest": copies[name].digest} if name in copies else {} for name in sorted(names)}
         text = json.dumps({"version": 1, "skills": skills}, indent=2)
         with self._ground.spot(COPIES_FILE, create=True) as spot:
-            temporary = spot.at(beside())
             try:
-                with os.fdopen(os.open(temporary, CREATE, 0o666, dir_fd=spot.parent), "w", encoding="utf-8") as file:
-                    file.write(text + "\n")
-                os.replace(temporary, spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
-            except BaseException as error:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=spot.parent)
-                if not isinstance(error, OSError):
-                    raise
+                write_file(spot.at(), f"{text}\n".encode(), mode=0o666, dir_fd=spot.parent)
+            except OSError as error:
                 raise SourceUnavailable(
                     f"{spot.path} cannot be written: {error.strerror}.",
                     hint="Check the disk and the permissions, and that no folder has that name.",
@@ -193,7 +187,7 @@ class TargetFolder:
                 out.write(file.data)
 
     @contextlib.contextmanager
-    def _aside(self, change: FolderChange, digest: str | None) -> Iterator[Spot]:
+    def _aside(self, change: FolderChange, digest: str | None) -> Iterator[SafePath]:
         """Move what lies under a name out of the way, for good if nothing fails meanwhile.
 
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.

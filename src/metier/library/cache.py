@@ -6,7 +6,6 @@ nothing half done. It is derived and can be thrown away: whatever is wrong with 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
@@ -19,6 +18,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._atomic import write_file
 from metier.library.shelf import STALE, Columns, Shelf, encode_row
 from metier.skill import UNSETTLED_INODE
 
@@ -75,19 +75,10 @@ class IndexCache:
     def save(self, source: str, shelf: Shelf, read_again: Callable[[str], Draft]) -> bool:
         """Keep a shelf, reading again what was not read to the end; False when that is not possible here."""
         path = self.path(source)
-        beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
             data = _encode(shelf.columns, source, self._version, read_again)
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                os.replace(beside, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(beside)
-                raise
+            write_file(path, data)
         except OSError as error:
             self.problem = ("written", error.strerror or str(error))
             return False

@@ -269,7 +269,7 @@ def personal_folders(home: str, project: str = "") -> list[str]:
     A variable may move a client's folder anywhere. One that lies in `project` stays that of the project: whoever wrote
     the project wrote the skills in it.
     """
-    from metier.skill.folder import is_inside  # the command line has this table without it
+    from metier._paths import is_inside  # the command line has this table without it
 
     folders = {in_home(path, home): in_home(path, home, {}) for path in _PERSONAL}
     return [

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._atomic import write_file
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.source.source import absolute
 
@@ -63,9 +64,7 @@ class TrustStore:
             )
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            beside = self.folder / f".{os.getpid()}-{os.urandom(4).hex()}"
-            beside.write_bytes(os.fsencode(real))
-            os.replace(beside, self._file(real))
+            write_file(self._file(real), os.fsencode(real), mode=0o666)
         except OSError as error:
             raise _not_writable(self.folder, error) from None
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier._log import logger
+from metier._paths import is_inside, moved_path
 from metier.guard.files.protected_names import MOST_FOLDERS, PROTECTED, protected_name_in
 from metier.guard.files.protected_places import (
     STAND_INS,
@@ -28,7 +29,6 @@ from metier.guard.files.protected_places import (
     find_protected_places,
 )
 from metier.run.journal import Journal
-from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
 from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
 from metier.guard.files.protected_places import find_protected_places
@@ -27,7 +28,6 @@ from metier.run.job import CANNOT_START, Capabilities, Job, Limits, Outcome, Pla
 from metier.run.plain import PlainRunner
 from metier.run.protection import Protection, conclude
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

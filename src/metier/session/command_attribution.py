@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from metier.skill.folder import is_inside, real_path
+from metier._paths import is_inside, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

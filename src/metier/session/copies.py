@@ -21,11 +21,12 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
+from metier._paths import is_inside
 from metier.errors import MetierError, SkillChanged, SkillUnreadable
 from metier.run.removing import remove_tree
 from metier.skill import FolderPackage
 from metier.skill.files import MAX_PACKAGE_BYTES, DigestEntry, checked_path, digest_of
-from metier.skill.folder import Identity, is_inside
+from metier.skill.folder import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

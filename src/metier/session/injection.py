@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._log import logger
+from metier._paths import is_inside
 from metier.guard.audit.redaction import redact
 from metier.run import Job, Limits
 from metier.session.substitution import Segment
@@ -191,7 +192,7 @@ def _absolute_paths(word: str) -> Iterator[str]:
 
 def _inside(path: str, roots: Sequence[str]) -> bool:
     real = os.path.realpath(path)
-    return any(os.path.join(real, "").startswith(os.path.join(os.path.realpath(root), "")) for root in roots if root)
+    return any(is_inside(real, os.path.realpath(root)) for root in roots if root)
 
 
 def _words(command: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action, AuditedAction, Decision, redact, refused
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
@@ -27,7 +28,6 @@ from metier.session.mounts import (
 from metier.session.resource_grants import limits_under, network_grant
 from metier.session.secrets import secrets_for
 from metier.skill import shown
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -13,6 +13,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, TypeAlias
 
+from metier._paths import is_inside, moved_path, real_path
 from metier.errors import FileRefused
 from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES
 from metier.guard.files.protected_names import protected_name_in
@@ -23,7 +24,6 @@ from metier.library.places import named_enterprise_places
 from metier.library.trust import home_folder
 from metier.run.job import Place
 from metier.skill import shown
-from metier.skill.folder import is_inside, moved_path, real_path
 from metier.source import FolderSource
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._paths import is_inside
 from metier.errors import FileMissing, FileRefused, InvalidArgument, ScriptUnsupported
 from metier.guard import Action
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
@@ -323,8 +324,7 @@ def _checked_folder(workspace: str, folder: object) -> str:
     if not isinstance(folder, str) or "\0" in folder:
         raise InvalidArgument("The working folder is no path.", hint="Name a folder inside the workspace.")
     full = os.path.realpath(os.path.join(workspace, folder))
-    inside = os.path.realpath(workspace)
-    if full != inside and not full.startswith(inside + os.sep):
+    if not is_inside(full, os.path.realpath(workspace)):
         raise InvalidArgument(
             f"The working folder {folder!r} is outside allowed roots.", hint="Name a folder inside the workspace."
         )

@@ -15,6 +15,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from metier._paths import HAS_DIR_FD, LIST, READ, LinkRules, open_below, open_folder
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.hints import for_people
 from metier.skill.files import (
@@ -36,15 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-_MAX_LINKS = 16
 _CHUNK = 1 << 20
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_OPEN = (
-    os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-)
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_HAS_DIR_FD = os.open in os.supports_dir_fd and bool(_NO_FOLLOW)
 _LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
+_LINKS = LinkRules(
+    leads_out="A link leads outside the skill (path traversal).",
+    hint="Replace the link by a copy of the file.",
+    too_many_hint="Replace the link by a copy of the file.",
+    excluded=EXCLUDED,
+)
 
 # A file changed this recently may change again without its time stamp moving: time stamps are only so fine.
 _RACY_NS = 100_000_000
@@ -101,7 +101,7 @@ def read_skill_file(path: str, limit: int, contain: str | None = None) -> tuple[
     Raises `OSError` as `open` does, `ELOOP` for a link; `FileRefused` for what is no regular file; `FileTooLarge`.
     """
     for attempt in range(_MOST_LOOKS):
-        descriptor = os.open(path, _OPEN) if contain is None else _open_contained(path, contain)
+        descriptor = os.open(path, READ) if contain is None else _open_contained(path, contain)
         try:
             before = os.fstat(descriptor)
             size = before.st_size
@@ -262,13 +262,13 @@ class FolderPackage:
 
     def _list(self, prefix: str) -> list[tuple[str, os.stat_result]]:
         """Names and statuses in a folder of the skill, opened without following a link anywhere on the way."""
-        if not _HAS_DIR_FD:
+        if not HAS_DIR_FD:
             with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
                 return _statuses(entries)
-        descriptor = _open_root(self.root, self._contain)
+        descriptor = open_folder(self.root, self._contain)
         try:
             for segment in prefix.split("/")[:-1]:
-                inner = os.open(segment, _DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+                inner = os.open(segment, LIST, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = inner
             with os.scandir(descriptor) as entries:
@@ -315,143 +315,28 @@ def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_re
 
 
 def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int:
-    if _HAS_DIR_FD:
-        return _open_beneath(root, segments, contain)
-    return _open_resolved(root, segments, contain)
-
-
-def _open_root(root: str, contain: str | None) -> int:
-    """Open a skill's folder, and refuse it when what was opened lies outside where it must lie."""
-    descriptor = os.open(root, _DIRECTORY)
-    if contain is not None and not _lies_inside(descriptor, root, contain):
+    """Open a file below a folder, following links so that none can lead out."""
+    with open_below(root, segments, links=_LINKS, contain=contain) as at:
+        if at.name == ".":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        descriptor = os.open(at.at(), READ, dir_fd=at.parent)
+    if at.parent is None and not (
+        os.path.samestat(os.fstat(descriptor), os.stat(at.path)) and os.path.realpath(at.path) == at.path
+    ):
         os.close(descriptor)
-        raise FileRefused(
-            f"{root} leads outside {contain} (path traversal).", hint="Trust the folder, or copy the skill into it."
-        )
+        raise FileRefused("The file changed while it was opened.", hint="Try again.")
     return descriptor
-
-
-def real_path(path: str) -> str:
-    """The real path of a path. A link that this user may not read, such as that of another's process, leads to itself.
-
-    >>> real_path("/nowhere/../elsewhere")
-    '/elsewhere'
-    """
-    try:
-        return os.path.realpath(path)
-    except OSError:
-        folder, name = os.path.split(os.path.abspath(path))
-        full = os.path.join(real_path(folder), name)
-    try:
-        return real_path(os.path.join(os.path.dirname(full), os.readlink(full)))
-    except OSError:
-        return full
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Whether a real path is a folder, or lies in it."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def moved_path(path: str, folder: str, other: str) -> str:
-    """The path of something in a folder, as it is in another one.
-
-    >>> moved_path("/a/b/c", "/a", "/z")
-    '/z/b/c'
-    """
-    return os.path.normpath(os.path.join(other, os.path.relpath(path, folder)))
-
-
-def _lies_inside(descriptor: int, path: str, contain: str) -> bool:
-    try:
-        real = os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        # No such view of what is open here: the path must lead there, and to the same folder.
-        real = os.path.realpath(path)
-        if not os.path.samestat(os.fstat(descriptor), os.stat(real)):
-            return False
-    return is_inside(real, contain)
 
 
 def _open_contained(path: str, contain: str) -> int:
     folder, name = os.path.split(path)
-    if not _HAS_DIR_FD:
-        return _open_resolved(folder, (name,), contain)
-    root = _open_root(folder, contain)
+    if not HAS_DIR_FD:
+        return _open_file(folder, (name,), contain)
+    root = open_folder(folder, contain)
     try:
-        return os.open(name, _OPEN, dir_fd=root)
+        return os.open(name, READ, dir_fd=root)
     finally:
         os.close(root)
-
-
-def _open_beneath(root: str, segments: tuple[str, ...], contain: str | None) -> int:
-    """Open a file below a folder, following links by hand so that none can lead out."""
-    stack = [_open_root(root, contain)]
-    waiting = list(reversed(segments))
-    links = 0
-    try:
-        while True:
-            segment = waiting.pop()
-            if segment == "..":
-                if len(stack) == 1:
-                    raise FileRefused(
-                        "A link leads outside the skill (path traversal).",
-                        hint="Replace the link by a copy of the file.",
-                    )
-                os.close(stack.pop())
-            else:
-                last = not waiting
-                try:
-                    descriptor = os.open(segment, _OPEN if last else _DIRECTORY | _NO_FOLLOW, dir_fd=stack[-1])
-                except OSError as error:
-                    target = _link_target(segment, stack[-1], error)
-                    links += 1
-                    if links > _MAX_LINKS or target.startswith("/"):
-                        raise FileRefused(
-                            "A link leads outside the skill (path traversal)."
-                            if target.startswith("/")
-                            else "Too many links follow one another.",
-                            hint="Replace the link by a copy of the file.",
-                        ) from None
-                    parts = [part for part in target.split("/") if part not in ("", ".")]
-                    if not EXCLUDED.isdisjoint(parts):
-                        raise FileRefused(
-                            "A link leads to what is not part of the skill.", hint="Replace it by a copy of the file."
-                        ) from None
-                    waiting.extend(reversed(parts))
-                else:
-                    if last:
-                        return descriptor
-                    stack.append(descriptor)
-            if not waiting:
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    finally:
-        for descriptor in stack:
-            os.close(descriptor)
-
-
-def _link_target(segment: str, directory: int, error: OSError) -> str:
-    """Where a segment that could not be opened points, when it is a link; otherwise raises what opening raised."""
-    if error.errno not in (*_LINK_ERRORS, errno.ENOTDIR):
-        raise error
-    try:
-        return os.readlink(segment, dir_fd=directory)
-    except OSError:
-        raise error from None
-
-
-def _open_resolved(root: str, segments: tuple[str, ...], contain: str | None) -> int:
-    """The same where the system cannot open relative to a descriptor: resolve, contain, open, and look again."""
-    base = os.path.realpath(root)
-    real = os.path.realpath(os.path.join(base, *segments))
-    outside = contain is not None and os.path.commonpath([contain, base]) != contain
-    if outside or os.path.commonpath([base, real]) != base:
-        raise FileRefused("A link leads outside the skill (path traversal).", hint="Replace the link by a copy.")
-    descriptor = os.open(real, _OPEN)
-    if not os.path.samestat(os.fstat(descriptor), os.stat(real)) or os.path.realpath(real) != real:
-        os.close(descriptor)
-        raise FileRefused("The file changed while it was opened.", hint="Try again.")
-    return descriptor
 
 
 def _read_bounded(descriptor: int, path: str, limit: int) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
 from metier.skill.files import STAGING
-from metier.skill.folder import is_inside
 from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute, checked_skill_name, require_one
 
 if TYPE_CHECKING:

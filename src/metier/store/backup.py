@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import replace_file
 from metier.errors import InvalidArgument, StoreUnavailable
 from metier.store.blobs import sync_folder
 from metier.store.codec import now
@@ -40,21 +41,13 @@ def back_up(store: Store, path: Path | str, sign: Callable[[bytes], Mapping[str,
     target = Path(os.path.abspath(path))
     if os.path.lexists(target):
         raise InvalidArgument(f"{target} exists already.", hint="Name a file that is not there yet.", path=str(target))
-    beside = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            with open(file, "w+b") as stream:
-                with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                    manifest = _fill(store, archive, sign)
-                stream.flush()
-                os.fsync(file)
-            os.replace(beside, target)
-            sync_folder(str(target.parent))
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(beside)
-            raise
+        with (
+            replace_file(target, sync=True) as stream,
+            zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
+            manifest = _fill(store, archive, sign)
+        sync_folder(str(target.parent))
     except OSError as error:
         raise StoreUnavailable(
             f"{target} cannot be written: {error.strerror}.",

@@ -8,6 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Protocol
 
+from metier._atomic import write_file
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.hints import for_people
 
@@ -56,7 +57,7 @@ class FolderBlobs:
                 folder = os.path.dirname(path)
                 if not self._is_whole(path, data):
                     make_folder(folder)
-                    write_file(path, data)
+                    write_file(path, data, sync=True)
                     changed.add(folder)
             for folder in changed:
                 sync_folder(folder)
@@ -155,22 +156,6 @@ def _lost(sha256: str) -> FileMissing:
         hint=for_people("Bring back a backup with `metier store restore`; `metier store check` lists what is missing."),
         sha256=sha256,
     )
-
-
-def write_file(path: str, data: bytes) -> None:
-    """Write a file that is complete or not there at all, for its owner alone."""
-    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
-    try:
-        with open(file, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(file)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
 
 
 def make_folder(path: str) -> None:

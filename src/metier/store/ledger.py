@@ -12,7 +12,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metier.store.blobs import make_folder, write_file
+from metier._atomic import write_file
+from metier.store.blobs import make_folder
 from metier.store.canonical_json import FIRST, follows
 from metier.store.link import is_decision, record_of
 
@@ -116,7 +117,7 @@ class DecisionReader:
         )
         try:
             make_folder(os.path.dirname(path))
-            write_file(path, text.encode())
+            write_file(path, text.encode(), sync=True)
         except OSError:
             pass  # it is read from the trail again
 

@@ -14,10 +14,11 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import write_file
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.hints import for_people
 from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
-from metier.store.blobs import make_folder, write_file
+from metier.store.blobs import make_folder
 from metier.store.canonical_json import FIRST, follows
 from metier.store.forbidden import forbidden_since
 from metier.store.location import parse_address
@@ -303,7 +304,7 @@ def _put_files(folder: Path, backup: _Backup) -> tuple[str, ...]:
             path = folder / name
             if not os.path.lexists(path):
                 make_folder(str(path.parent))
-                write_file(str(path), backup.file(name))
+                write_file(path, backup.file(name), sync=True)
     except OSError as error:
         raise StoreUnavailable(
             f"{folder} cannot be written: {error.strerror}.", hint="Check the disk and the permissions, then try again."

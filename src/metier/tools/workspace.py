@@ -7,23 +7,22 @@ import errno
 import itertools
 import os
 import re
-import secrets
 import stat
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from metier._atomic import write_file
+from metier._paths import LIST, READ, is_inside, open_below, path_below
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
 from metier.guard.files.file_access import FileAccess, is_secret_name
 from metier.hints import list_files
 from metier.skill import shown
-from metier.skill.folder import is_inside
-from metier.tools.descent import CREATE, LIST, READ, descend, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from metier.tools.descent import Spot
+    from metier._paths import SafePath
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_WALK_FILES = 50_000
@@ -178,7 +177,8 @@ class Workspace:
                 raise FileRefused(f"{_quoted(path)} is not a plain file.", hint="Only plain files are written.")
             if status is not None and not status.st_mode & 0o222:
                 raise FileRefused(f"{_quoted(path)} is read-only.", hint="Write another file.")
-            _replace(spot, data, None if status is None else stat.S_IMODE(status.st_mode) & 0o777)
+            mode = None if status is None else stat.S_IMODE(status.st_mode) & 0o777
+            write_file(spot.at(), data, mode=0o666, exact_mode=mode, dir_fd=spot.parent)
             return spot.path
 
     @property
@@ -187,10 +187,10 @@ class Workspace:
         return self._access() if callable(self._access) else self._access
 
     @contextlib.contextmanager
-    def _spot(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[Spot]:
+    def _spot(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[SafePath]:
         root, segments = self._placed(path, writing=writing)
         access = self.access
-        with descend(root, segments, create=writing, check=access.require_open if writing else None) as spot:
+        with open_below(root, segments, create=writing, check=access.require_open if writing else None) as spot:
             was_led = spot.path != os.path.join(root, *segments)
             if was_led and tool is not None and self._allows is not None and not self._allows(tool, spot.path):
                 raise FileRefused(
@@ -214,7 +214,7 @@ class Workspace:
                 if is_inside(absolute, root):
                     if writing and given != self._given:
                         raise FileRefused(f"{_quoted(path)} can be read, not written.", hint="Write in the workspace.")
-                    return real, _collapsed(inside(absolute, root), path)
+                    return real, _collapsed(path_below(absolute, root), path)
         raise _leaves(path)
 
 
@@ -273,14 +273,14 @@ def _explaining(path: str, done: str) -> Iterator[None]:
         ) from None
 
 
-def _status(spot: Spot) -> os.stat_result | None:
+def _status(spot: SafePath) -> os.stat_result | None:
     try:
         return os.stat(spot.at(), dir_fd=spot.parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _read(spot: Spot, path: str, limit: int) -> bytes:
+def _read(spot: SafePath, path: str, limit: int) -> bytes:
     try:
         descriptor = os.open(spot.at(), READ, dir_fd=spot.parent)
     except OSError as error:
@@ -309,21 +309,6 @@ def _read(spot: Spot, path: str, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def _replace(spot: Spot, data: bytes, mode: int | None) -> None:
-    temporary = spot.at(f".metier-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, CREATE, 0o666, dir_fd=spot.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), mode)
-        os.replace(temporary, spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=spot.parent)
-        raise
-
-
 def _visible(
     names: list[str], folder: str, segments: tuple[str, ...], access: FileAccess, hidden: frozenset[str]
 ) -> list[str]:
@@ -338,7 +323,7 @@ def _listed(root: str, segments: tuple[str, ...], limit: int) -> tuple[list[str]
     files: list[str] = []
     folders: list[str] = []
     try:
-        with descend(root, segments) as spot:
+        with open_below(root, segments) as spot:
             if spot.path != os.path.join(root, *segments):
                 return [], []  # there was no link when it was listed
             descriptor = os.open(spot.at(), LIST, dir_fd=spot.parent) if spot.parent is not None else None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._atomic import write_file
 from metier.errors import AuditUnavailable
 from metier.guard.audit.keys import SigningKey, default_key_file, is_signed
 from metier.hints import for_people
@@ -182,16 +183,10 @@ class LastCheckpoint:
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Put a checkpoint in place of the one before."""
-        beside = self.path.with_name(f".{self.path.name}-{os.urandom(6).hex()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(_line(checkpoint))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
+            write_file(self.path, _line(checkpoint), sync=True)
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise self._unusable(error.strerror or str(error)) from None
 
     def require_in(self, scope: TenantScope) -> Checkpoint | None:

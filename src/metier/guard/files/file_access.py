@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import ProtectedPlace
 from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in
 from metier.guard.files.protected_places import closing_places
 from metier.hints import Hint
 from metier.skill import shown
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

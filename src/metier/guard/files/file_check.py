@@ -21,12 +21,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from metier._paths import real_path
 from metier.guard.decision import Decision
 from metier.guard.files.protected_names import protected_name_in
 from metier.guard.tool_rules.patches import changed_files
 from metier.hints import list_files
 from metier.skill import shown
-from metier.skill.folder import real_path
 from metier.skill.tool_names import canonical_tool
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.guard.files.protected_names import FileCache
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

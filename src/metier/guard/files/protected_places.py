@@ -17,6 +17,7 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside, real_path
 from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
 from metier.guard.files.protected_names import (
     CLOSED_IN_REPOSITORY,
@@ -30,7 +31,6 @@ from metier.guard.files.protected_names import (
     protected_name_above,
     protected_name_in,
 )
-from metier.skill.folder import is_inside, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

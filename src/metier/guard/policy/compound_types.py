@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.program import Policy, split_mode
 from metier.guard.policy.value_types import Choice, Kind, Number, texts_of
@@ -78,7 +79,7 @@ def covers_path(entry: str, other: str) -> bool:
     path, mode = split_mode(entry)
     inner, inner_mode = split_mode(other)
     path, inner = os.path.normpath(path), os.path.normpath(inner)
-    return (mode == "rw" or inner_mode != "rw") and (inner == path or inner.startswith(path.rstrip(os.sep) + os.sep))
+    return (mode == "rw" or inner_mode != "rw") and is_inside(inner, path)
 
 
 class Secrets(Kind["dict[str, tuple[str, ...]]"]):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from metier._atomic import write_file
 from metier.errors import InvalidArgument
 from metier.guard.policy.file import parse_policy
 from metier.hints import for_people
@@ -112,12 +112,5 @@ def _replace(path: str, text: str) -> None:
     """Write a file so that nobody ever reads half of it; a link stays one."""
     path = os.path.realpath(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".policy-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(name, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+    write_file(path, text.encode(), exact_mode=mode)

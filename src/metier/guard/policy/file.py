@@ -13,6 +13,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._paths import is_inside
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def read_policy(path: str | os.PathLike[str], layer: Layer) -> PolicyFile | None
 def _is_own(path: str) -> bool:
     """Whether a file lies where it seems to lie: below the folder that has the `.metier` it is in."""
     root = os.path.realpath(os.path.dirname(os.path.dirname(os.path.abspath(path))))
-    return os.path.realpath(path).startswith(root.rstrip(os.sep) + os.sep)
+    return is_inside(os.path.realpath(path), root)
 
 
 def unreadable(path: str, layer: Layer, why: str, hint: str = _REPLACE) -> PolicyFile:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._paths import real_path
 from metier.guard.decision import Decision
 from metier.guard.human_only_commands import has_code, match_human_only
 from metier.guard.policy.allowed_tools import SETTING
@@ -15,7 +16,6 @@ from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.hints import Hint, run_script
 from metier.skill import shown
-from metier.skill.folder import real_path
 from metier.skill.tool_names import canonical_tool, is_patch
 from metier.skill.tool_rules import parse_rules
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from metier._paths import is_inside
 from metier.guard.shell.command import ShellWord, SimpleCommand, UnclearEffects, UnreadableCommand
 from metier.guard.shell.effects import changes_folder, effects_of, entered_folders
 from metier.guard.shell.expansion import MAX_WRAPPING, ExpandedCommands
@@ -347,8 +348,7 @@ class _Ceiling:
         path = path.partition("::")[0]
         if "://" in path or path.startswith(("@", "~")):
             return False
-        real, home = _real(os.path.join(place.folder or self._home, path)), self._real_home
-        return real == home or real.startswith(home.rstrip("/") + "/")
+        return is_inside(_real(os.path.join(place.folder or self._home, path)), self._real_home)
 
     def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
         target = redirection.target

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside, moved_path
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.run.environment import environment_python, own_python, programs_behind, search_path
 from metier.run.job import WHAT_TO_DO, Place
-from metier.skill.folder import is_inside, moved_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

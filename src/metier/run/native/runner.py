@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._log import logger
+from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import for_anybody
 from metier.run.job import (
@@ -32,7 +33,6 @@ from metier.run.native.protocol import TAKEN, parse_report
 from metier.run.output import OutputPipes, streams
 from metier.run.protection import Protection, conclude
 from metier.run.removing import remove_tree
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,12 +16,12 @@ import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in
 from metier.run.host_files import PROTECTED, change, kind_of
 from metier.run.job import WHAT_TO_DO, Place
 from metier.run.removing import remove_tree
-from metier.skill.folder import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -157,7 +157,7 @@ def script_of(job: Job) -> bytes | None:
         return None
     path = words[0] if os.path.isabs(words[0]) else os.path.join(job.folder, words[0])
     for place in (*job.places, Place(job.folder, is_writable=True)):
-        if path == place.seen_at or path.startswith(place.seen_at.rstrip("/") + "/"):
+        if is_inside(path, place.seen_at):
             real = place.path + path[len(place.seen_at) :]
             folder, name = os.path.split(real)
             try:
@@ -170,7 +170,7 @@ def script_of(job: Job) -> bytes | None:
 
 def _seen(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
     for host, at in mapped:
-        if text == host or text.startswith(host.rstrip("/") + "/"):
+        if is_inside(text, host):
             return at.rstrip("/") + text[len(host.rstrip("/")) :] or "/"
     return text
 

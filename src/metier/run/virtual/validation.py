@@ -53,12 +53,12 @@ def normal(path: str, folder: str = "/") -> str:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or in it.
+    """Whether a path of the shell, which has slashes on every system, is a folder or lies in it.
 
     >>> is_inside("/a/b", "/a"), is_inside("/ab", "/a"), is_inside("/a", "/")
     (True, False, True)
     """
-    return folder == "/" or path == folder or path.startswith(folder + "/")
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def refused(code: str, message: str, hint: str, **context: object) -> ShellRefused:
