@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metier._hosts import HostList, canonical_host
 from metier.errors import InvalidArgument
-from metier.run.hosts import HostList, canonical_host
 from metier.run.proxy import AllowListProxy, ProxyDecision, ProxyLimits, proxy_variables
 from metier.run.proxy_request import BadRequest, Body, parse_request
 

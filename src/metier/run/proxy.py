@@ -17,8 +17,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._hosts import DEFAULT_PORTS, HostList, is_address, is_public_address
 from metier._log import logger
-from metier.run.hosts import HostList, is_address, is_public_address
 from metier.run.proxy_request import BadRequest, parse_request
 from metier.run.proxy_sockets import LINGER, READ, Sockets, Stopped, refusal
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from metier.run.hosts import Match
+    from metier._hosts import Match
     from metier.run.proxy_request import ProxyRequest
 
 log = logger("metier.run")
@@ -35,7 +35,8 @@ log = logger("metier.run")
 Reason: TypeAlias = Literal["listed", "not-listed", "port", "address", "unresolved", "malformed", "busy"]
 """Why somebody was let through or not. `address` is a name that leads to where no name may lead."""
 
-_TUNNEL_PORTS, _PLAIN_PORTS = frozenset({443}), frozenset({80, 443})
+_TUNNEL_PORTS = frozenset({443})
+"""The ports of an entry without one for a tunnel."""
 _MOST_ADDRESSES = 4
 _CLOSING = 5.0
 """Seconds that `close` waits for threads; only a look-up by the system, which nothing can end, takes so long."""
@@ -248,10 +249,10 @@ class AllowListProxy:
     def _judge(self, request: ProxyRequest) -> tuple[Sequence[str], ProxyDecision, tuple[int, str]]:
         """The addresses to try, what is decided, and what a client is told that is refused."""
         host, port = request.host, request.port
-        usual = _TUNNEL_PORTS if request.is_tunnel else _PLAIN_PORTS
-        match: Match = "listed" if port in usual else "port"
+        ports = _TUNNEL_PORTS if request.is_tunnel else DEFAULT_PORTS
+        match: Match = "listed" if port in ports else "port"
         if self._hosts is not None:
-            match = self._hosts.match(host, port, usual)
+            match = self._hosts.match(host, port, ports)
         if match == "not-listed":
             return (), _no(host, port, match), (403, f"The host {host} is not on the list of this job.")
         if match == "port":

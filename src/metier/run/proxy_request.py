@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from metier.run.hosts import authority, split_authority
+from metier._hosts import authority, split_authority
 
 MAX_HEADERS = 128
 END_OF_HEAD = b"\r\n\r\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.run.job import Limits
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _WIDTH: dict[Network, int] = {"none": 0, "restricted": 1, "host": 2}
 _MOST_HOSTS = 256
-_USUAL_PORTS = frozenset({80, 443})
-"""What a host without a port stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +61,11 @@ def _narrowed(reach: NetworkGrant, execution: Execution, is_open: bool) -> Netwo
         notes = (*notes, f"It asked for the network ({execution.network}) and got {reach.network}.")
     hosts = reach.hosts
     if execution.hosts is not None and network != "none":
+        from metier._hosts import common_hosts
+
         asked, wrong = _readable(execution.hosts[:_MOST_HOSTS])
-        hosts = asked if is_open else _common(reach.hosts, asked)
-        refused = (*wrong, *(host for host in asked if not _common(hosts, [host])))
+        hosts = asked if is_open else common_hosts(reach.hosts, asked)
+        refused = (*wrong, *(host for host in asked if not common_hosts(hosts, [host])))
         notes = (*notes, *(f"It may not reach {shown(host)}." for host in refused))
     return NetworkGrant(network=network, hosts=hosts, notes=notes)
 
@@ -83,44 +83,10 @@ def limits_under(policy: Policy, limits: Limits) -> Limits:
     return replace(limits, seconds=seconds, **{name: int(value) for name, value in given.items()})
 
 
-class _Host(NamedTuple):
-    """An entry of a list of hosts."""
-
-    name: str
-    is_any_below: bool
-    ports: frozenset[int]
-
-    def covers(self, other: _Host) -> bool:
-        if not other.ports <= self.ports:
-            return False
-        if not self.is_any_below:
-            return not other.is_any_below and other.name == self.name
-        return other.name.endswith(f".{self.name}") or (other.is_any_below and other.name == self.name)
-
-
-def _common(granted: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """What is in both lists: of two entries that overlap, the narrower one."""
-    found: dict[str, None] = {}
-    for wanted in asked:
-        want = _host(wanted)
-        for given in granted:
-            give = _host(given)
-            if give.covers(want):
-                found.setdefault(wanted)
-            elif want.covers(give):
-                found.setdefault(given)
-    return tuple(found)
-
-
-def _host(entry: str) -> _Host:
-    from metier.run.hosts import split_authority
-
-    name, port = split_authority(entry.removeprefix("*."))
-    return _Host(name, entry.startswith("*."), _USUAL_PORTS if port is None else frozenset({port}))
-
-
 def _checked(hosts: Sequence[str]) -> tuple[str, ...]:
-    from metier.run.hosts import checked_hosts
+    if not hosts:
+        return ()
+    from metier._hosts import checked_hosts
 
     return checked_hosts(tuple(hosts))
 

@@ -383,7 +383,7 @@ def _check(job: Job) -> None:
     if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
         raise ValueError("a job needs a program, and arguments that are text")
     if job.hosts:
-        from metier.run.hosts import checked_hosts
+        from metier._hosts import checked_hosts
 
         checked_hosts(job.hosts)
     texts = (*job.env, *job.env.values())

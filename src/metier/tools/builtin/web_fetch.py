@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from metier._hosts import authority
 from metier.errors import InvalidArgument
 from metier.guard.tool_rules.matching import plain_url
 from metier.run import Job, Limits, PlainRunner
 from metier.run.environment import own_python
-from metier.run.hosts import authority
 from metier.run.proxy import AllowListProxy
 from metier.skill import shown
 from metier.skill.containment import contained

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metier._hosts import (
+    HostList,
+    canonical_host,
+    checked_hosts,
+    is_address,
+    is_public_address,
+    split_authority,
+)
 from metier.errors import InvalidArgument
-from metier.run.hosts import HostList, canonical_host, checked_hosts, is_address, is_public_address, split_authority
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
@@ -175,7 +182,7 @@ def test_a_name_leads_to_the_open_internet(address: str) -> None:
 def test_an_address_of_this_machine_is_not_the_open_internet() -> None:
     script = """
 import fcntl, socket, struct
-from metier.run.hosts import is_public_address
+from metier._hosts import is_public_address
 lo = struct.pack("16sH2s4s8s", b"lo", socket.AF_INET, bytes(2), socket.inet_aton("8.8.4.4"), bytes(8))
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     fcntl.ioctl(s, 0x8914, struct.pack("16sh22s", b"lo", 1, bytes(22)))

@@ -1,7 +1,8 @@
-"""Lists of hosts: what an entry may look like, which hosts it means, and which addresses no name may lead to.
+"""Hosts and lists of hosts: the form of an entry, the hosts it means, and the addresses no name may lead to.
 
 Names are compared in one form only: lower case, as they are on the wire (`xn--...`), without the dot at the end. That
-form is also what is looked up, so that nothing can be one host for the list and another for the resolver.
+form is also what is looked up, so that nothing can be one host for the list and another for the resolver. An entry
+without a port means `DEFAULT_PORTS`, wherever lists are compared.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 MAX_HOSTS = 256
 """The longest list."""
+DEFAULT_PORTS = frozenset({80, 443})
+"""The ports of an entry that names none."""
 
 Match: TypeAlias = Literal["listed", "not-listed", "port"]
 """Whether a host is on a list; `port` is a host that is, but not with that port."""
@@ -31,23 +34,24 @@ _TWO_READINGS = frozenset("\u00df\u03c2\u200c\u200d")
 """Characters that the two versions of the rules for such names write differently on the wire."""
 
 _REFUSED = tuple(
-    ipaddress.IPv4Network(network)
-    for network in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-        "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
-        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-        # A service for the machine itself that a large cloud has at an address which looks public.
-        "168.63.129.16/32",
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+            "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            # A service for the machine itself that a large cloud has at an address which looks public.
+            "168.63.129.16/32",
+        ),
     )
 )  # fmt: skip
 _PUBLIC_6 = ipaddress.IPv6Network("2000::/3")
+# The first has tunnels in it, and so has 2002::, by which any IPv4 address can be written.
 _REFUSED_6 = tuple(
-    # The first has tunnels in it, and so has 2002::, by which any IPv4 address can be written.
-    ipaddress.IPv6Network(network)
-    for network in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
+    map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
 )
 _EMBEDDING = (ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("64:ff9b::/96"))
-"""Where the last 32 bits are an IPv4 address that is reached by it."""
+"""Networks whose last 32 bits are an IPv4 address that is reached by it."""
 
 
 def checked_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
@@ -58,30 +62,63 @@ def checked_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
     >>> checked_hosts(["API.Example.com.", "*.example.org:8443", "bücher.example", "[::1]:80"])
     ('api.example.com', '*.example.org:8443', 'xn--bcher-kva.example', '[::1]:80')
     """
-    return tuple(str(entry) for entry in _entries(hosts))
+    return tuple([str(entry) for entry in _parse_entries(hosts)])
+
+
+def covers_host(entry: str, other: str) -> bool:
+    """Whether one entry of a list means all that another one does; two that are no entries must be equal.
+
+    >>> covers_host("*.example.com", "api.example.com"), covers_host("example.com", "example.com:8443")
+    (True, False)
+    >>> covers_host("example.com", "example.com:443")
+    True
+    """
+    try:
+        return _parse_entry(entry).covers(_parse_entry(other))
+    except InvalidArgument:
+        return entry == other
+
+
+def common_hosts(granted: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """The entries that are in both lists: of two that overlap, the narrower one.
+
+    >>> common_hosts(["*.example.com"], ["api.example.com", "evil.test"])
+    ('api.example.com',)
+    """
+    found: dict[str, None] = {}
+    entries = [(text, _parse_entry(text)) for text in granted]
+    for text in asked:
+        wanted = _parse_entry(text)
+        for granted_text, entry in entries:
+            if entry.covers(wanted):
+                found.setdefault(text)
+            elif wanted.covers(entry):
+                found.setdefault(granted_text)
+    return tuple(found)
 
 
 class HostList:
-    """The hosts that somebody may reach. An empty list is nobody.
+    """A list of hosts that may be reached. An empty list is nobody.
 
     >>> some = HostList(["example.com", "*.example.org", "localhost:8080"])
-    >>> some.match("example.com", 443, {443}), some.match("evilexample.com", 443, {443})
+    >>> some.match("example.com", 443), some.match("evilexample.com", 443)
     ('listed', 'not-listed')
-    >>> some.match("a.b.example.org", 443, {443}), some.match("example.org", 443, {443})
+    >>> some.match("a.b.example.org", 443), some.match("example.org", 443)
     ('listed', 'not-listed')
-    >>> some.match("localhost", 443, {443})
+    >>> some.match("localhost", 443)
     'port'
     """
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        self._entries = _entries(hosts)
+        self._entries = _parse_entries(hosts)
 
-    def match(self, host: str, port: int, usual: Collection[int]) -> Match:
-        """Whether a host in canonical form is listed; `usual` are the ports of an entry that names none."""
-        found = [entry for entry in self._entries if entry.covers(host)]
+    def match(self, host: str, port: int, default_ports: Collection[int] = DEFAULT_PORTS) -> Match:
+        """Whether a host in canonical form is listed; a request may have fewer `default_ports` than others."""
+        found = [entry for entry in self._entries if entry.names(host)]
         if not found:
             return "not-listed"
-        return "listed" if any(port in (usual if e.port is None else (e.port,)) for e in found) else "port"
+        is_listed = any(port in (default_ports if entry.port is None else (entry.port,)) for entry in found)
+        return "listed" if is_listed else "port"
 
 
 def canonical_host(text: str) -> str:
@@ -181,22 +218,30 @@ class _Entry:
     is_wildcard: bool
     port: int | None
 
-    def covers(self, host: str) -> bool:
+    def names(self, host: str) -> bool:
         return host.endswith(f".{self.host}") if self.is_wildcard else host == self.host
+
+    def covers(self, other: _Entry) -> bool:
+        ports, others = [DEFAULT_PORTS if entry.port is None else {entry.port} for entry in (self, other)]
+        if not others <= ports:
+            return False
+        if not self.is_wildcard:
+            return not other.is_wildcard and other.host == self.host
+        return self.names(other.host) or (other.is_wildcard and other.host == self.host)
 
     def __str__(self) -> str:
         return ("*." if self.is_wildcard else "") + authority(self.host, self.port)
 
 
-def _entries(hosts: Sequence[str]) -> tuple[_Entry, ...]:
+def _parse_entries(hosts: Sequence[str]) -> tuple[_Entry, ...]:
     if isinstance(hosts, str | bytes):
         raise InvalidArgument("A list of hosts is no text.", hint=f"Write [{hosts[:80]!r}].")
     if len(hosts) > MAX_HOSTS:
         raise InvalidArgument(f"{len(hosts)} hosts are too many.", hint=f"A list has at most {MAX_HOSTS}.")
-    return tuple(dict.fromkeys(_entry(text) for text in hosts))
+    return tuple(dict.fromkeys(map(_parse_entry, hosts)))
 
 
-def _entry(text: str) -> _Entry:
+def _parse_entry(text: str) -> _Entry:
     if not isinstance(text, str):
         raise _no_host(text, "Entries are text.")
     if "://" in text:
@@ -212,7 +257,7 @@ def _entry(text: str) -> _Entry:
     try:
         host, port = split_authority(name)
     except ValueError as error:
-        # What the parts of the language say is for programmers; the sentences of this module are for everybody.
+        # The messages of the language are for programmers; the sentences of this module are for everybody.
         why = "" if isinstance(error, UnicodeError | ipaddress.AddressValueError) else f" ({error})"
         raise _no_host(text, f"Write a host like api.example.com, *.example.com or example.com:8443{why}.") from None
     if is_address(host):
