@@ -1,17 +1,24 @@
-"""Paths below a folder: containment, and opening a file without following a link out of the folder."""
+"""Paths below a folder: containment, opening a file without following a link out of it, and removing a tree."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import secrets
+import shutil
+import stat
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._log import logger
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+log = logger("metier")
 
 _MAX_LINKS = 16
 _MAX_DEPTH = 100
@@ -26,6 +33,9 @@ READ = os.O_RDONLY | _NO_FOLLOW | _CLOSE | getattr(os, "O_NONBLOCK", 0) | _BINAR
 """Flags to open a file: never through a link, and never waiting for the other end of a pipe."""
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOSE | _BINARY
 LIST = _FOLDER | _NO_FOLLOW
+_CAN_REMOVE = HAS_DIR_FD and os.supports_dir_fd >= {os.rename, os.unlink, os.rmdir} and os.scandir in os.supports_fd
+_MOST_SECONDS = 60.0
+"""Seconds for removing a tree, in which another process may be making files faster than they are removed."""
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -255,3 +265,82 @@ def _resolve(
     if create:
         os.makedirs(folder, exist_ok=True)
     return SafePath(parent=None, folder=folder, name=name)
+
+
+def safe_rmtree(folder: str) -> bool:
+    """Remove a folder with all that is in it, however deep and locked, following no link; whether it is gone.
+
+    A deep folder is moved up before its content is listed. So no path grows long, two descriptors are enough, and
+    nothing recurses. A folder that stays is logged.
+    """
+    if not _CAN_REMOVE:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            top = _open_unlocked(folder, None)
+            try:
+                _empty(top)
+            finally:
+                os.close(top)
+            os.rmdir(folder)
+    is_gone = not os.path.lexists(folder)
+    if not is_gone:
+        log.warning("The private folder %s could not be removed.", folder)
+    return is_gone
+
+
+def _empty(top: int) -> None:
+    until = time.monotonic() + _MOST_SECONDS
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for name, is_folder in _list(top):
+            if time.monotonic() > until:
+                return
+            with contextlib.suppress(OSError):
+                if not is_folder:
+                    os.unlink(name, dir_fd=top)
+                else:
+                    has_changed |= _raise_folders(top, name)
+                    os.rmdir(name, dir_fd=top)
+                has_changed = True
+
+
+def _raise_folders(top: int, name: str) -> bool:
+    """Empty a folder: files are deleted, and folders moved to the top under new names; whether there was one."""
+    folder, has_raised = _open_unlocked(name, top), False
+    try:
+        for inner, is_folder in _list(folder):
+            with contextlib.suppress(OSError):
+                if not is_folder:
+                    os.unlink(inner, dir_fd=folder)
+                    continue
+                # Only a folder that may be written to can be moved.
+                os.close(_open_unlocked(inner, folder))
+                os.rename(inner, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
+                has_raised = True
+    finally:
+        os.close(folder)
+    return has_raised
+
+
+def _open_unlocked(name: str, parent: int | None) -> int:
+    """A descriptor of a folder, unlocked if its mode does not let its owner in."""
+    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        if path_only := getattr(os, "O_PATH", 0):
+            held = os.open(name, path_only | LIST, dir_fd=parent)
+            try:
+                # The folder itself, whatever has its name by now.
+                os.chmod(f"/proc/self/fd/{held}", stat.S_IRWXU)
+            finally:
+                os.close(held)
+        else:
+            os.chmod(name, stat.S_IRWXU, dir_fd=parent, follow_symlinks=False)
+    return os.open(name, LIST, dir_fd=parent)
+
+
+def _list(folder: int) -> Iterator[tuple[str, bool]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name, entry.is_dir(follow_symlinks=False)

@@ -405,7 +405,7 @@ def killed(library_: Library, patched: pytest.MonkeyPatch) -> None:
 
     patched.setattr(SyncRecord, "close", gone)
     patched.setattr(TargetFolder, "_list_copies", gone)
-    patched.setattr("metier.hub.target_folder.remove_tree", gone)
+    patched.setattr("metier.hub.target_folder.safe_rmtree", gone)
     with contextlib.suppress(KeyboardInterrupt):
         sync_to(library_, "out")
 

@@ -15,13 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from metier._log import logger
-from metier._paths import CREATE
+from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.target_folder import changed_meanwhile, holds_more
 from metier.library.trust import default_config_folder
-from metier.run.exchanging import exchange
-from metier.run.removing import remove_tree
+from metier.run.atomic_swap import atomic_swap
 from metier.skill import FolderPackage
 from metier.skill.contents import digest_of_files
 from metier.skill.files import STAGING, checked_path
@@ -186,13 +185,13 @@ class _Replacement:
 
     def clear(self) -> bool:
         """Remove what is not needed any more; whether that could be done."""
-        is_clear = all([remove_tree(self._staged), remove_tree(self._aside)])
+        is_clear = all([safe_rmtree(self._staged), safe_rmtree(self._aside)])
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(self._ground.path, STAGING))
         return is_clear
 
     def _exchange(self, spot: SafePath) -> bool:
-        done = exchange(spot.parent, os.path.join(*self._entry.staged), self._entry.name)
+        done = atomic_swap(spot.parent, os.path.join(*self._entry.staged), self._entry.name)
         self._is_exchanged = self._is_exchanged or done
         return done
 

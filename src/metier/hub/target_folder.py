@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier._atomic import write_file
-from metier._paths import CREATE
+from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.sync_record import Copy, SyncRecord
 from metier.library.copied import COPIES_FILE, copied_into
-from metier.run.removing import remove_tree
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
 
@@ -96,10 +95,10 @@ class TargetFolder:
 
     def _is_settled(self, change: FolderChange) -> bool:
         """Put right what a change left that was cut short; whether that could be done."""
-        remove_tree(os.path.join(self.path, change.staged))
+        safe_rmtree(os.path.join(self.path, change.staged))
         there, known = self.digest(change.aside), self.record.copies.get(change.name)
         if there is None or (known is not None and there in known.written):
-            return there is None or remove_tree(os.path.join(self.path, change.aside))
+            return there is None or safe_rmtree(os.path.join(self.path, change.aside))
         if self.digest(change.name) is not None:
             self.stranded[change.name] = change.aside
             return False
@@ -172,7 +171,7 @@ class TargetFolder:
             self.record.settle(name, copy)
             return written
         finally:
-            remove_tree(os.path.join(self.path, change.staged))
+            safe_rmtree(os.path.join(self.path, change.staged))
 
     def remove(self, name: str, digest: str) -> None:
         """Remove a skill, if it is still what its digest says; raises `SkillChanged` otherwise."""
@@ -219,7 +218,7 @@ class TargetFolder:
                 self.record.end(change)
                 raise
         if digest is not None:
-            remove_tree(os.path.join(self.path, aside))
+            safe_rmtree(os.path.join(self.path, aside))
         self.record.end(change)
 
 

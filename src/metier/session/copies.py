@@ -21,9 +21,8 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._log import logger
-from metier._paths import is_inside
+from metier._paths import is_inside, safe_rmtree
 from metier.errors import MetierError, SkillChanged, SkillUnreadable
-from metier.run.removing import remove_tree
 from metier.skill import FolderPackage
 from metier.skill.files import MAX_PACKAGE_BYTES, DigestEntry, checked_path, digest_of
 from metier.skill.folder import Identity
@@ -271,7 +270,7 @@ class _Copy:
                 self._digest = digest if is_whole else FolderPackage(self.root).digest()
                 self._snapshot, self._is_settled = _snapshot(self.root), False
             except BaseException as error:
-                remove_tree(self._folder)
+                safe_rmtree(self._folder)
                 if not self._digest:
                     # What models are told although it is not there must be nobody else's to make.
                     self._set(f"skill-copy-{secrets.token_hex(16)}")
@@ -310,7 +309,7 @@ class _Copy:
     def remove(self) -> None:
         """Remove what was laid aside."""
         if self._snapshot and self._owner == os.getpid():
-            remove_tree(self._aside)
+            safe_rmtree(self._aside)
         self._snapshot = {}
 
     def _make_folder(self) -> None:
@@ -371,7 +370,7 @@ def _snapshot(root: str) -> Snapshot:
 def _remove(path: str) -> None:
     """Remove what somebody has put into a copy; what lay in a folder that is gone is gone with it."""
     if os.path.isdir(path) and not os.path.islink(path):
-        remove_tree(path)
+        safe_rmtree(path)
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

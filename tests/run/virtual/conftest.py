@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("bashkit", reason="the virtual shell is not installed")
 
-from metier.run.removing import remove_tree
+from metier._paths import safe_rmtree
 from metier.run.virtual import VirtualShell, worker_process
 
 
@@ -35,7 +35,7 @@ def quick_folder() -> Iterator[Path]:
     memory = Path("/dev/shm")
     folder = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
     yield Path(folder)
-    remove_tree(folder)
+    safe_rmtree(folder)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier._paths import is_inside
+from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import for_anybody
 from metier.run.job import (
@@ -32,7 +32,6 @@ from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
 from metier.run.native.protocol import TAKEN, parse_report
 from metier.run.output import OutputPipes, streams
 from metier.run.protection import Protection, conclude
-from metier.run.removing import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,7 +187,7 @@ class _SandboxedJob:
         scratch = ""
         if self._tier == "landlock":
             scratch = os.path.realpath(tempfile.mkdtemp(prefix="metier-tmp-"))
-            self._open.callback(remove_tree, scratch)
+            self._open.callback(safe_rmtree, scratch)
             with open(os.path.join(scratch, request.GIT_SETTINGS), "xb") as file:
                 file.write(request.git_settings())
             if request.may_drop():

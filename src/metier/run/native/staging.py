@@ -16,12 +16,11 @@ import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier._paths import is_inside
+from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in
 from metier.run.host_files import PROTECTED, change, kind_of
 from metier.run.job import WHAT_TO_DO, Place
-from metier.run.removing import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -67,7 +66,7 @@ class WorkspaceCopy:
 
     def close(self) -> None:
         """Remove the copy."""
-        remove_tree(self._top)
+        safe_rmtree(self._top)
 
     def bring_back(self) -> tuple[list[str], list[str]]:
         """Change the folder as its copy was changed: what was not, with the reason, and notes on what was not kept."""

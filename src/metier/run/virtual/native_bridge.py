@@ -12,11 +12,11 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
 from metier.run.host_files import change, load, survey
 from metier.run.job import Job, Limits, Place
-from metier.run.removing import remove_tree
 from metier.run.virtual.limits import MOST_FILES
 from metier.run.virtual.validation import checked_mode, checked_text, is_inside, normal
 
@@ -137,7 +137,7 @@ def run_natively(
         os.chmod(private, 0o711)
         return _run(private, request, runner, skills, limits, seconds, should_stop)
     finally:
-        remove_tree(private)
+        safe_rmtree(private)
 
 
 def reply_of(brought: NativeResult) -> tuple[Head, list[bytes]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.run.removing import remove_tree
+from metier._paths import safe_rmtree
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links as POSIX has them")
 NOBODY = 65_534
@@ -70,7 +70,7 @@ def test_whatever_was_made_of_a_folder_it_is_removed(fill: Callable[[Path], None
     folder = quick_folder / "folder"
     folder.mkdir()
     fill(folder)
-    assert remove_tree(str(folder))
+    assert safe_rmtree(str(folder))
     assert list(quick_folder.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_a_user_without_rights_removes_what_is_theirs(
         folder = Path("folder")
         folder.mkdir()
         fill(folder)
-        return remove_tree("folder") and os.listdir() == []
+        return safe_rmtree("folder") and os.listdir() == []
 
     assert by_nobody(act)
 
@@ -100,7 +100,7 @@ def test_links_are_removed_and_not_followed(quick_folder: Path) -> None:
     (folder / "d").mkdir(parents=True)
     for path in ("link", "d/link"):
         (folder / path).symlink_to(kept)
-    assert remove_tree(str(folder))
+    assert safe_rmtree(str(folder))
     assert (kept / "f").read_text() == "x"
     assert kept.stat().st_mode & 0o777 == 0o500
     kept.chmod(0o700)
@@ -110,9 +110,9 @@ def test_a_folder_that_is_a_link_stays(quick_folder: Path) -> None:
     (quick_folder / "kept").mkdir()
     (quick_folder / "kept/f").write_text("x")
     (quick_folder / "link").symlink_to("kept")
-    assert not remove_tree(str(quick_folder / "link"))
+    assert not safe_rmtree(str(quick_folder / "link"))
     assert (quick_folder / "kept/f").exists()
 
 
 def test_a_folder_that_is_not_there_is_gone(quick_folder: Path) -> None:
-    assert remove_tree(str(quick_folder / "missing"))
+    assert safe_rmtree(str(quick_folder / "missing"))

@@ -1,4 +1,4 @@
-"""Two names in the file system that change places in one step, where the system can do that."""
+"""Atomic swap: two names in the file system change places in one step, where the system can do that."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _UNABLE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _FUNCTIONS = {"linux": "renameat2", "darwin": "renameatx_np"}
 
 
-def exchange(folder: int | None, one: str, other: str) -> bool:
+def atomic_swap(folder: int | None, one: str, other: str) -> bool:
     """Let two names below an open folder change places; False where the system or the file system cannot do it.
 
-    Nobody ever sees one of them missing, and whoever ends meanwhile ends before or after. Raises `OSError` as
+    Neither is ever missing, and a process that ends meanwhile ends before or after. Raises `OSError` as
     `os.rename` does.
     """
     name = _FUNCTIONS.get(sys.platform)
