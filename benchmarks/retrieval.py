@@ -32,9 +32,9 @@ from typing import Any, cast
 from _table import aligned
 from metier import Caller, Library
 from metier.find import Query, WordVectors
-from metier.find.content import SkillText
-from metier.find.index import Index
-from metier.find.search import SearchEngine
+from metier.find.indexed_text import SkillText
+from metier.find.search_engine import SearchEngine
+from metier.find.search_index import SearchIndex
 from metier.library.snapshot import Snapshot
 from metier.skill import Skill, slug
 
@@ -337,7 +337,7 @@ def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
 
 def scale_row(data: Collection, count: int, letters: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
-        index = Index(f"{folder}/search.db")
+        index = SearchIndex(f"{folder}/search.db")
         plain = PlainFullText(f"{folder}/plain") if count <= POOL else None
         spent = 0.0
         for batch in batches(many(data, count, letters)):
@@ -380,7 +380,7 @@ def batches(texts: Iterator[SkillText]) -> Iterator[list[SkillText]]:
         yield batch
 
 
-def updates(data: Collection, index: Index) -> tuple[list[float], list[float]]:
+def updates(data: Collection, index: SearchIndex) -> tuple[list[float], list[float]]:
     """What writing one skill costs: one that is there with other words, and one that is new."""
     edits, additions = [], []
     for number, (text, other) in enumerate(zip(resampled(data, UPDATES), resampled(data, UPDATES, 1), strict=True)):

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-ALL_NEED = ("metier.cli.library", "metier.cli.list", "metier.session.session", "metier.library.layers", "yaml")
+ALL_NEED = ("metier.cli.library", "metier.cli.list", "metier.session.session", "metier.library.places", "yaml")
 _STORE = (
     "metier.store.sqlite",
     "metier.store.statements",

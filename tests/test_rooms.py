@@ -89,7 +89,7 @@ def imported(name: str, path: Path) -> list[tuple[int, str]]:
             module = ".".join([*base, *([node.module] if node.module else [])])
             wanted = [f"metier.{alias.name}" for alias in node.names] if module == "metier" else [module]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("metier."):
-            # A name that is imported later, by a string: `"metier.library.layers"`.
+            # A name that is imported later, by a string: `"metier.library.places"`.
             wanted = [node.value] if node.value.split(".")[1] in MAY_IMPORT else []
         else:
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.find.finder import Finder
 from metier.guard.machine import machine_environment
 from metier.library.index import SkillIndex
-from metier.library.layers import LAYERS, Caller
+from metier.library.places import LAYERS, Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier._session import Session
     from metier.find import Catalog, Embedder, Format, Result
     from metier.library import Change, Entry, Layer, Machine, OnMissingDescription, Place
-    from metier.library.content import Content
+    from metier.library.document_cache import PackageDigest
     from metier.library.snapshot import Snapshot
     from metier.library.watch import Watch
     from metier.session import SessionPool
@@ -178,7 +178,7 @@ class Library:
         """The content digest of a skill's whole package, computed again only when a file may have changed."""
         return self.index.digest(name)
 
-    def content(self, name: str | Entry) -> Content:
+    def content(self, name: str | Entry) -> PackageDigest:
         """The digest of a skill's whole package, and the hashes of the texts in it."""
         return self.index.content(name)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier._scripted import Call, ModelRequest, ScriptedModel, Step
     from metier.guard import AuditRecord
-    from metier.library.layers import Layer
+    from metier.library.places import Layer
 
 __all__ = ["AuditProbe", "Call", "FakeClock", "ModelRequest", "ScriptedModel", "Step", "library", "skill"]
 

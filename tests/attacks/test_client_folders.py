@@ -112,7 +112,7 @@ def test_a_projects_own_policy_file_makes_nothing_advisory(write_skill: Write, p
 def test_a_source_that_is_named_like_a_layer_is_not_that_layer(
     own_home: Path, write_skill: Write, tmp_path: Path
 ) -> None:
-    from metier.library.layers import Place
+    from metier.library.places import Place
     from metier.source import FolderSource
 
     write_skill(tmp_path / "p" / "evil", more="allowed-tools: Read\n")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from metier.find.text import text_of
+from metier.find.indexed_text import text_of
 
 Call = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -380,7 +380,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         read.append(entry.name)
         return text_of(entry)
 
-    monkeypatch.setattr("metier.find.upkeep.text_of", counted)
+    monkeypatch.setattr("metier.find.index_maintenance.text_of", counted)
     return read
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from metier import Library, Session
 from metier.dialect import as_text
-from metier.find.render import one_line
+from metier.find.catalog_format import one_line
 from metier.guard import Guard, MemoryLog, Policy
 from metier.run import PlainRunner
 from metier.session import MARKER

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from metier import Library
 from metier.find import Query
-from metier.find.content import Words
-from metier.find.index import Totals
-from metier.find.letters import letter_of
+from metier.find.indexed_text import EncodedStems
+from metier.find.lexicon import letter_of
 from metier.find.ranking import Fit, Ranking, Rarity
+from metier.find.search_index import Totals
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
@@ -24,7 +24,7 @@ KNOWN = "fill form tax pdf other deploy ship it server tool kit cart shoppingcar
 LETTERS = {word: letter_of(number) for number, word in enumerate(KNOWN.split())}
 
 
-def words(name: str = "", about: str = "", body: str = "", length: int = 500) -> Words:
+def words(name: str = "", about: str = "", body: str = "", length: int = 500) -> EncodedStems:
     """The words of a skill as the index gives them; `a*3` occurs three times."""
 
     def spelled(text: str) -> str:
@@ -32,7 +32,7 @@ def words(name: str = "", about: str = "", body: str = "", length: int = 500) ->
         return "".join(LETTERS[stem] * int(times or 1) for stem, _, times in parts)
 
     about_length = 3 * len(name.split()) + len(about.split())
-    return Words(spelled(name), spelled(about), spelled(body), about_length, length)
+    return EncodedStems(spelled(name), spelled(about), spelled(body), about_length, length)
 
 
 def ranking(query: str, **counts: int) -> Ranking:
@@ -41,16 +41,16 @@ def ranking(query: str, **counts: int) -> Ranking:
     return Ranking(asked, Rarity({stem: (counts.get(stem, 10),) * 2 for stem in asked.stems}, TOTALS))
 
 
-def fitted(query: str, skill: Words, **counts: int) -> Fit:
+def fitted(query: str, skill: EncodedStems, **counts: int) -> Fit:
     ranks = ranking(query, **counts)
     return ranks.by_words(skill, ranks.asked(LETTERS))
 
 
-def score(query: str, skill: Words, **counts: int) -> float:
+def score(query: str, skill: EncodedStems, **counts: int) -> float:
     return fitted(query, skill, **counts).score
 
 
-def ordered(query: str, skill: Words) -> Fit:
+def ordered(query: str, skill: EncodedStems) -> Fit:
     ranks = ranking(query)
     asked = ranks.asked(LETTERS)
     fit = ranks.by_words(skill, asked)
@@ -71,7 +71,7 @@ def ordered(query: str, skill: Words) -> Fit:
         (words(about="form", body="form"), words(about="form")),
     ],
 )
-def test_the_better_of_two_skills_scores_higher(better: Words, worse: Words) -> None:
+def test_the_better_of_two_skills_scores_higher(better: EncodedStems, worse: EncodedStems) -> None:
     assert score("fill forms", better) > score("fill forms", worse) > 0
 
 
@@ -122,7 +122,7 @@ def test_words_that_stand_together_in_the_body_count_more() -> None:
         (words(body="syntax form"), False),
     ],
 )
-def test_a_phrase_is_found_where_its_words_stand_together(skill: Words, found: bool) -> None:
+def test_a_phrase_is_found_where_its_words_stand_together(skill: EncodedStems, found: bool) -> None:
     fit = ordered('"tax forms"', skill)
     assert fit.phrases == ([("tax", "form")] if found else [])
     assert not found or fit.score > score('"tax forms"', skill)

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from metier import Library
-from metier.find import upkeep
-from metier.find.content import SkillText
-from metier.find.index import Index
+from metier.find import index_maintenance
+from metier.find.indexed_text import SkillText
+from metier.find.search_index import SearchIndex
 
 Write = Callable[..., Path]
 PATIENCE = 90.0
@@ -37,15 +37,15 @@ real = time.time_ns
 time.time_ns = lambda: real() + 10_000_000_000  # files just written count as written long ago
 folder, cache, queries, moment = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
 from metier import Library
-from metier.find import upkeep
-from metier.find.index import Index
-upkeep.BATCH = int(sys.argv[5])
+from metier.find import index_maintenance
+from metier.find.search_index import SearchIndex
+index_maintenance.BATCH = int(sys.argv[5])
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 if moment.startswith("before batch") or moment.startswith("after batch"):
-    update, number, calls = Index.update, int(moment[-1]), []
+    update, number, calls = SearchIndex.update, int(moment[-1]), []
     def dying(self, texts, gone=()):
         calls.append(None)
         if moment.startswith("before") and len(calls) == number:
@@ -53,26 +53,26 @@ if moment.startswith("before batch") or moment.startswith("after batch"):
         update(self, texts, gone)
         if moment.startswith("after") and len(calls) == number:
             die()
-    Index.update = dying
+    SearchIndex.update = dying
 elif moment.startswith("inside batch"):
-    from metier.find import writing
-    put, at, written = writing._put_in, int(moment.split()[-1]), []
+    from metier.find import index_writer
+    put, at, written = index_writer._put_in, int(moment.split()[-1]), []
     def dying(*args):
         put(*args)
         written.append(None)
         if len(written) == at:
             die()
-    writing._put_in = dying
+    index_writer._put_in = dying
 elif moment == "before commit":
-    from metier.find.counting import Counts
+    from metier.find.index_writer import Counts
     save = Counts.save
     def dying(self, connection):
         save(self, connection)
         die()
     Counts.save = dying
 elif moment == "while the tables are made":
-    from metier.find import database
-    database._SCHEMA = database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")
+    from metier.find import index_database
+    index_database._SCHEMA = index_database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")
     connect = sqlite3.connect
     def connected(*args, **options):
         connection = connect(*args, **options)
@@ -96,7 +96,7 @@ pytestmark = pytest.mark.usefixtures("settled", "small_batches")
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few skills fill several batches, which each process writes one after the other."""
-    monkeypatch.setattr(upkeep, "BATCH", BATCH)
+    monkeypatch.setattr(index_maintenance, "BATCH", BATCH)
 
 
 @pytest.fixture(scope="module")
@@ -217,13 +217,13 @@ def test_the_next_process_goes_on_where_a_killed_one_stopped(
     process = started(skills, cache, "after batch 2")
     process.communicate(timeout=PATIENCE)
     written: list[str] = []
-    real = Index.update
+    real = SearchIndex.update
 
-    def watched(self: Index, texts: list[SkillText], gone: tuple[str, ...] = ()) -> None:
+    def watched(self: SearchIndex, texts: list[SkillText], gone: tuple[str, ...] = ()) -> None:
         written.extend(text.key for text in texts)
         real(self, texts, gone)
 
-    monkeypatch.setattr(Index, "update", watched)
+    monkeypatch.setattr(SearchIndex, "update", watched)
     Library.from_folder(skills, cache=cache).search("fruit")
     assert len(written) == len(set(written)) == SKILLS - 2 * BATCH
 
@@ -319,7 +319,7 @@ def test_the_child_of_a_fork_finds_everything_also_when_the_cache_was_emptied(fe
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_the_child_of_a_fork_writes_through_a_connection_of_its_own(tmp_path: Path) -> None:
-    index = Index(str(tmp_path / "index.db"))
+    index = SearchIndex(str(tmp_path / "index.db"))
     index.update([SkillText("a", "1", "a")])
     with index.database.transaction() as connection:
         parents = id(connection)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.find.shortening import shortened
+from metier.find.catalog_format import shortened
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.find.spelling import is_one_slip, variants
+from metier.find.lexicon import is_one_slip, variants
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 

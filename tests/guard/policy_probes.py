@@ -13,7 +13,7 @@ from metier.guard.policy.program import Policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.tool_rules.matching import forbids, permits
-from metier.library.layers import LAYERS, Place
+from metier.library.places import LAYERS, Place
 from metier.scan.finding import SEVERITIES
 from metier.skill.patterns import names_skill
 from metier.source import MemorySource

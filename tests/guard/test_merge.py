@@ -14,7 +14,7 @@ from metier.guard.policy.file import PolicyFile, parse_policy
 from metier.guard.policy.merge import merge
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS
-from metier.library.layers import Place
+from metier.library.places import Place
 from metier.source import MemorySource
 
 ENTERPRISE, PERSONAL, PROJECT = "/etc/metier/policy.yaml", "/home/ada/.metier/policy.yaml", "/repo/.metier/policy.yaml"

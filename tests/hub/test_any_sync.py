@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from metier import Guard, Library
 from metier.guard import MemoryLog
 from metier.hub import sync_to
-from metier.library.copied import COPIES_FILE
+from metier.library.places import COPIES_FILE
 
 pytestmark = [pytest.mark.usefixtures("quiet_files"), pytest.mark.covers("USE-2")]
 

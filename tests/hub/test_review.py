@@ -22,7 +22,7 @@ from metier.guard import Actor
 from metier.hub.proposals import propose_update
 from metier.hub.review import approve, recommend, reject, withdraw
 from metier.library import Place
-from metier.library.layers import Layer
+from metier.library.places import Layer
 from metier.skill import FolderPackage
 from metier.source import FolderSource
 from metier.store import Person, Proposal, Store, TenantScope

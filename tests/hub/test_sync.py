@@ -19,7 +19,7 @@ from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
 from metier.hub.sync_record import SyncRecord
 from metier.hub.target_folder import TargetFolder
-from metier.library.copied import COPIES_FILE, copied_into
+from metier.library.places import COPIES_FILE, copied_into
 from metier.skill import FolderPackage
 
 Write = Callable[..., Path]

@@ -13,7 +13,7 @@ import pytest
 
 from metier import Library, Place
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillUnreadable
-from metier.library.cache import IndexCache
+from metier.library.index_cache import IndexCache
 from metier.skill import FolderPackage, MemoryPackage, parse
 from metier.skill.draft import draft_name, read_draft, read_header
 from metier.skill.lint import check

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.library.copied import COPIES_FILE, copied_into
+from metier.library.places import COPIES_FILE, copied_into
 from metier.library.trust import TrustStore
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from metier import Entry, Library
     from metier.agent.manifest import Manifest
-    from metier.library.layers import Layer
+    from metier.library.places import Layer
 
     Declared: TypeAlias = Manifest | AgentFailure
 

@@ -29,7 +29,7 @@ from metier.skill.block import BlockError, parse_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metier.library.layers import Layer
+    from metier.library.places import Layer
 
 CatalogScope: TypeAlias = Literal["own", "all"]
 IntegrationMode: TypeAlias = Literal["none", "tool"]

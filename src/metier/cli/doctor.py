@@ -17,8 +17,8 @@ from metier.cli.sandbox_report import KEEPS_FROM, runners
 from metier.errors import MetierError
 from metier.hints import for_person
 from metier.library import Machine
-from metier.library.cache import default_cache_folder
 from metier.library.clients import client_of
+from metier.library.index_cache import default_cache_folder
 from metier.library.index_log import many_skills
 from metier.skill import KINDS
 from metier.skill.listing import PREFERENCES

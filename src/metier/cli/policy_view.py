@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.cli.output import Style
 from metier.errors import MetierError
-from metier.find.listed import listing_rule
+from metier.find.visibility import listing_rule
 from metier.guard import Actor, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.allowed_tools import enforcement_of

@@ -13,10 +13,10 @@ from metier.cli.policy_view import unknown_tool_warnings
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
 from metier.library.clients import PROJECT_FOLDERS
-from metier.library.reading import Unreadable, read_file
 from metier.skill import Diagnostic
 from metier.skill.lint import check
 from metier.source import ArchiveSource, FolderSource, expanded, source_of
+from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
     import argparse
@@ -132,8 +132,8 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Validati
         progress.step()
         location = source.location(key)
         try:
-            data, _ = read_file(source, key)
-        except Unreadable as problem:
+            data, _ = read_skill(source, key)
+        except SkillFileError as problem:
             yield ValidationResult(location, None, [problem.diagnostic])
             continue
         document, found = check(

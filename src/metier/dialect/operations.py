@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from metier.errors import ActivationFailed, InvalidArgument, SkillNotFound
 from metier.find.catalog import MAX_DESCRIPTION
-from metier.find.render import one_line
-from metier.find.shortening import shortened
+from metier.find.catalog_format import one_line, shortened
 from metier.session import MARKER, contained, contained_in
 from metier.skill import estimate_tokens, shown
 from metier.tools import ToolResult

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.dialects import SkillTool, has_skills, number, schema, text
 from metier.dialect.operations import Operations, resource_result
 from metier.errors import InvalidArgument
-from metier.find.render import MARKDOWN_HEADING
+from metier.find.catalog_format import MARKDOWN_HEADING
 from metier.session import Vocabulary, contained_in
 from metier.session.prompt import active_block, compose
 from metier.skill import estimate_tokens

@@ -10,10 +10,10 @@ from metier._lazy import lazy_names
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.find.catalog import Catalog as Catalog
+    from metier.find.catalog_format import Format as Format
     from metier.find.finder import Finder as Finder
     from metier.find.query import Query as Query
-    from metier.find.render import Format as Format
-    from metier.find.result import Result as Result
+    from metier.find.results import Result as Result
     from metier.find.selection import Selection as Selection
     from metier.find.vectors import Embedder as Embedder
     from metier.find.vectors import SentenceVectors as SentenceVectors

@@ -9,16 +9,16 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.find.database import Damaged
+from metier.find.index_database import IndexDamaged
+from metier.find.ranking import LEVELS
 from metier.find.vectors import NEAREST
-from metier.find.weights import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
-    from metier.find.index import Field, Index, Row
     from metier.find.query import Query
     from metier.find.ranking import Rarity
+    from metier.find.search_index import Field, IndexedSkill, SearchIndex
     from metier.find.vectors import Nearness
 
 POSTINGS = 5_000
@@ -32,27 +32,27 @@ MOST_CHECKED = 2_000
 """How many skills with all the words of a phrase are looked at for the phrase itself."""
 
 
-class Candidate(NamedTuple):
+class SearchCandidate(NamedTuple):
     """A skill in the index of one place."""
 
     place: int
-    row: Row
+    row: IndexedSkill
 
 
 def candidates(
     query: Query,
-    indexes: Mapping[int, Index],
+    indexes: Mapping[int, SearchIndex],
     letters: Mapping[int, Mapping[str, str]],
     counts: Mapping[str, tuple[int, int]],
     rarity: Rarity,
     scopes: Mapping[int, set[int]],
-    admit: Callable[[int, Row], bool],
+    admit: Callable[[int, IndexedSkill], bool],
     near: Nearness | None,
     k: int,
-) -> list[Candidate]:
+) -> list[SearchCandidate]:
     """The skills worth ranking that the caller may see, by place."""
     allowed = {place: _tagged(index, query.tags) for place, index in indexes.items()} if query.tags else None
-    found: dict[tuple[int, int], Candidate] = {}
+    found: dict[tuple[int, int], SearchCandidate] = {}
 
     def take(ids: Mapping[int, Iterable[int]], most: int) -> None:
         """The first `most` that are admitted; ids come with the likeliest first."""
@@ -64,7 +64,7 @@ def candidates(
                 if (place, row.id) in found:
                     left -= 1
                 elif admit(place, row):
-                    found[place, row.id] = Candidate(place, row)
+                    found[place, row.id] = SearchCandidate(place, row)
                     left -= 1
                 if not left:
                     break
@@ -101,7 +101,7 @@ def candidates(
     return list(found.values())
 
 
-def _tagged(index: Index, tags: Sequence[str]) -> set[int]:
+def _tagged(index: SearchIndex, tags: Sequence[str]) -> set[int]:
     found = index.tagged(tags[0])
     for tag in tags[1:]:
         if not found:
@@ -110,7 +110,7 @@ def _tagged(index: Index, tags: Sequence[str]) -> set[int]:
     return found
 
 
-def _with_all(index: Index, stems: Sequence[str], letters: Mapping[str, str]) -> list[int]:
+def _with_all(index: SearchIndex, stems: Sequence[str], letters: Mapping[str, str]) -> list[int]:
     if any(stem not in letters for stem in stems):
         return []
     having = [{*index.having("about", letters[stem]), *index.having("body", letters[stem])} for stem in stems]
@@ -119,7 +119,7 @@ def _with_all(index: Index, stems: Sequence[str], letters: Mapping[str, str]) ->
 
 def _likely(
     query: Query,
-    indexes: Mapping[int, Index],
+    indexes: Mapping[int, SearchIndex],
     letters: Mapping[int, Mapping[str, str]],
     field: Field,
     counts: Mapping[str, int],
@@ -150,7 +150,7 @@ def _likely(
                 mine[id_] = mine.get(id_, 0.0) - weight
     for stem, number in seen.items():
         if not number and not all(index.is_sound(field, stem) for index in indexes.values()):
-            raise Damaged(f"skills should have {stem!r}, and none is listed")
+            raise IndexDamaged(f"skills should have {stem!r}, and none is listed")
     return scores
 
 

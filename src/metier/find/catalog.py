@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.find.render import one_line, renderer
-from metier.find.shortening import shortened
+from metier.find.catalog_format import one_line, renderer, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from metier.find.listed import Listed
-    from metier.find.render import Format, Groups, Renderer
+    from metier.find.catalog_format import Format, Groups, Renderer
+    from metier.find.visibility import Visibility
     from metier.library import Entry
 
 Rung: TypeAlias = Literal["none", "full", "shortened", "chosen"]
@@ -77,7 +76,7 @@ class Catalog:
         return len(self.text.encode())
 
 
-class Writer:
+class CatalogWriter:
     """Lines within a budget, for one format."""
 
     def __init__(
@@ -113,7 +112,7 @@ class Writer:
         """What a line costs."""
         return len(line.encode()) + 1
 
-    def record(self, card: Card, most: int | None = None) -> str:
+    def record(self, card: CatalogItem, most: int | None = None) -> str:
         """The line of a skill, with at most so many bytes of description."""
         description = card.description
         if most is not None:
@@ -157,7 +156,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class CatalogItem:
     """What a catalog can say of a skill."""
 
     name: str
@@ -167,7 +166,7 @@ class Card:
     """Whether the description is longer than any catalog shows."""
 
     @classmethod
-    def of(cls, entry: Entry) -> Card:
+    def of(cls, entry: Entry) -> CatalogItem:
         """The card of a skill."""
         skill = entry.skill
         text = one_line(entry.description)
@@ -184,9 +183,9 @@ class Card:
         )
 
 
-def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: int) -> Catalog | None:
+def everything(entries: Iterable[Entry], listed: Visibility, writer: CatalogWriter, least: int) -> Catalog | None:
     """All skills, in full or shortened; None when they do not fit. Stops looking as soon as that is certain."""
-    cards: list[Card] = []
+    cards: list[CatalogItem] = []
     named: list[str] = []
     smallest = len(writer.whole([]).encode())
     for entry in entries:
@@ -196,7 +195,7 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: 
             named.append(entry.name)
             smallest += writer.name_size(entry.name)
         else:
-            card = Card.of(entry)
+            card = CatalogItem.of(entry)
             cards.append(card)
             smallest += writer.size(writer.record(card, least))
         if smallest > writer.budget + 1:
@@ -232,10 +231,10 @@ def everything(entries: Iterable[Entry], listed: Listed, writer: Writer, least: 
 
 
 def with_all_names(
-    writer: Writer,
+    writer: CatalogWriter,
     *,
-    pins: Sequence[Card],
-    relevant: Sequence[Card],
+    pins: Sequence[CatalogItem],
+    relevant: Sequence[CatalogItem],
     names: Sequence[str],
     withheld: Mapping[str, str],
     unplaced: Mapping[str, str],
@@ -265,10 +264,10 @@ def with_all_names(
 
 
 def chosen(
-    writer: Writer,
+    writer: CatalogWriter,
     *,
-    pins: Sequence[Card],
-    relevant: Sequence[Card],
+    pins: Sequence[CatalogItem],
+    relevant: Sequence[CatalogItem],
     named: Sequence[str],
     total: int,
     groups: Groups,
@@ -308,8 +307,8 @@ def chosen(
 
 
 def _catalog(
-    writer: Writer,
-    cards: Sequence[tuple[Card, int]],
+    writer: CatalogWriter,
+    cards: Sequence[tuple[CatalogItem, int]],
     lines: Sequence[str],
     *,
     named: tuple[str, ...],
@@ -334,12 +333,12 @@ def _catalog(
 
 
 def _as_many_as_fit(
-    writer: Writer,
+    writer: CatalogWriter,
     before: list[str],
-    cards: list[Card],
+    cards: list[CatalogItem],
     after: list[str],
     spared: Callable[[str], int] = lambda _: 0,
-) -> list[tuple[Card, int]]:
+) -> list[tuple[CatalogItem, int]]:
     """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones.
 
     `spared` is what a name cost in what comes after, where it need not stand any more.
@@ -356,7 +355,9 @@ def _as_many_as_fit(
     return [(card, most) for card in cards[:count]]
 
 
-def _beside(pins: Sequence[Card], placed: Sequence[object], relevant: Sequence[Card]) -> list[Card]:
+def _beside(
+    pins: Sequence[CatalogItem], placed: Sequence[object], relevant: Sequence[CatalogItem]
+) -> list[CatalogItem]:
     """The cards that may stand beside the pinned ones; none while a pin has no room."""
     names = {card.name for card in pins}
     return [card for card in relevant if card.name not in names] if len(placed) == len(pins) else []
@@ -383,10 +384,10 @@ def widest(fits: Callable[[int], bool], least: int) -> int | None:
 
 
 def pinned(
-    names: Iterable[str], find: Callable[[str], Entry | None], listed: Listed
-) -> tuple[list[Card], dict[str, str]]:
+    names: Iterable[str], find: Callable[[str], Entry | None], listed: Visibility
+) -> tuple[list[CatalogItem], dict[str, str]]:
     """The cards of pinned skills in their order, and why the others have none."""
-    cards: dict[str, Card] = {}
+    cards: dict[str, CatalogItem] = {}
     unplaced: dict[str, str] = {}
     for name in dict.fromkeys(names):
         entry = find(name)
@@ -397,5 +398,5 @@ def pinned(
         elif listed.mode(entry) == "name-only":
             unplaced[name] = "name-only"
         else:
-            cards[entry.name] = Card.of(entry)
+            cards[entry.name] = CatalogItem.of(entry)
     return list(cards.values()), unplaced

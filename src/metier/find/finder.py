@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from metier.find.catalog import Catalog
-    from metier.find.render import Format
-    from metier.find.result import Result
-    from metier.find.search import SearchEngine
+    from metier.find.catalog_format import Format
+    from metier.find.results import Result
+    from metier.find.search_engine import SearchEngine
     from metier.find.vectors import Embedder
     from metier.library import Entry, Layer, Machine, SkillIndex
     from metier.skill.listing import Mode
@@ -54,13 +54,13 @@ class Finder:
         `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
         library indexes it.
         """
-        from metier.find.listed import Listed, require_several
         from metier.find.query import Query
-        from metier.find.search import checked_k, searchable
+        from metier.find.search_engine import checked_k, searchable
+        from metier.find.visibility import Visibility, require_several
 
         index = self._view(agent)
         require_several(names=names)
-        listed = Listed(machine, names, Listings.of(listing))
+        listed = Visibility(machine, names, Listings.of(listing))
         return self._engine().search(
             index.snapshot,
             index.caller,
@@ -91,12 +91,12 @@ class Finder:
         restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
         skills, each has its place in it.
         """
-        from metier.find.listed import require_several
-        from metier.find.offer import offer
+        from metier.find.build_catalog import build_catalog
+        from metier.find.visibility import require_several
 
         require_several(names=names)
         index = self._view(agent)
-        return offer(
+        return build_catalog(
             self._engine,
             index.snapshot,
             index.caller,
@@ -124,8 +124,8 @@ class Finder:
         active: Collection[str] | None = None,
     ) -> tuple[Entry, ...]:
         """The skills of certain names, tags, places or kinds, by name and then location."""
-        from metier.find.listed import require_several
         from metier.find.selection import Selection
+        from metier.find.visibility import require_several
 
         require_several(names=names, layers=layers, sources=sources, inserts=inserts, active=active)
         return Selection(
@@ -159,7 +159,7 @@ class Finder:
         return self._index.attachment("search", self._new_engine)
 
     def _new_engine(self) -> SearchEngine:
-        from metier.find.search import SearchEngine
+        from metier.find.search_engine import SearchEngine
         from metier.find.vectors import default_embedder
 
         return SearchEngine(self._index.cache_folder, default_embedder())

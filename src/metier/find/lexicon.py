@@ -3,18 +3,82 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from metier.find.database import checked_count
-from metier.find.letters import checked_letter, letter_of
-from metier.find.spelling import variants
+from metier.find.index_database import IndexDamaged, checked_count
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from metier.find.content import Stems
+    from metier.find.indexed_text import Stems
+
+
+_SHORTEST, _LONGEST = 4, 16
+
+
+def variants(word: str) -> set[str]:
+    """The word and what is left of it without any one of its letters; nothing for a word too short to guess at.
+
+    >>> sorted(variants("from") & variants("form"))
+    ['fom', 'frm']
+    """
+    if not _SHORTEST <= len(word) <= _LONGEST:
+        return set()
+    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+
+
+def is_one_slip(a: str, b: str) -> bool:
+    """Whether two words differ by one letter more, less or other, or by two neighbours changing places."""
+    if a == b or abs(len(a) - len(b)) > 1:
+        return a == b
+    start = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    rest, other = a[start:], b[start:]
+    if len(rest) == len(other):
+        return rest[1:] == other[1:] or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
+    longer, shorter = (rest, other) if len(rest) > len(other) else (other, rest)
+    return longer[1:] == shorter
+
+
+# Frequent stems have low numbers, so their letters are two bytes long. Surrogates are no letters.
+_FIRST, _GAP, _GAP_SIZE = 0x100, 0xD800, 0x800
+_LEAD, _TRAIL = 0xF0000, 0x100000
+_PLANE = 0x10000
+_SINGLE = _LEAD - _GAP_SIZE - _FIRST
+"""How many stems have one letter, nearly a million. The rest have two, of kinds that nothing else is written with."""
+_LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAIL - 1)}]?[^{chr(_LEAD)}-{chr(_TRAIL - 1)}]", re.DOTALL)
+
+MOST = _SINGLE + _PLANE * _PLANE
+"""How many stems can be told apart."""
+
+
+def letter_of(number: int) -> str:
+    """The letter of the stem with a number.
+
+    >>> letter_of(0), letter_of(77)
+    ('Ā', 'ō')
+    """
+    if not 0 <= number < MOST:
+        raise IndexDamaged(f"a stem has the number {number}")
+    if number < _SINGLE:
+        point = number + _FIRST
+        return chr(point if point < _GAP else point + _GAP_SIZE)
+    lead, trail = divmod(number - _SINGLE, _PLANE)
+    return chr(_LEAD + lead) + chr(_TRAIL + trail)
+
+
+def checked_letter(text: object) -> str:
+    """A text that can be one letter; raises `IndexDamaged` for anything else."""
+    if not isinstance(text, str) or not 1 <= len(text) <= 2 or text[0] < chr(_FIRST):
+        raise IndexDamaged(f"{text!r} where a letter should be")
+    return text
+
+
+def letters_in(text: str) -> list[str]:
+    """The letters of a text, in order."""
+    return list(text) if not text or max(text) < chr(_LEAD) else _LETTER.findall(text)
 
 
 # A list in one variable: looking up hundreds of stems is then one statement, and always the same.

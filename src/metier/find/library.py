@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from metier.library.lookup import SkillLookup
+from metier.library.index import SkillLookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from metier.find.catalog import Catalog
-    from metier.find.render import Format
-    from metier.find.result import Result
+    from metier.find.catalog_format import Format
+    from metier.find.results import Result
     from metier.library import Entry, Machine
     from metier.skill.listing import Listings, Mode
 

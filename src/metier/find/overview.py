@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from metier.find.groups import groups
-from metier.find.text import meant
+from metier.find.catalog_format import one_line
+from metier.find.indexed_text import meant
 
 if TYPE_CHECKING:
-    from metier.find.indexes import Indexes
-    from metier.find.listed import Listed
+    from collections.abc import Iterable
+
+    from metier.find.index_maintenance import SearchIndexes
+    from metier.find.visibility import Visibility
     from metier.library import Caller, Entry
-    from metier.library.snapshot import Snapshot, View
+    from metier.library.snapshot import CallerView, Snapshot
+
+
+_FEWEST = 3
+_MOST = 200
+_LONGEST = 32
+# Words without commas, none but the first beginning with a digit: a tag must not pass for several with their counts.
+_PLAIN = re.compile(r"\w[\w+#.&/-]*(?: [^\W\d][\w+#.&/-]*){0,2}").fullmatch
+
+
+def groups(names: Iterable[str], tags: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Groups of skills, the largest first: by tag, and by the first word of the name.
+
+    >>> groups(["azure-ai", "azure-vm", "azure-db", "pdf"], [("office", 7)])
+    [('office', 7), ('azure', 3)]
+    """
+    counts = Counter(name.partition("-")[0] for name in names)
+    for tag, count in tags:
+        counts[tag] = max(counts[tag], count)
+    few = [(name, count) for name, count in counts.items() if count >= _FEWEST and _can_be_listed(name)]
+    return sorted(few, key=lambda group: (-group[1], group[0]))[:_MOST]
+
+
+def _can_be_listed(name: str) -> bool:
+    return 1 < len(name) <= _LONGEST and bool(_PLAIN(name)) and one_line(name) == name
+
 
 _KEPT = 16
 
@@ -21,13 +49,13 @@ _KEPT = 16
 class Overviews:
     """Counts the skills of a library, and remembers the counts for as long as it does not change."""
 
-    def __init__(self, indexes: Indexes) -> None:
+    def __init__(self, indexes: SearchIndexes) -> None:
         self._indexes = indexes
-        self._known: WeakKeyDictionary[View, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
+        self._known: WeakKeyDictionary[CallerView, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
             WeakKeyDictionary()
         )
 
-    def of(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
+    def of(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
         """How many skills may be listed for a caller, and in which groups they are."""
         view = snapshot.view(caller)
         withheld = set()
@@ -52,7 +80,7 @@ class Overviews:
         return total, found
 
     def _count(
-        self, snapshot: Snapshot, view: View, only: frozenset[str] | None, withheld: set[str]
+        self, snapshot: Snapshot, view: CallerView, only: frozenset[str] | None, withheld: set[str]
     ) -> tuple[int, list[tuple[str, int]], list[Entry]]:
         names = {name for name in view.active if name not in withheld and (only is None or name in only)}
         undescribed = [view.active[name] for name in names if view.active[name].is_undescribed_and_hidden]

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metier.find.words import split_stems, stems
+from metier.find.tokenizer import split_stems, stems
 from metier.library import LAYERS
 from metier.skill import slug
 

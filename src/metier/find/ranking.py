@@ -11,15 +11,59 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.find.letters import letters_in
-from metier.find.weights import ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS, NAME_WEIGHT, length_norm, saturated
+from metier.find.lexicon import letters_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from metier.find.content import Words
-    from metier.find.index import Totals
+    from metier.find.indexed_text import EncodedStems
     from metier.find.query import Query
+    from metier.find.search_index import Totals
+
+
+NAME_WEIGHT = 3
+"""A word of the name counts like as many in the description."""
+ABOUT_LENGTH_MATTERS, BODY_LENGTH_MATTERS = 0.3, 0.75
+K1 = 1.2
+
+
+class Level(NamedTuple):
+    """How much a skill has of a word. Each word is posted once for each field, with the mark of its level."""
+
+    about: str
+    body: str
+    at_least: float
+    weight: float
+
+
+LEVELS = (
+    Level("1", "4", 1.4, 1.7),
+    Level("2", "5", 0.9, 1.1),
+    Level("3", "6", 0.0, 0.6),
+)
+
+
+def length_norm(length: float, matters: float) -> float:
+    """How much a word must occur to be half of what it can be worth; more in a text longer than the mean."""
+    return K1 * (1 - matters + matters * length)
+
+
+def saturated(count: int, norm: float) -> float:
+    """What a count is worth: each further occurrence less than the one before (BM25)."""
+    return count * (K1 + 1) / (count + norm)
+
+
+def level_of(count: int, norm: float) -> Level:
+    """How much a skill has of a word."""
+    much = saturated(count, norm)
+    return next(level for level in LEVELS if much >= level.at_least)
+
+
+def word_count(stems: Sequence[str]) -> int:
+    """How many words there are, where a script without blanks gives two stems for what is about one word."""
+    plain = sum(map(str.isascii, stems))
+    return plain + (len(stems) - plain + 1) // 2
+
 
 PAIR_LENGTH_MATTERS = 0.5
 PAIR_WEIGHT, NAME_COVERED_WEIGHT, PHRASE_WEIGHT = 1.0, 0.5, 1.0
@@ -93,7 +137,7 @@ class Ranking:
             ],
         )
 
-    def by_words(self, skill: Words, asked: Asked) -> Fit:
+    def by_words(self, skill: EncodedStems, asked: Asked) -> Fit:
         """How well the words of a skill fit, in whatever order."""
         rarity = self._rarity
         fit = Fit(length=skill.length)
@@ -119,7 +163,7 @@ class Ranking:
         fit.score = score
         return fit
 
-    def by_order(self, fits: Sequence[tuple[Fit, Words, Asked]]) -> None:
+    def by_order(self, fits: Sequence[tuple[Fit, EncodedStems, Asked]]) -> None:
         """Add what the order of words says: pairs and phrases of the query that stand together in the body.
 
         Pairs are weighed by how many of these skills have them: how common a pair is in the whole library is not
@@ -145,7 +189,7 @@ def _spelled(stems: Iterable[str], letters: Mapping[str, str]) -> str:
     return "".join(letters[stem] for stem in stems)
 
 
-def _pairs_in(fit: Fit, skill: Words, asked: Asked) -> dict[tuple[str, str], int]:
+def _pairs_in(fit: Fit, skill: EncodedStems, asked: Asked) -> dict[tuple[str, str], int]:
     """How often pairs of the query stand in a body."""
     here = fit.in_body
     return {

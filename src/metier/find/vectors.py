@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SearchUnavailable
-from metier.find.database import Damaged
-from metier.find.words import STOP_WORDS
+from metier.find.index_database import IndexDamaged
+from metier.find.tokenizer import STOP_WORDS
 from metier.hints import for_people
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from metier.find.index import Index
+    from metier.find.search_index import SearchIndex
 
     Matrix = NDArray[numpy.float32]
 
@@ -180,13 +180,13 @@ def _unit(rows: Matrix) -> Matrix:
 class Meanings:
     """The vectors of one place's skills, in memory."""
 
-    def __init__(self, index: Index, model: str) -> None:
+    def __init__(self, index: SearchIndex, model: str) -> None:
         import numpy
 
         ids, scopes, data = index.vectors(model)
         rows = numpy.frombuffer(data, dtype=numpy.float16).astype(numpy.float32)
         if not numpy.isfinite(rows).all():
-            raise Damaged("vectors that are no numbers")
+            raise IndexDamaged("vectors that are no numbers")
         self.rows: Matrix = rows.reshape(len(ids), -1) if ids else rows.reshape(0, 0)
         self.ids = ids
         self.scopes = numpy.array(scopes, dtype=numpy.int64)

@@ -156,7 +156,7 @@ class Governance:
     @property
     def own_folders(self) -> tuple[str, ...]:
         """The folders that we make where they are not there: settings, what is trusted, the index, and of the store."""
-        from metier.library.cache import default_cache_folder
+        from metier.library.index_cache import default_cache_folder
         from metier.library.trust import default_config_folder
 
         url, cache = self.url, default_cache_folder()
@@ -169,7 +169,7 @@ class Governance:
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
         from metier.guard.audit.keys import default_key_file
-        from metier.library.cache import default_cache_folder
+        from metier.library.index_cache import default_cache_folder
         from metier.library.trust import default_config_folder
 
         named, cache = self.policies.current().audit.key, default_cache_folder()

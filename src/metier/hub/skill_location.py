@@ -10,8 +10,7 @@ from metier._paths import is_inside
 from metier.errors import FileRefused, SkillNotFound
 from metier.hub.skill_files import package_of
 from metier.library import SkillIndex
-from metier.library.layers import Place, named_apart
-from metier.library.places import default_places, named_enterprise_places
+from metier.library.places import Place, default_places, named_apart, named_enterprise_places
 from metier.session.active_skills import subject_of
 from metier.skill import FolderPackage, shown
 from metier.source import FolderSource
@@ -22,7 +21,7 @@ from metier.source.source import absolute
 if TYPE_CHECKING:
     from metier.guard import Subject
     from metier.library import Entry, SkillLookup
-    from metier.library.layers import Layer
+    from metier.library.places import Layer
     from metier.skill.contents import Files
     from metier.store import TenantScope
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from metier._paths import is_inside
 from metier.hub.sync_record import SyncRecord
 from metier.hub.target_folder import TargetFolder
-from metier.library.copied import copied_into
+from metier.library.places import copied_into
 from metier.source import ArchiveSource, FolderSource
 
 if TYPE_CHECKING:

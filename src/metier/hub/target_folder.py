@@ -18,7 +18,7 @@ from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.sync_record import Copy, SyncRecord
-from metier.library.copied import COPIES_FILE, copied_into
+from metier.library.places import COPIES_FILE, copied_into
 from metier.skill import FolderPackage, shown
 from metier.skill.files import EXCLUDED, checked_path
 

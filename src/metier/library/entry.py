@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import MetierError
-from metier.library.layers import admits
+from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
+from metier.library.places import admits
 from metier.library.readiness import Machine, readiness
-from metier.library.reading import Unreadable, read_file
-from metier.library.shelf import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
 from metier.skill import (
     NO_REQUIREMENTS,
     NOTHING_BESIDE,
@@ -22,11 +21,12 @@ from metier.skill import (
     requirements_of,
 )
 from metier.source import FolderSource
+from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
-    from metier.library.layers import Caller, Layer, Place
+    from metier.library.index_rows import Shelf
+    from metier.library.places import Caller, Layer, Place
     from metier.library.readiness import Readiness
-    from metier.library.shelf import Shelf
     from metier.skill import Draft, IdentityRow, Package, Requirements, Scope, SideFile, Skill
     from metier.source import Source
 
@@ -275,8 +275,8 @@ class Entry:
 
 def _read_again(source: Source, key: str) -> Draft:
     try:
-        return read_draft(read_file(source, key)[0])
-    except Unreadable as problem:
+        return read_draft(read_skill(source, key)[0])
+    except SkillFileError as problem:
         return broken_draft(problem.diagnostic)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from metier._version import __version__
 from metier.errors import (
@@ -15,32 +15,62 @@ from metier.errors import (
     SkillNotFound,
     SourceUnavailable,
 )
-from metier.library.cache import IndexCache, default_cache_folder
-from metier.library.change import Change
-from metier.library.content import Content
-from metier.library.deployed import DeployedFolders
+from metier.library.document_cache import DocumentCache, PackageDigest
+from metier.library.index_cache import IndexCache, default_cache_folder
 from metier.library.index_log import IndexLog
-from metier.library.kept import Kept
-from metier.library.layers import LAYERS, Caller, Place, admits, checked_order, named_apart
-from metier.library.reading import Unreadable, read_whole
-from metier.library.refresh import difference, look_again
-from metier.library.shelf import Shelf
+from metier.library.index_rows import Shelf
+from metier.library.places import LAYERS, Caller, Place, admits, checked_order, named_apart
+from metier.library.refresh import Change, difference, look_again, read_whole
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
+from metier.skill.folder import Identity
 from metier.source.folder import FolderSource
 from metier.source.path import expanded, source_of
-from metier.source.source import ARCHIVE_SUFFIXES, Finding, absolute
+from metier.source.source import ARCHIVE_SUFFIXES, Finding, SkillFileError, absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from typing import Self
 
+    from metier.library.document_cache import CacheKey
     from metier.library.entry import Entry
-    from metier.library.kept import Where
-    from metier.library.layers import Layer, OnMissingDescription
+    from metier.library.places import Layer, OnMissingDescription
     from metier.library.watch import Watch
     from metier.skill import Document, Listing, MemoryFile, Package
+
+
+_MOST = 16
+"""Folders of one place that are looked at between two decisions; a refresh looks at all."""
+
+
+class DeployedFolders:
+    """The folders that skills of the enterprise layer lie in, as they were when they were last looked through.
+
+    A deployment puts a folder in its place in one step, which shows in the time stamps of the folder around it: a
+    `stat` of each says that nothing was deployed.
+    """
+
+    def __init__(self, shelves: Iterable[tuple[Place, Shelf]], begun_ns: int) -> None:
+        """`shelves` are what was found, and `begun_ns` is when the look at them began."""
+        paths: dict[str, None] = {}
+        for place, shelf in shelves:
+            if place.layer == "enterprise" and isinstance(place.source, FolderSource):
+                paths |= dict.fromkeys((place.source.root, *shelf.folders[:_MOST]))
+        self._seen = [(path, _identity(path)) for path in paths]
+        # What changed since then, or a moment before, may have been missed.
+        self._is_settled = all(one is None or one.is_settled(begun_ns) for _, one in self._seen)
+
+    def are_changed(self) -> bool:
+        """Whether something may have been deployed or withdrawn."""
+        return not self._is_settled or any(_identity(path) != one for path, one in self._seen)
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        return Identity.of(os.stat(path))
+    except OSError:
+        return None
 
 
 Attached = TypeVar("Attached")
@@ -228,9 +258,9 @@ class SkillIndex:
             )
         try:
             data, identity = read_whole(entry)
-        except Unreadable as unreadable:
+        except SkillFileError as unreadable:
             if kept is None:
-                raise unreadable.error(entry) from None
+                raise unreadable.error(entry.name, entry.location) from None
             return self._admitted(entry, kept[1])
         from metier.skill.document import parse
 
@@ -261,7 +291,7 @@ class SkillIndex:
         """The content digest of a skill's whole package, computed again only when a file may have changed."""
         return self.content(name).digest
 
-    def content(self, name: str | Entry) -> Content:
+    def content(self, name: str | Entry) -> PackageDigest:
         """The digest of a skill's whole package, and the hashes of the texts that are in it.
 
         While its SKILL.md is not whole, those of the last good version, as far as this process has seen it.
@@ -275,11 +305,11 @@ class SkillIndex:
         if entry.is_stale or entry.place.source.identity(entry.key) != entry.identity:
             try:
                 read_whole(entry)
-            except Unreadable as unreadable:
+            except SkillFileError as unreadable:
                 if known is None:
-                    raise unreadable.error(entry) from None
+                    raise unreadable.error(entry.name, entry.location) from None
                 return known[1]
-        content = Content.of(package.contents())
+        content = PackageDigest.of(package.contents())
         self._state.kept.keep_content(where, signature, content)
         return content
 
@@ -334,7 +364,7 @@ class _SharedState:
         self.order = order
         self.findings = findings
         self.cache = cache
-        self.kept = Kept()
+        self.kept = DocumentCache()
         self._attachments: dict[str, Any] = {}
         self._attaching = threading.Lock()
         self._refreshing = threading.Lock()
@@ -406,7 +436,7 @@ def _no_folder(path: str) -> SourceUnavailable:
     return SourceUnavailable(f"{path} is not a folder.", hint=hint, path=path)
 
 
-def _where(entry: Entry) -> Where:
+def _where(entry: Entry) -> CacheKey:
     return (id(entry.place), entry.key)
 
 
@@ -423,3 +453,38 @@ def _still_the_same_skill(entry: Entry, document: Document) -> Document:
             name=entry.name,
         )
     return document
+
+
+class SkillLookup(Protocol):
+    """Skills by name, with their documents, files and digests."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def places(self) -> tuple[Place, ...]: ...
+
+    def latest(self) -> Snapshot: ...
+
+    def get(self, name: str) -> Entry: ...
+
+    def entries(self, *, all: bool = False) -> tuple[Entry, ...]: ...  # noqa: A002
+
+    def __iter__(self) -> Iterator[Entry]: ...
+
+    def __len__(self) -> int: ...
+
+    def document(self, name: str) -> Document: ...
+
+    def package(self, name: str) -> Package: ...
+
+    def digest(self, name: str | Entry) -> str: ...
+
+    def content(self, name: str | Entry) -> PackageDigest: ...
+
+    def refresh(self) -> Change: ...
+
+    def changes(self, before: Snapshot, after: Snapshot) -> Change: ...

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier.library.layers import Caller
+from metier.library.places import Caller
 from metier.skill import Diagnostic, shown
 from metier.source import Finding
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, SourceUnavailable
-from metier.library.change import Change
 from metier.library.entry import Entry
-from metier.library.reading import Unreadable, read_file, spoiled_by
-from metier.library.shelf import BROKEN, SPECIAL, STALE, Columns, Shelf, broken_draft, stale_draft
+from metier.library.index_rows import BROKEN, SPECIAL, STALE, Columns, Shelf, broken_draft, stale_draft
 from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
@@ -22,18 +20,88 @@ from metier.skill import (
     read_header,
 )
 from metier.source import Finding, Scan
+from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metier.library.cache import IndexCache
-    from metier.library.layers import Caller, Place
+    from metier.library.index_cache import IndexCache
+    from metier.library.places import Caller, Place
     from metier.library.snapshot import Snapshot
     from metier.skill import (
         Draft,
         IdentityRow,
     )
     from metier.source import Source
+
+
+_UNFINISHED = frozenset(
+    {
+        *("frontmatter-missing", "frontmatter-unclosed", "frontmatter-closer", "frontmatter-no-opener"),
+        *("frontmatter-delimiter", "frontmatter-fenced", "frontmatter-preceded"),
+        *("frontmatter-not-a-mapping", "frontmatter-too-large"),
+        *("yaml-unreadable", "yaml-too-complex", "yaml-broken-quotes", "yaml-invalid-flow", "yaml-tab"),
+        *("yaml-duplicate-key", "field-restricts-twice"),
+        *("invalid-utf8", "description-missing"),
+    }
+)
+"""Notes on a file that was guessed at: it is half written, or somebody is about to write the rest."""
+_REPAIRED = frozenset({"yaml-unquoted-colon", "yaml-reserved-start"})
+"""Notes on a value that is whole but for its quotes: prose loses nothing by that, any other field its meaning."""
+_PROSE = frozenset({"description", "when_to_use", "when-to-use", "summary", "compatibility", "license"})
+
+
+def read_whole(entry: Entry) -> tuple[bytes, Identity]:
+    """The bytes of a SKILL.md; raises `SkillFileError` for a file that must not replace the last good version."""
+    data, identity = read_skill(entry.place.source, entry.key)
+    if entry.is_stale or identity != entry.identity:
+        problem = spoiled_by(read_draft(data), entry.draft, entry.folder)
+        if problem is not None:
+            raise SkillFileError(problem)
+    return data, identity
+
+
+def spoiled_by(new: Draft, good: Draft, folder: str) -> Diagnostic | None:
+    """The note that makes a new version unusable, which the last good one did not have: mostly an unfinished edit.
+
+    A file that never was good has no such version, and is read as leniently as can be.
+    """
+    before = {note.code for note in good.notes}
+    for note in new.notes:
+        if note.severity == "error" or (note.code not in before and _is_unfinished(note)):
+            return note
+    if good.body_lines and not new.body_lines:
+        return Diagnostic("body-empty", None)
+    if not _declares_name(new) and _declares_name(good) and draft_name(new, folder) != draft_name(good, folder):
+        return Diagnostic("name-missing", 1, (folder,))
+    return None
+
+
+def _is_unfinished(note: Diagnostic) -> bool:
+    return note.code in _UNFINISHED or (note.code in _REPAIRED and str(note.values[0]).lower() not in _PROSE)
+
+
+def _declares_name(draft: Draft) -> bool:
+    if "name" in draft.mapping:
+        return True
+    from metier.skill.fields import canonical_field
+
+    return any(canonical_field(key) == "name" for key in draft.mapping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Names of skills by what happened to them; empty, and false, when nothing did."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    files_read: int = 0
+    """How many SKILL.md files had to be read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
 
 # Changes worth fewer than one row in this many are left for the next start to read again: writing the whole index
 # costs more than reading a few files.
@@ -67,8 +135,8 @@ def _reader(source: Source) -> Callable[[str], Draft]:
 
     def read(key: str) -> Draft:
         try:
-            return read_draft(read_file(source, key)[0])
-        except Unreadable as problem:
+            return read_draft(read_skill(source, key)[0])
+        except SkillFileError as problem:
             raise ValueError(problem.diagnostic.message) from None
 
     return read
@@ -125,8 +193,8 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
 def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | None, Diagnostic | None]:
     """A file's bytes and identity, or what is wrong with it; no identity when it is gone."""
     try:
-        data, identity = read_file(source, key)
-    except Unreadable as unreadable:
+        data, identity = read_skill(source, key)
+    except SkillFileError as unreadable:
         now = source.identity(key)
         if now is not None and unreadable.may_pass:
             now = (UNSETTLED_INODE, -1, 0, 0)  # no file's identity: it is read again at the next look

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from metier.library.change import Change
-    from metier.library.lookup import SkillLookup
+    from metier.library.index import SkillLookup
+    from metier.library.refresh import Change
     from metier.library.snapshot import Snapshot
 
 log = logger("metier.watch")

@@ -400,7 +400,7 @@ _journals: dict[str | None, Journal] = {}
 
 
 def _journal() -> Journal:
-    from metier.library.cache import default_cache_folder
+    from metier.library.index_cache import default_cache_folder
 
     cache = default_cache_folder() if os.name == "posix" else None
     folder = os.path.join(cache, "jobs") if cache is not None else None

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.find.render import one_line
+from metier.find.catalog_format import one_line
 from metier.skill.containment import contained
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, ShellRefused, SkillChanged
-from metier.find.listed import Listed
-from metier.find.render import one_line
+from metier.find.catalog_format import one_line
+from metier.find.visibility import Visibility
 from metier.guard import Action
 from metier.hints import for_anybody
 from metier.run import INTERPRETERS, Outcome
@@ -180,7 +180,7 @@ class SkillMounts:
 
 def _offered(session: State) -> list[Entry]:
     """The skills that a model may be told of."""
-    is_listed, is_hidden = Listed(session.machine, session.options.names, session.listings), session.hiding()
+    is_listed, is_hidden = Visibility(session.machine, session.options.names, session.listings), session.hiding()
     found = filter(is_listed, session.library.entries())
     return [entry for entry in found if is_hidden is None or not is_hidden(entry)]
 

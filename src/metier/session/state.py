@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
-from metier.find.listed import listing_rule
+from metier.find.visibility import listing_rule
 from metier.guard import Action, Actor, AuditedAction, Decision, Subject, canonical_tool, current_user, refused
 from metier.hints import Hint, find_skill, load_skill
 from metier.library import Machine

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import MetierError
-from metier.find.listed import Listed
+from metier.find.visibility import Visibility
 from metier.guard import Action, AuditedAction, Decision, failure_code, redact
 from metier.session.calls import CallAdmission
 from metier.session.content import skill_content
@@ -25,7 +25,7 @@ from metier.skill.files import relative_to_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.find.result import Result
+    from metier.find.results import Result
     from metier.library import Entry
     from metier.run import Outcome
     from metier.run.job import OutputLine
@@ -229,7 +229,7 @@ class Use(State):
         self.require_open()
         self.live()
         names = self._prompting.names(self, ())
-        listed = Listed(self.machine, names, self.listings)
+        listed = Visibility(self.machine, names, self.listings)
         return any(map(listed, self.library.snapshot.view(self.library.caller).active.values()))
 
     def search(self, query: str, k: int = 10) -> list[Result]:
@@ -250,7 +250,7 @@ class Use(State):
         best = [result.entry for result in self.search(query, most)] if query.strip() else []
         found = {entry.name for entry in best}
         others = self.library.select(contains=query.strip(), names=names) if len(best) < most else ()
-        rest = filter(Listed(self.machine, None, self.listings), (one for one in others if one.name not in found))
+        rest = filter(Visibility(self.machine, None, self.listings), (one for one in others if one.name not in found))
         return [*best, *rest][: most if query.strip() else None]
 
     # --- tool calls ---------------------------------------------------------------------------------------------

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from metier.errors import InvalidArgument, SourceUnavailable
-from metier.skill import is_valid_name
+from metier.errors import (
+    FileRefused,
+    FileTooLarge,
+    InvalidArgument,
+    MetierError,
+    SkillUnreadable,
+    SourceUnavailable,
+)
+from metier.skill import MAX_SKILL_BYTES, Diagnostic, is_valid_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from metier.skill import Diagnostic, Identity, IdentityRow, Package
+    from metier.skill import Identity, IdentityRow, Package
 
 ARCHIVE_SUFFIXES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
 """What the name of an archive ends in."""
@@ -109,3 +116,41 @@ class Source(Protocol):
     def cache_key(self) -> str | None:
         """What tells this source's index from all others between processes; None when it is not worth keeping."""
         ...
+
+
+class SkillFileError(Exception):
+    """A file that cannot be read, with the diagnostic that says why."""
+
+    def __init__(self, diagnostic: Diagnostic, *, may_pass: bool = False) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+        self.may_pass = may_pass
+        """Whether the next try may succeed without the file having changed."""
+
+    def error(self, name: str, location: str) -> SkillUnreadable:
+        """The error for the caller who asked for the skill."""
+        return SkillUnreadable(
+            f"Skill {name!r} cannot be loaded: {self.diagnostic.message}",
+            hint=self.diagnostic.hint,
+            name=name,
+            location=location,
+        )
+
+
+def read_skill(source: Source, key: str) -> tuple[bytes, Identity]:
+    """The bytes of a SKILL.md; raises `SkillFileError` and nothing else."""
+    file = key.rpartition("/")[2]
+    try:
+        return source.read(key)
+    except FileRefused:
+        raise SkillFileError(Diagnostic("file-not-regular", 1, (file,))) from None
+    except FileTooLarge as error:
+        sizes = (f"{error.context.get('size', 0):,}", f"{MAX_SKILL_BYTES:,}")
+        raise SkillFileError(Diagnostic("file-too-large", 1, sizes)) from None
+    except MetierError as error:
+        raise SkillFileError(Diagnostic("file-unreadable", 1, (file, error.message)), may_pass=True) from None
+    except OSError as error:
+        if os.path.islink(source.location(key)):
+            raise SkillFileError(Diagnostic("file-symlink", 1, (file,))) from None
+        reason = error.strerror or str(error)
+        raise SkillFileError(Diagnostic("file-unreadable", 1, (file, reason)), may_pass=True) from None

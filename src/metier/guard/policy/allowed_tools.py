@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from metier.guard.policy.value_types import Kind, Located
-from metier.library.copied import copied_into
-from metier.library.layers import LAYERS
+from metier.library.places import LAYERS, copied_into
 from metier.skill import shown
 from metier.skill.patterns import glob_matches
 from metier.source import FolderSource

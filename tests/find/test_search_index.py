@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import metier.find.text
+import metier.find.indexed_text
 from metier import Library
-from metier.find.content import SkillText
-from metier.find.index import Field, Index
-from metier.library.reading import Unreadable
+from metier.find.indexed_text import SkillText
+from metier.find.search_index import Field, SearchIndex
 from metier.skill import Diagnostic
+from metier.source.source import SkillFileError
 
 pytestmark = pytest.mark.usefixtures("quiet_files")
 
@@ -38,14 +38,14 @@ def skills(tmp_path: Path, write_skill: Write) -> Path:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of what is put into an index or, with a minus sign, taken out."""
     keys: list[str] = []
-    real = Index.update
+    real = SearchIndex.update
 
-    def watched(self: Index, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def watched(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         texts, gone = list(texts), list(gone)
         keys.extend([*(text.key for text in texts), *(f"-{key}" for key in gone)])
         real(self, texts, gone)
 
-    monkeypatch.setattr(Index, "update", watched)
+    monkeypatch.setattr(SearchIndex, "update", watched)
     return keys
 
 
@@ -171,10 +171,10 @@ def test_a_body_that_cannot_be_read_for_a_moment_is_indexed_later(
     skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_many_open(*_: object) -> tuple[bytes, object]:
-        raise Unreadable(Diagnostic("file-unreadable", 1, ("SKILL.md", "Too many open files")), may_pass=True)
+        raise SkillFileError(Diagnostic("file-unreadable", 1, ("SKILL.md", "Too many open files")), may_pass=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr(metier.find.text, "read_file", too_many_open)
+        patch.setattr(metier.find.indexed_text, "read_skill", too_many_open)
         assert names(opened(skills, tmp_path / "cache"), "fruit") == ["apple"]
     assert names(opened(skills, tmp_path / "cache"), "knife") == ["apple"]
 
@@ -299,7 +299,7 @@ def test_of_many_skills_that_fit_alike_a_kept_index_finds_the_same_as_a_new_one(
 def test_a_second_search_compares_nothing(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = opened(skills, tmp_path / "cache")
     assert names(library, "fruit") == ["apple"]
-    monkeypatch.setattr(Index, "stamps", None)
+    monkeypatch.setattr(SearchIndex, "stamps", None)
     assert names(library, "fruit") == ["apple"]
 
 
@@ -310,23 +310,23 @@ def text(key: str, stamp: str = "1", **fields: str) -> SkillText:
     return SkillText(key=key, stamp=stamp, name=key, **fields)  # type: ignore[arg-type]
 
 
-def everything(index: Index) -> tuple[object, ...]:
+def everything(index: SearchIndex) -> tuple[object, ...]:
     scopes = set(index.scopes())
     return index.stamps(), index.totals(scopes), counts(index, ("fruit", "knife", "oven"), scopes)
 
 
-def counts(index: Index, stems: Sequence[str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
+def counts(index: SearchIndex, stems: Sequence[str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
     return index.counts(index.letters(stems), scopes)
 
 
-def having(index: Index, field: Field, stem: str) -> list[int]:
+def having(index: SearchIndex, field: Field, stem: str) -> list[int]:
     letter = index.letters([stem]).get(stem)
     return [] if letter is None else index.having(field, letter)
 
 
 @pytest.mark.parametrize("path", [None, "index.db"])
 def test_what_is_put_in_and_taken_out_again_leaves_nothing(tmp_path: Path, path: str | None) -> None:
-    index = Index(None if path is None else str(tmp_path / path))
+    index = SearchIndex(None if path is None else str(tmp_path / path))
     index.update([text("a", about="fruit", body="knife")])
     before = everything(index)
     index.update([text("b", about="fruit oven", body="knife knife"), text("c", body="oven", scope='[["x"],null,null]')])
@@ -339,14 +339,14 @@ def test_what_is_put_in_and_taken_out_again_leaves_nothing(tmp_path: Path, path:
 
 
 def test_a_skill_with_the_stamp_that_is_known_is_left_alone() -> None:
-    index = Index()
+    index = SearchIndex()
     index.update([text("a", about="fruit")])
     index.update([text("a", about="knife")])
     assert counts(index, ("fruit", "knife"), set(index.scopes())) == {"fruit": (1, 0)}
 
 
 def test_words_are_counted_apart_for_each_scope() -> None:
-    index = Index()
+    index = SearchIndex()
     index.update([text("a", about="fruit"), text("b", about="fruit", scope='[["x"],null,null]')])
     for number in index.scopes():
         assert counts(index, ("fruit",), {number}) == {"fruit": (1, 0)}
@@ -360,7 +360,7 @@ def test_words_are_counted_apart_for_each_scope() -> None:
     ["", "\x00", "fruit\x00knife", "👩‍👩‍👧", "x" * 200_000, "a\u00b3 b\u00b2", '" OR "', "技能" * 50, "é e\u0301 ß ﬁ"],
 )
 def test_whatever_a_skill_says_can_be_put_in_and_taken_out(body: str) -> None:
-    index = Index()
+    index = SearchIndex()
     before = everything(index)
     index.update([text("a", body=body, about=body)])
     index.update([text("a", "2", body="other")])
@@ -372,7 +372,7 @@ def test_whatever_a_skill_says_can_be_put_in_and_taken_out(body: str) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=4))
 def test_every_text_is_forgotten_as_it_was_learned(bodies: list[str]) -> None:
-    index = Index()
+    index = SearchIndex()
     for number, body in enumerate(bodies):
         index.update([text("a", str(number), about=body, body=body)])
     index.update([], gone=["a"])
@@ -382,8 +382,8 @@ def test_every_text_is_forgotten_as_it_was_learned(bodies: list[str]) -> None:
 
 @pytest.mark.parametrize("path", [None, "index.db"])
 def test_what_is_hidden_is_known_anew_once_somebody_wrote(tmp_path: Path, path: str | None) -> None:
-    index = Index(None if path is None else str(tmp_path / path))
-    writer = index if path is None else Index(str(tmp_path / path))
+    index = SearchIndex(None if path is None else str(tmp_path / path))
+    writer = index if path is None else SearchIndex(str(tmp_path / path))
     scoped = '[["x"],null,null]'
     index.update([text("a"), text("b", scope=scoped)])
     (open_to_all,) = (number for number, value in index.scopes().items() if value == "")

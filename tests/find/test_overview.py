@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.find.groups import groups
+from metier.find.overview import groups
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 

@@ -6,23 +6,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import LEAST_DESCRIPTION, Card, Writer, chosen, everything, pinned, with_all_names
-from metier.find.listed import Listed
+from metier.find.catalog import (
+    LEAST_DESCRIPTION,
+    CatalogItem,
+    CatalogWriter,
+    chosen,
+    everything,
+    pinned,
+    with_all_names,
+)
 from metier.find.query import Query
-from metier.find.search import searchable
+from metier.find.search_engine import searchable
+from metier.find.visibility import Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from metier.find.catalog import Catalog
-    from metier.find.render import Format
-    from metier.find.search import SearchEngine
+    from metier.find.catalog_format import Format
+    from metier.find.search_engine import SearchEngine
     from metier.library import Caller, Entry, Machine
-    from metier.library.snapshot import Snapshot, View
+    from metier.library.snapshot import CallerView, Snapshot
     from metier.skill.listing import Listings
 
 
-def offer(
+def build_catalog(
     engine: Callable[[], SearchEngine],
     snapshot: Snapshot,
     caller: Caller,
@@ -38,8 +46,8 @@ def offer(
 ) -> Catalog:
     """The catalog of a library for a caller."""
     view = snapshot.view(caller)
-    writer = Writer(format, budget, search_tool, mount=mount)
-    listed = Listed(machine, names, listings)
+    writer = CatalogWriter(format, budget, search_tool, mount=mount)
+    listed = Visibility(machine, names, listings)
     allowed = None if names is None else frozenset(names)
     asked = None if query is None else Query.of_prompt(searchable(query))
     # With a prompt, a few well described skills serve better than a few words of all.
@@ -50,13 +58,13 @@ def offer(
     if complete is not None:
         _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
         return replace(complete, unplaced_pins=unplaced)
-    listed = Listed(machine, names, listings)
+    listed = Visibility(machine, names, listings)
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
     most = writer.most_cards + len(cards)
     results = engine().search(snapshot, caller, asked, most, listed) if asked else []
     best = [result.entry for result in results if listed.mode(result.entry) != "name-only"]
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
-    relevant = [Card.of(entry) for entry in dict.fromkeys((*best, *others))]
+    relevant = [CatalogItem.of(entry) for entry in dict.fromkeys((*best, *others))]
     every = _names(_entries(view, allowed), listed, writer)
     if every is not None:
         found = with_all_names(
@@ -77,11 +85,11 @@ def offer(
     )
 
 
-def _entries(view: View, allowed: Collection[str] | None) -> Iterator[Entry]:
+def _entries(view: CallerView, allowed: Collection[str] | None) -> Iterator[Entry]:
     return (entry for name, entry in view.active.items() if allowed is None or name in allowed)
 
 
-def _names(entries: Iterable[Entry], listed: Listed, writer: Writer) -> list[str] | None:
+def _names(entries: Iterable[Entry], listed: Visibility, writer: CatalogWriter) -> list[str] | None:
     """The names of all skills to be listed; None when they take more than their part of the budget."""
     found: list[str] = []
     room = writer.names_room
@@ -97,21 +105,23 @@ def _names(entries: Iterable[Entry], listed: Listed, writer: Writer) -> list[str
     return found
 
 
-def _name_only(entries: Iterable[Entry], listed: Listed, writer: Writer) -> list[str]:
+def _name_only(entries: Iterable[Entry], listed: Visibility, writer: CatalogWriter) -> list[str]:
     """The names of the skills whose mode is name-only; none when they take more than their part of the budget."""
     if not listed.listings:
         return []
     return _names((entry for entry in entries if listed.mode(entry) == "name-only"), listed, writer) or []
 
 
-def _get(view: View, name: str) -> Entry | None:
+def _get(view: CallerView, name: str) -> Entry | None:
     try:
         return view.get(name)
     except MetierError:
         return None
 
 
-def _first(view: View, snapshot: Snapshot, listed: Listed, allowed: Collection[str] | None, most: int) -> list[Entry]:
+def _first(
+    view: CallerView, snapshot: Snapshot, listed: Visibility, allowed: Collection[str] | None, most: int
+) -> list[Entry]:
     """What to show where no prompt says more: the strongest layers first, by name."""
     found: list[Entry] = []
     for layer in snapshot.order:

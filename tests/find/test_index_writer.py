@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.find import counting
-from metier.find.content import SkillText
-from metier.find.index import Index
+from metier.find import index_writer
+from metier.find.indexed_text import SkillText
+from metier.find.search_index import SearchIndex
 
 WORDS = ("fruit", "knife", "oven", "spoon", "plate")
 SCOPES = ("", '[["x"],null,null]')
@@ -24,7 +24,7 @@ skills = st.builds(
 steps = st.lists(st.tuples(st.lists(skills, max_size=4), st.lists(st.integers(0, 5), max_size=2)), max_size=8)
 
 
-def counted(index: Index, scopes: set[int]) -> dict[str, tuple[int, int]]:
+def counted(index: SearchIndex, scopes: set[int]) -> dict[str, tuple[int, int]]:
     return index.counts(index.letters(WORDS), scopes)
 
 
@@ -45,8 +45,8 @@ def test_counts_are_those_of_the_skills_that_are_there(
     most: int, steps: list[tuple[list[SkillText], list[int]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "_MOST_RECENT", most)
-        index = Index()
+        patch.setattr(index_writer, "_MOST_RECENT", most)
+        index = SearchIndex()
         there: dict[str, SkillText] = {}
         for number, (come, gone) in enumerate(steps):
             for one in gone:
@@ -63,25 +63,25 @@ def test_counts_are_those_of_the_skills_that_are_there(
 
 
 def test_the_last_few_skills_wait_and_then_all_are_counted_in() -> None:
-    index = Index()
+    index = SearchIndex()
     connection = index.database.reader()
 
     def waiting() -> int:
         return int(connection.execute("SELECT count(*) FROM recent").fetchone()[0])
 
-    for number in range(counting._MOST_RECENT):
+    for number in range(index_writer._MOST_RECENT):
         index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
-    assert waiting() == counting._MOST_RECENT
-    assert counted(index, set(index.scopes())) == {"fruit": (0, counting._MOST_RECENT)}
+    assert waiting() == index_writer._MOST_RECENT
+    assert counted(index, set(index.scopes())) == {"fruit": (0, index_writer._MOST_RECENT)}
     index.update([SkillText(key="last", stamp="1", name="x", body="fruit")])
     assert waiting() == 0
-    assert counted(index, set(index.scopes())) == {"fruit": (0, counting._MOST_RECENT + 1)}
+    assert counted(index, set(index.scopes())) == {"fruit": (0, index_writer._MOST_RECENT + 1)}
 
 
 @pytest.mark.parametrize("table", ["stem", "spread", "spelling"])
 def test_stems_that_nobody_has_any_more_are_forgotten(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_MOST_RECENT", 0)
-    index = Index()
+    monkeypatch.setattr(index_writer, "_MOST_RECENT", 0)
+    index = SearchIndex()
     connection = index.database.reader()
 
     def rows() -> int:
@@ -98,10 +98,10 @@ def test_stems_that_nobody_has_any_more_are_forgotten(table: str, monkeypatch: p
 
 
 def test_a_number_is_not_given_twice() -> None:
-    index = Index()
+    index = SearchIndex()
     index.update([SkillText(key="a", stamp="1", name="x", body="fruit")])
     first = index.letters(["fruit"])["fruit"]
-    for number in range(counting._MOST_RECENT):
+    for number in range(index_writer._MOST_RECENT):
         index.update([SkillText(key="a", stamp=str(number), name="x", body="knife")])
         index.update([], ["a"])
     assert index.letters(["fruit"]) == {}

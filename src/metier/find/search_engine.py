@@ -7,28 +7,27 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
 from metier.find.candidates import candidates
-from metier.find.database import Damaged
-from metier.find.index import Totals
-from metier.find.indexes import Indexes
+from metier.find.index_database import IndexDamaged
+from metier.find.index_maintenance import SearchIndexes
+from metier.find.indexed_text import meant, scope_of
+from metier.find.lexicon import is_one_slip
 from metier.find.overview import Overviews
 from metier.find.ranking import Ranking, Rarity
-from metier.find.reasons import result_of
-from metier.find.result import Result
-from metier.find.spelling import is_one_slip
-from metier.find.text import meant, scope_of
-from metier.library.layers import admits
+from metier.find.results import Result, result_of
+from metier.find.search_index import Totals
+from metier.library.places import admits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.find.candidates import Candidate
-    from metier.find.index import Index, Row
-    from metier.find.listed import Listed
+    from metier.find.candidates import SearchCandidate
     from metier.find.query import Query
     from metier.find.ranking import Fit
+    from metier.find.search_index import IndexedSkill, SearchIndex
     from metier.find.vectors import Embedder, Nearness
+    from metier.find.visibility import Visibility
     from metier.library import Caller, Entry
-    from metier.library.snapshot import Snapshot, View
+    from metier.library.snapshot import CallerView, Snapshot
 
 MAX_RESULTS = 1_000
 _SHORTEST_CORRECTED = 5
@@ -40,21 +39,31 @@ class SearchEngine:
     """Ranks the skills of a snapshot for a query."""
 
     def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
-        self.indexes = Indexes(folder, embedder)
+        self.indexes = SearchIndexes(folder, embedder)
         self._overviews = Overviews(self.indexes)
 
     def search(
-        self, snapshot: Snapshot, caller: Caller, query: Query, k: int, accept: Callable[[Entry, Row | None], bool]
+        self,
+        snapshot: Snapshot,
+        caller: Caller,
+        query: Query,
+        k: int,
+        accept: Callable[[Entry, IndexedSkill | None], bool],
     ) -> list[Result]:
         """The `k` skills that fit best of those the caller may see and `accept` lets through."""
         return self.indexes.surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept))
 
-    def overview(self, snapshot: Snapshot, caller: Caller, listed: Listed) -> tuple[int, list[tuple[str, int]]]:
+    def overview(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
         """How many skills may be listed for a caller, and in which groups they are."""
         return self.indexes.surely(snapshot, lambda: self._overviews.of(snapshot, caller, listed))
 
     def _search(
-        self, snapshot: Snapshot, caller: Caller, query: Query, k: int, accept: Callable[[Entry, Row | None], bool]
+        self,
+        snapshot: Snapshot,
+        caller: Caller,
+        query: Query,
+        k: int,
+        accept: Callable[[Entry, IndexedSkill | None], bool],
     ) -> list[Result]:
         view = snapshot.view(caller)
         indexes = {number: index for number, index in self.indexes.all.items() if number < len(snapshot.places)}
@@ -73,7 +82,7 @@ class SearchEngine:
             indexes = {n: index for n, index in indexes.items() if snapshot.places[n].layer in query.layers}
         entries: dict[tuple[int, int], Entry] = {}
 
-        def admit(number: int, row: Row) -> bool:
+        def admit(number: int, row: IndexedSkill) -> bool:
             entry = meant(view, snapshot.places[number], row.name, row.key)
             if entry is None or not accept(entry, row):
                 return False
@@ -110,9 +119,9 @@ def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness) -> None:
 
 def _ranked(
     ranking: Ranking,
-    indexes: Mapping[int, Index],
+    indexes: Mapping[int, SearchIndex],
     letters: Mapping[int, Mapping[str, str]],
-    chosen: Sequence[Candidate],
+    chosen: Sequence[SearchCandidate],
 ) -> list[tuple[tuple[int, int], Fit]]:
     """The candidates with their fit."""
     fits = []
@@ -124,15 +133,15 @@ def _ranked(
     return [each[:2] for each in fits]
 
 
-def _seen_scopes(index: Index, caller: Caller) -> set[int]:
+def _seen_scopes(index: SearchIndex, caller: Caller) -> set[int]:
     try:
         return {number for number, text in index.scopes().items() if admits(scope_of(text), caller)}
     except (ValueError, TypeError) as error:
-        raise Damaged(str(error)) from None
+        raise IndexDamaged(str(error)) from None
 
 
 def _counts(
-    letters: Mapping[int, Mapping[str, str]], indexes: Mapping[int, Index], scopes: Mapping[int, set[int]]
+    letters: Mapping[int, Mapping[str, str]], indexes: Mapping[int, SearchIndex], scopes: Mapping[int, set[int]]
 ) -> dict[str, tuple[int, int]]:
     total: dict[str, tuple[int, int]] = {}
     for number, index in indexes.items():
@@ -145,7 +154,7 @@ def _counts(
 def _corrected(
     query: Query,
     counts: Mapping[str, tuple[int, int]],
-    indexes: Mapping[int, Index],
+    indexes: Mapping[int, SearchIndex],
     scopes: Mapping[int, set[int]],
 ) -> Query:
     """The query with words added for those that look like mistyped words of names."""
@@ -169,7 +178,7 @@ def _corrected(
 
 
 def _by_part_of_name(
-    query: Query, view: View, found: set[str], accept: Callable[[Entry, Row | None], bool], k: int
+    query: Query, view: CallerView, found: set[str], accept: Callable[[Entry, IndexedSkill | None], bool], k: int
 ) -> list[Result]:
     """Skills whose name holds what was typed, when it is one word: somebody is still typing, or knows a part."""
     if len(query.names) != 1 or len(query.stems) != 1 or query.tags or query.only_phrases:

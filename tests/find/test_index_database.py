@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-import metier.find.database
+import metier.find.index_database
 from metier import Library
-from metier.find.content import SkillText
-from metier.find.database import Busy, Damaged, Database
-from metier.find.index import Index
+from metier.find.index_database import IndexBusy, IndexDamaged, IndexDatabase
+from metier.find.indexed_text import SkillText
+from metier.find.search_index import SearchIndex
 
 Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]
@@ -147,7 +147,7 @@ def test_an_index_of_another_version_is_rebuilt(
 def test_an_index_of_another_release_is_rebuilt(
     skills: Path, cache: Path, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(metier.find.database, "__version__", "999.0")
+    monkeypatch.setattr(metier.find.index_database, "__version__", "999.0")
     with caplog.at_level(logging.WARNING, "metier.find"):
         assert opened(skills, cache).search("fruit")
     assert f"{file} is rebuilt: it was made by another version" in caplog.text
@@ -349,9 +349,9 @@ def test_a_disk_that_is_full_does_no_harm(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    real = Index.update
+    real = SearchIndex.update
 
-    def full(self: Index, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def full(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         if self.database.path is not None:
             self.database.reader()
             with self.database.transaction() as connection:
@@ -359,10 +359,10 @@ def test_a_disk_that_is_full_does_no_harm(
                 try:
                     connection.execute("CREATE TABLE filler AS SELECT randomblob(1000000) AS x")
                 except sqlite3.Error as error:
-                    raise metier.find.database.told(error) from None
+                    raise metier.find.index_database.told(error) from None
         real(self, texts, gone)
 
-    monkeypatch.setattr(Index, "update", full)
+    monkeypatch.setattr(SearchIndex, "update", full)
     with caplog.at_level(logging.WARNING, "metier.find"):
         assert found(opened(skills, cache)) == expected
     assert "is kept in memory only: database or disk is full" in caplog.text
@@ -386,7 +386,7 @@ def test_the_index_is_for_its_owner_alone_also_in_a_folder_that_is_open_to_all(s
 
 
 def test_a_write_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    index = Index(str(tmp_path / "index.db"))
+    index = SearchIndex(str(tmp_path / "index.db"))
     index.update([SkillText("a", "1", "a", "fruit")])
     with pytest.raises(ZeroDivisionError), index.database.transaction() as connection:
         connection.execute("DELETE FROM skill")
@@ -397,7 +397,7 @@ def test_a_write_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None
 
 
 def test_a_reader_sees_the_last_complete_state_while_somebody_writes(tmp_path: Path) -> None:
-    mine, other = Index(str(tmp_path / "index.db")), Index(str(tmp_path / "index.db"))
+    mine, other = SearchIndex(str(tmp_path / "index.db")), SearchIndex(str(tmp_path / "index.db"))
     mine.update([SkillText("a", "1", "a", "fruit")])
     with mine.database.transaction() as connection:
         connection.execute("DELETE FROM skill")
@@ -406,10 +406,10 @@ def test_a_reader_sees_the_last_complete_state_while_somebody_writes(tmp_path: P
 
 
 def test_whoever_waits_too_long_for_another_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
-    mine, other = Index(str(tmp_path / "index.db")), Index(str(tmp_path / "index.db"))
+    monkeypatch.setattr(metier.find.index_database, "_LOCK_SECONDS", 0.01)
+    mine, other = SearchIndex(str(tmp_path / "index.db")), SearchIndex(str(tmp_path / "index.db"))
     mine.stamps()
-    with mine.database.transaction(), pytest.raises(Busy):
+    with mine.database.transaction(), pytest.raises(IndexBusy):
         other.update([SkillText("a", "1", "a", "fruit")])
 
 
@@ -422,7 +422,7 @@ def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(metier.find.index_database, "_LOCK_SECONDS", 0.01)
     write_skill(skills / "zebra")
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -439,7 +439,7 @@ def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
 def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
     skills: Path, cache: Path, file: Path, expected: list[Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metier.find.database, "_LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(metier.find.index_database, "_LOCK_SECONDS", 0.01)
     file.unlink()
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -452,12 +452,12 @@ def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
 
 def test_a_database_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "index.db").write_bytes(b"no database " * 1_000)
-    database = Database(str(tmp_path / "index.db"))
+    database = IndexDatabase(str(tmp_path / "index.db"))
     database.reader().execute("SELECT * FROM skill")
     database.close()
-    assert isinstance(metier.find.database.told(sqlite3.DatabaseError("file is not a database")), Damaged)
-    assert isinstance(metier.find.database.told(sqlite3.OperationalError("disk I/O error")), OSError)
-    assert isinstance(metier.find.database.told(sqlite3.OperationalError("database is locked")), Busy)
+    assert isinstance(metier.find.index_database.told(sqlite3.DatabaseError("file is not a database")), IndexDamaged)
+    assert isinstance(metier.find.index_database.told(sqlite3.OperationalError("disk I/O error")), OSError)
+    assert isinstance(metier.find.index_database.told(sqlite3.OperationalError("database is locked")), IndexBusy)
 
 
 @pytest.mark.parametrize(
@@ -548,14 +548,14 @@ def test_two_processes_that_looked_at_different_moments_do_not_write_against_one
     new = opened(skills, cache)
     assert {one.name for one in new.search("zebras")} == {"s07", "new"}
     written: list[str] = []
-    real = Index.update
+    real = SearchIndex.update
 
-    def watched(self: Index, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def watched(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         texts = list(texts)
         written.extend(text.key for text in texts)
         real(self, texts, gone)
 
-    monkeypatch.setattr(Index, "update", watched)
+    monkeypatch.setattr(SearchIndex, "update", watched)
     for _ in range(3):
         old.search("fruit")
         assert {one.name for one in new.search("zebras")} == {"s07", "new"}

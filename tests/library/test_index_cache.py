@@ -17,10 +17,10 @@ import pytest
 import metier.library.index
 import metier.library.refresh
 from metier import Library
-from metier.library.cache import default_cache_folder
-from metier.library.reading import Unreadable, read_file
+from metier.library.index_cache import default_cache_folder
 from metier.skill import Diagnostic, Identity
 from metier.source import Source
+from metier.source.source import SkillFileError, read_skill
 
 Write = Callable[..., Path]
 State = list[tuple[str, str, str, str, str, tuple[str, ...]]]
@@ -102,16 +102,16 @@ def test_a_file_that_goes_while_the_index_is_written_is_not_kept_as_broken(
     expected = state(fresh(skills))
 
     read: list[str] = []
-    real = read_file
+    real = read_skill
 
     def fails_the_second_time(source: Source, key: str) -> tuple[bytes, Identity]:
         read.append(key)
         if read.count(key) > 1:
-            raise Unreadable(Diagnostic("file-unreadable", None, (key, "out of descriptors")))
+            raise SkillFileError(Diagnostic("file-unreadable", None, (key, "out of descriptors")))
         return real(source, key)
 
     with monkeypatch.context() as patch:
-        patch.setattr(metier.library.refresh, "read_file", fails_the_second_time)
+        patch.setattr(metier.library.refresh, "read_skill", fails_the_second_time)
         cached(skills, cache)
     assert read.count("odd/SKILL.md") == 2
     assert state(cached(skills, cache)) == expected

@@ -62,11 +62,11 @@ CREATE VIRTUAL TABLE posting USING fts5(letters, content='', detail=none, column
 """
 
 
-class Damaged(Exception):
+class IndexDamaged(Exception):
     """The file is no index of ours, or no longer a good one."""
 
 
-class Busy(Exception):
+class IndexBusy(Exception):
     """Another process is writing."""
 
 
@@ -75,13 +75,13 @@ UNEXPECTED = (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError
 
 
 def checked_count(value: object) -> int:
-    """A number that counts something; raises `Damaged` for anything else."""
+    """A number that counts something; raises `IndexDamaged` for anything else."""
     if type(value) is not int or value < 0:
-        raise Damaged(f"{value!r} where a count should be")
+        raise IndexDamaged(f"{value!r} where a count should be")
     return value
 
 
-class Database:
+class IndexDatabase:
     """A SQLite file with one connection to read and one to write, for all threads of a process.
 
     Readers see the last committed state while somebody writes. Without a path it lives in memory, with one connection.
@@ -116,10 +116,10 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing; raises `Busy` when another process or thread is writing for longer than a moment."""
+        """Write all or nothing; raises `IndexBusy` while another process or thread keeps writing."""
         connection = self._for_writing()
         if not self._writing.acquire(timeout=_LOCK_SECONDS):
-            raise Busy
+            raise IndexBusy
         try:
             # In memory there is one connection for both, so readers must wait for the end of a batch.
             with self.lock if self.path is None else contextlib.nullcontext():
@@ -185,7 +185,7 @@ class Database:
         try:
             _require_own_file(self.path)
             return self._connect(self.path)
-        except Damaged as damaged:
+        except IndexDamaged as damaged:
             self.start_over(str(damaged))
             _require_own_file(self.path)
             return self._connect(self.path)
@@ -199,7 +199,7 @@ class Database:
             # Text of strangers lies in it: no schema tricks of a prepared file.
             connection.execute("PRAGMA trusted_schema = OFF")
             _prepare(connection)
-        except (*UNEXPECTED, Damaged) as error:
+        except (*UNEXPECTED, IndexDamaged) as error:
             connection.close()
             raise told(error) from None
         return connection
@@ -221,7 +221,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO made_by VALUES (?, 0)", (kind,))
         connection.execute("COMMIT")
     if connection.execute("SELECT kind FROM made_by").fetchone() != (kind,):
-        raise Damaged("it was made by another version")
+        raise IndexDamaged("it was made by another version")
 
 
 def told(error: Exception) -> Exception:
@@ -231,7 +231,7 @@ def told(error: Exception) -> Exception:
         return error
     if isinstance(error, sqlite3.OperationalError):
         if "locked" in text or "busy" in text:
-            return Busy(text)
+            return IndexBusy(text)
         if "no such module" in text and not _has_full_text():
             return SearchUnavailable(
                 "This Python's SQLite was built without full-text search (FTS5).",
@@ -241,7 +241,7 @@ def told(error: Exception) -> Exception:
             )
         if text.startswith(_OF_THE_SYSTEM):
             return OSError(5, text)
-    return Damaged(text)
+    return IndexDamaged(text)
 
 
 _OF_THE_SYSTEM = ("disk I/O", "unable to open", "database or disk is full", "attempt to write", "out of memory")

@@ -9,17 +9,17 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from metier.find import counting, lexicon
-from metier.find.content import Words, stems_of
-from metier.find.database import UNEXPECTED, Damaged, Database, checked_count, portions, told
-from metier.find.weights import LEVELS
-from metier.find.writing import put_in, take_out
+from metier.find import index_writer, lexicon
+from metier.find.index_database import UNEXPECTED, IndexDamaged, IndexDatabase, checked_count, portions, told
+from metier.find.index_writer import put_in, take_out
+from metier.find.indexed_text import EncodedStems, stems_of
+from metier.find.ranking import LEVELS
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-    from metier.find.content import SkillText
+    from metier.find.indexed_text import SkillText
 
 Field: TypeAlias = Literal["about", "body"]
 
@@ -27,7 +27,7 @@ _ROWS_AT_ONCE = 32
 _HIDDEN_KEPT = 8
 
 
-class Row(NamedTuple):
+class IndexedSkill(NamedTuple):
     """A skill as the index knows it."""
 
     id: int
@@ -45,11 +45,11 @@ class Totals(NamedTuple):
     body: int = 0
 
 
-class Index:
+class SearchIndex:
     """The index of one source."""
 
     def __init__(self, path: str | None = None) -> None:
-        self.database = Database(path)
+        self.database = IndexDatabase(path)
         self._hidden = _Hidden()
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Index:
         prepared = [(text, stems_of(text)) for text in texts]
         try:
             with self.database.transaction() as connection:
-                counts = counting.Counts()
+                counts = index_writer.Counts()
                 for key in gone:
                     take_out(connection, key, counts)
                 known = "SELECT stamp FROM skill WHERE key = ?"
@@ -105,7 +105,7 @@ class Index:
     def counts(self, letters: Mapping[str, str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
         """How many of the skills in these scopes have each stem in what they say of themselves, and in the body."""
         with self._reading() as connection:
-            return counting.counts(connection, letters, scopes)
+            return index_writer.counts(connection, letters, scopes)
 
     def having(self, field: Field, letter: str, level: int | None = None) -> list[int]:
         """The ids of all skills that have a letter in a field, as much as the level says, or at all."""
@@ -140,7 +140,7 @@ class Index:
             marks = ",".join("?" * len(names))
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
-    def rows(self, ids: Iterable[int]) -> Iterator[Row]:
+    def rows(self, ids: Iterable[int]) -> Iterator[IndexedSkill]:
         """What is known of skills, in the order of the ids, read as they are asked for."""
         rest = iter(ids)
         while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
@@ -149,9 +149,9 @@ class Index:
                 rows = connection.execute(
                     f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})", some
                 ).fetchall()
-            found = {row[0]: Row(*row) for row in rows}
+            found = {row[0]: IndexedSkill(*row) for row in rows}
             if not all(isinstance(part, str) for row in found.values() for part in (row.key, row.name, row.needs)):
-                raise Damaged("a skill whose name is no text")
+                raise IndexDamaged("a skill whose name is no text")
             yield from (found[id_] for id_ in some if id_ in found)
 
     def ids(self, scopes: Collection[int]) -> list[int]:
@@ -176,20 +176,20 @@ class Index:
                 known[which] = frozenset(_ids(connection, others))
             return known[which]
 
-    def special_rows(self) -> list[Row]:
+    def special_rows(self) -> list[IndexedSkill]:
         """The few skills that are not for models, or that need something."""
         with self._reading() as connection:
             rows = connection.execute(
                 "SELECT id, key, name, unlisted, needs FROM skill WHERE unlisted = 1 OR needs <> ''"
             )
-            return [Row(*row) for row in rows]
+            return [IndexedSkill(*row) for row in rows]
 
     def tags(self) -> list[tuple[str, str, str]]:
         """Each tag with the name and key of each skill that has it."""
         with self._reading() as connection:
             return list(connection.execute("SELECT tag.tag, skill.name, skill.key FROM tag JOIN skill USING (id)"))
 
-    def words(self, ids: Sequence[int]) -> dict[int, Words]:
+    def words(self, ids: Sequence[int]) -> dict[int, EncodedStems]:
         """The words of skills."""
         found = {}
         with self._reading() as connection:
@@ -199,7 +199,7 @@ class Index:
                     f"SELECT id, name_letters, about, body, about_length, length FROM skill WHERE id IN ({marks})", some
                 )
                 for row in rows:
-                    found[row[0]] = Words.unpacked(*row[1:])
+                    found[row[0]] = EncodedStems.unpacked(*row[1:])
         return found
 
     def spelled_like(self, stem: str) -> list[str]:
@@ -236,7 +236,7 @@ class Index:
             ).fetchall()
         sizes = {len(row[2]) for row in rows}
         if len(sizes) > 1 or any(size == 0 or size % 2 for size in sizes):
-            raise Damaged("vectors of different or odd sizes")
+            raise IndexDamaged("vectors of different or odd sizes")
         return [row[0] for row in rows], [row[1] for row in rows], b"".join(row[2] for row in rows)
 
     def _reading(self) -> _Reading:
@@ -266,7 +266,7 @@ class _Reading:
 
     __slots__ = ("_database",)
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: IndexDatabase) -> None:
         self._database = database
 
     def __enter__(self) -> sqlite3.Connection:

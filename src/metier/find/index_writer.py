@@ -1,8 +1,4 @@
-"""How many skills have each stem: in what they say of themselves and in their bodies, apart for each scope.
-
-A skill has hundreds of stems, so counting each on its own would be most of the work of writing one. The last few skills
-that came or went are kept as they are, and counted in when there are enough of them.
-"""
+"""Writing a skill into the index: its row and its postings, and having its words counted."""
 
 from __future__ import annotations
 
@@ -10,15 +6,104 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.find.database import Damaged, checked_count
-from metier.find.letters import letters_in
-from metier.find.lexicon import forget
+from metier.find.index_database import IndexDamaged, checked_count
+from metier.find.indexed_text import EncodedStems, postings
+from metier.find.lexicon import forget, learn, letters_in
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence, Set
 
-    from metier.find.content import Words
+    from metier.find.indexed_text import SkillText, Stems
+
+
+def put_in(connection: sqlite3.Connection, texts: Sequence[tuple[SkillText, Stems]], counts: Counts) -> None:
+    """Write skills in place of what was there under their keys."""
+    letters = learn(connection, [skill for _, skill in texts])
+    for text, skill in texts:
+        _put_in(connection, text, EncodedStems.spelled(skill, letters), counts)
+
+
+def _put_in(connection: sqlite3.Connection, text: SkillText, words: EncodedStems, counts: Counts) -> None:
+    before = _known(connection, text.key)
+    scope = _scope_number(connection, text.scope)
+    about, body = words.counted()
+    posted = postings(words, about, body)
+    more_about: Set[str] = about.keys()
+    more_body: Set[str] = body.keys()
+    row = (text.stamp, text.name, scope, int(text.unlisted), text.needs, *words.packed(), text.key)
+    if before is None:
+        columns = "stamp, name, scope, unlisted, needs, name_letters, about, body, about_length, length, key"
+        cursor = connection.execute(f"INSERT INTO skill ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        id_ = int(cursor.lastrowid or 0)
+        _post(connection, id_, set(), posted)
+    else:
+        id_ = before.id
+        connection.execute(
+            "UPDATE skill SET stamp = ?, name = ?, scope = ?, unlisted = ?, needs = ?, name_letters = ?, about = ?,"
+            " body = ?, about_length = ?, length = ? WHERE key = ?",
+            row,
+        )
+        for table in ("tag", "vector"):
+            connection.execute(f"DELETE FROM {table} WHERE id = ?", (id_,))
+        _post(connection, id_, before.posted, posted)
+        less_about, less_body = before.about, before.body
+        if before.scope == scope:
+            less_about, more_about = less_about - more_about, more_about - less_about
+            less_body, more_body = less_body - more_body, more_body - less_body
+        counts.add(before.words, less_about, less_body, before.scope, -1)
+    tags = {tag.casefold() for tag in text.tags}
+    connection.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, id_) for tag in tags])
+    counts.add(words, more_about, more_body, scope, 1)
+
+
+def take_out(connection: sqlite3.Connection, key: str, counts: Counts) -> None:
+    """Take a skill out, if it is there."""
+    before = _known(connection, key)
+    if before is None:
+        return
+    _post(connection, before.id, before.posted, set())
+    for table in ("skill", "tag", "vector"):
+        connection.execute(f"DELETE FROM {table} WHERE id = ?", (before.id,))
+    counts.add(before.words, before.about, before.body, before.scope, -1)
+
+
+class _Known(NamedTuple):
+    id: int
+    scope: int
+    words: EncodedStems
+    about: Set[str]
+    body: Set[str]
+    posted: set[str]
+
+
+def _known(connection: sqlite3.Connection, key: str) -> _Known | None:
+    row = connection.execute(
+        "SELECT id, scope, name_letters, about, body, about_length, length FROM skill WHERE key = ?", (key,)
+    ).fetchone()
+    if row is None:
+        return None
+    words = EncodedStems.unpacked(*row[2:])
+    about, body = words.counted()
+    return _Known(row[0], row[1], words, about.keys(), body.keys(), postings(words, about, body))
+
+
+def _post(connection: sqlite3.Connection, id_: int, before: set[str], after: set[str]) -> None:
+    """Post what is new of a skill and take back what is gone; a table without content must be told what to forget."""
+    if before:
+        gone = " ".join(before - after)
+        connection.execute("INSERT INTO posting (posting, rowid, letters) VALUES ('delete', ?, ?)", (id_, gone))
+    if after:
+        connection.execute("INSERT INTO posting (rowid, letters) VALUES (?, ?)", (id_, " ".join(after - before)))
+
+
+def _scope_number(connection: sqlite3.Connection, value: str) -> int:
+    row = connection.execute("SELECT id FROM scope WHERE value = ?", (value,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    cursor = connection.execute("INSERT INTO scope (value, skills, about, body) VALUES (?, 0, 0, 0)", (value,))
+    return int(cursor.lastrowid or 0)
+
 
 _MOST_RECENT = 32
 """How many skills that came or went are not counted in yet, at most: each search looks at them."""
@@ -36,7 +121,7 @@ class _Change(NamedTuple):
     def read(cls, scope: int, sign: int, about: bytes, body: bytes) -> _Change:
         """A change as it lies in the file."""
         if type(scope) is not int or sign not in (-1, 1):
-            raise Damaged(f"{sign!r} in scope {scope!r} is no change")
+            raise IndexDamaged(f"{sign!r} in scope {scope!r} is no change")
         return cls(scope, sign, about.decode(), body.decode())
 
 
@@ -47,7 +132,7 @@ class Counts:
         self._changes: list[_Change] = []
         self._totals: dict[int, list[int]] = {}
 
-    def add(self, words: Words, about: Collection[str], body: Collection[str], scope: int, sign: int) -> None:
+    def add(self, words: EncodedStems, about: Collection[str], body: Collection[str], scope: int, sign: int) -> None:
         """Count a skill and these letters in, or out with a negative sign."""
         self._changes.append(_Change(scope, sign, "".join(about), "".join(body)))
         totals = self._totals.setdefault(scope, [0, 0, 0])
@@ -84,7 +169,7 @@ def counts(
     )
     for letter, scope, sign, about, body in rows:
         if type(scope) is not int:
-            raise Damaged(f"{scope!r} where a scope should be")
+            raise IndexDamaged(f"{scope!r} where a scope should be")
         if scope not in scopes:
             continue
         if letter is not None:
@@ -98,7 +183,7 @@ def counts(
             if in_about or in_body:
                 found[stem] = (before[0] + change.sign * in_about, before[1] + change.sign * in_body)
     if any(min(count) < 0 for count in found.values()):
-        raise Damaged("fewer than no skills have a stem")
+        raise IndexDamaged("fewer than no skills have a stem")
     return {stem: count for stem, count in found.items() if any(count)}
 
 

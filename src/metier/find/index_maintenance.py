@@ -8,26 +8,98 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from metier._log import logger
-from metier.find.database import Busy, Damaged
-from metier.find.index import Index
-from metier.find.upkeep import bring_up_to_date, embed_what_is_new, restore
-from metier.find.vectors import Meanings, Nearness, checked, embedded
+from metier.find.index_database import IndexBusy, IndexDamaged
+from metier.find.indexed_text import about_of, key_of, stamp_of, storable, text_of
+from metier.find.search_index import SearchIndex
+from metier.find.vectors import Meanings, Nearness, checked, embedded, packed
+from metier.library.entry import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from metier.find.query import Query
     from metier.find.vectors import Embedder
     from metier.library import Place
-    from metier.library.shelf import Shelf
+    from metier.library.index_rows import Shelf
     from metier.library.snapshot import Snapshot
+
+
+BATCH = 200
+"""How many skills are written at once: so long others wait to write, and so much is lost when a process is killed."""
+
+
+def bring_up_to_date(
+    index: SearchIndex, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Make an index hold exactly the skills of a shelf; only what differs is read and written."""
+    index.database.follow()
+    known = index.stamps()
+    _take_out(index, _gone(shelf, known))
+    _write(index, _differing(place, shelf, known), progress)
+
+
+def restore(index: SearchIndex, place: Place, shelf: Shelf) -> None:
+    """Put back what another process took out or wrote otherwise, where this one knows better.
+
+    A folder that was elsewhere for a moment, say, and is as it was. What has changed since this process looked is left
+    as it is, else two processes that look at different moments would write against one another.
+    """
+    index.database.follow()
+    known, now = index.stamps(), place.source.identity
+    _take_out(index, [key for key in _gone(shelf, known) if "\0" not in key and now(key) is None])
+    _write(index, [entry for entry in _differing(place, shelf, known) if now(entry.key) == entry.identity])
+
+
+def _gone(shelf: Shelf, known: Iterable[str]) -> list[str]:
+    there = {storable(key) for key in shelf.columns.keys}
+    return [key for key in known if key not in there]
+
+
+def _differing(place: Place, shelf: Shelf, known: Mapping[str, str]) -> list[Entry]:
+    found = []
+    for number in range(len(shelf)):
+        entry = Entry(place, shelf, number)
+        key = key_of(entry)
+        # A broken skill that was good once, and a stale one, may be served as they were, and so they stay indexed.
+        if known.get(key) != stamp_of(entry) and not entry.is_broken and not (entry.is_stale and key in known):
+            found.append(entry)
+    # In an order of their own: among equals those that were written first are found first.
+    found.sort(key=key_of)
+    return found
+
+
+def _take_out(index: SearchIndex, keys: Sequence[str]) -> None:
+    for start in range(0, len(keys), BATCH):
+        index.update([], keys[start : start + BATCH])
+
+
+def _write(index: SearchIndex, entries: Sequence[Entry], progress: Callable[[int, int], None] | None = None) -> None:
+    for start in range(0, len(entries), BATCH):
+        if progress is not None:
+            progress(start, len(entries))
+        index.update([text_of(entry) for entry in entries[start : start + BATCH]])
+
+
+def embed_what_is_new(index: SearchIndex, place: Place, shelf: Shelf, embedder: Embedder) -> None:
+    """Make the vectors that are missing; only what a skill says of itself is embedded."""
+    missing = set(index.without_vector(embedder.name))
+    if not missing:
+        return
+    numbers = [number for number, key in enumerate(shelf.columns.keys) if storable(key) in missing]
+    for start in range(0, len(numbers), BATCH):
+        entries = [Entry(place, shelf, number) for number in numbers[start : start + BATCH]]
+        rows = embedded(embedder, [f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
+        if rows is None:
+            return
+        index.put_vectors(embedder.name, zip(map(key_of, entries), packed(rows), strict=True))
+
 
 _log = logger("metier.find")
 
 Found = TypeVar("Found")
 
 
-class Indexes:
+class SearchIndexes:
     """An index for each place of a library, current whenever it is read."""
 
     def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
@@ -35,7 +107,7 @@ class Indexes:
         self._process = os.getpid()
         self.embedder = embedder
         self._meanings: dict[int, Meanings] = {}
-        self.all: dict[int, Index] = {}
+        self.all: dict[int, SearchIndex] = {}
         """By the number of their place."""
         self.current: dict[int, Shelf] = {}
         """The shelf that each place's index holds."""
@@ -75,7 +147,7 @@ class Indexes:
     def _holds(self, number: int, shelf: Shelf) -> bool:
         try:
             return self.current.get(number) is shelf and self._states.get(number) == self.all[number].database.state()
-        except (Busy, Damaged, OSError):
+        except (IndexBusy, IndexDamaged, OSError):
             return False  # whoever brings it up to date will deal with that
 
     def _update_place(
@@ -86,7 +158,7 @@ class Indexes:
         # Most default places are empty or absent, and need no file.
         is_needed = path is not None and (len(shelf) > 0 or os.path.exists(path))
         if index is None or (is_needed and index.database.path is None):
-            index = self.all[number] = Index(path if is_needed else None)
+            index = self.all[number] = SearchIndex(path if is_needed else None)
         for last_try in (False, True):
             try:
                 state = index.database.state()
@@ -98,12 +170,12 @@ class Indexes:
                     embed_what_is_new(index, place, shelf, self.embedder)
                     self._meanings[number] = Meanings(index, self.embedder.name)
                 self._states[number] = state
-            except Busy:
+            except IndexBusy:
                 _log.warning(
                     "Another process keeps the search index of %s busy; some skills may be missing.", place.name
                 )
                 return False
-            except Damaged as damaged:
+            except IndexDamaged as damaged:
                 if last_try:
                     raise
                 index.database.start_over(str(damaged))
@@ -112,7 +184,7 @@ class Indexes:
                 if last_try or index.database.path is None:
                     raise
                 _log.warning("The search index of %s is kept in memory only: %s", place.name, error.strerror or error)
-                index = self.all[number] = Index(None)
+                index = self.all[number] = SearchIndex(None)
                 self._in_memory.add(number)
                 self.current.pop(number, None)
             else:
@@ -132,9 +204,9 @@ class Indexes:
             self.update(snapshot)
             try:
                 return read()
-            except Damaged as damaged:
+            except IndexDamaged as damaged:
                 self._start_over(str(damaged))
-            except (Busy, OSError):
+            except (IndexBusy, OSError):
                 self._leave_files()
         self._leave_files()
         self.update(snapshot)
@@ -144,7 +216,7 @@ class Indexes:
         """Go on in memory: somebody keeps the files to themselves."""
         _log.warning("The search index cannot be read; it is made again in memory.")
         with self._updating:
-            self.all = {number: Index(None) for number in self.all}
+            self.all = {number: SearchIndex(None) for number in self.all}
             self._in_memory.update(self.all)
             self.current.clear()
 

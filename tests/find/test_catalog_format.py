@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.find import Format
-from metier.find.render import one_line, renderer
+from metier.find.catalog_format import one_line, renderer
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.find.words import MAX_WORD, STOP_WORDS, split_stems, stems
+from metier.find.tokenizer import MAX_WORD, STOP_WORDS, split_stems, stems
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 

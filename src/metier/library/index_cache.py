@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._atomic import write_file
-from metier.library.shelf import STALE, Columns, Shelf, encode_row
+from metier.library.index_rows import STALE, Columns, Shelf, encode_row
 from metier.skill import UNSETTLED_INODE
 
 if TYPE_CHECKING:

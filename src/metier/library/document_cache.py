@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier.skill.files import digest_of
+
 if TYPE_CHECKING:
-    from metier.library.content import Content
     from metier.skill import Document, IdentityRow
+    from metier.skill.files import DigestEntry
+
 
 _CHARACTERS_KEPT = 8_000_000
 _LONGEST_KEPT = 128 * 1024
 _DIGESTS_KEPT = 20_000
 
-Where = tuple[int, str]
+CacheKey = tuple[int, str]
 """A place and a key in it: what something is kept under, never a name, which may come to mean another skill."""
 
 
-class Kept:
+class DocumentCache:
     """Documents and digests that were asked for lately; safe from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._documents: OrderedDict[Where, tuple[IdentityRow, Document]] = OrderedDict()
-        self._contents: OrderedDict[Where, tuple[str, Content]] = OrderedDict()
+        self._documents: OrderedDict[CacheKey, tuple[IdentityRow, Document]] = OrderedDict()
+        self._contents: OrderedDict[CacheKey, tuple[str, PackageDigest]] = OrderedDict()
         self._characters = 0
 
-    def document(self, where: Where) -> tuple[IdentityRow, Document] | None:
+    def document(self, where: CacheKey) -> tuple[IdentityRow, Document] | None:
         """A document and the identity it was read under."""
         with self._lock:
             found = self._documents.get(where)
@@ -35,7 +39,7 @@ class Kept:
                 self._documents.move_to_end(where)
             return found
 
-    def keep_document(self, where: Where, identity: IdentityRow, document: Document) -> None:
+    def keep_document(self, where: CacheKey, identity: IdentityRow, document: Document) -> None:
         """Keep a document, unless it is so long that reading it again is the smaller evil."""
         if len(document.body) > _LONGEST_KEPT:
             return
@@ -46,24 +50,24 @@ class Kept:
             while self._characters > _CHARACTERS_KEPT:
                 self._drop(next(iter(self._documents)))
 
-    def _drop(self, where: Where) -> None:
+    def _drop(self, where: CacheKey) -> None:
         dropped = self._documents.pop(where, None)
         if dropped is not None:
             self._characters -= len(dropped[1].body)
 
-    def content(self, where: Where) -> tuple[str, Content] | None:
+    def content(self, where: CacheKey) -> tuple[str, PackageDigest] | None:
         """The content of a package, and the signature of the files that it was computed under."""
         with self._lock:
             return self._contents.get(where)
 
-    def keep_content(self, where: Where, signature: str, content: Content) -> None:
+    def keep_content(self, where: CacheKey, signature: str, content: PackageDigest) -> None:
         """Keep what a package holds."""
         with self._lock:
             self._contents[where] = (signature, content)
             if len(self._contents) > _DIGESTS_KEPT:
                 self._contents.popitem(last=False)
 
-    def forget(self, where: Where | None = None) -> None:
+    def forget(self, where: CacheKey | None = None) -> None:
         """Forget what is kept of one skill, or of all."""
         with self._lock:
             if where is None:
@@ -73,3 +77,22 @@ class Kept:
             else:
                 self._drop(where)
                 self._contents.pop(where, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageDigest:
+    """The digest of a package, and the hashes of its Markdown files.
+
+    >>> from metier.skill.files import DigestEntry
+    >>> b"x" * 32 in PackageDigest.of([DigestEntry("SKILL.md", "file", b"x" * 32)]).texts
+    True
+    """
+
+    digest: str
+    texts: frozenset[bytes]
+
+    @classmethod
+    def of(cls, entries: list[DigestEntry]) -> PackageDigest:
+        """Of all files of a package."""
+        texts = (one.content for one in entries if one.mode != "link" and one.path.lower().endswith(".md"))
+        return cls(digest=digest_of(entries), texts=frozenset(texts))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import metier.find.database
+import metier.find.index_database
 from metier import Library
-from metier.find.database import Damaged
-from metier.find.letters import MOST, letter_of, letters_in
+from metier.find.index_database import IndexDamaged
+from metier.find.lexicon import MOST, letter_of, letters_in
 
 EDGES = (0, 1, 0x6FF, 0x700, 0xD6FF, 0xD700, 0xFEFF, 0xFF00, 980_000, 980_735, 980_736, 1_046_271, 1_046_272, MOST - 1)
 
@@ -55,7 +55,7 @@ def test_frequent_stems_have_short_letters() -> None:
 
 @pytest.mark.each("number", [-1, MOST, 1 << 62])
 def test_a_number_that_was_never_given_means_damage(number: int) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(IndexDamaged):
         letter_of(number)
 
 
@@ -77,11 +77,11 @@ def test_the_same_is_found_whatever_letters_the_words_have(already: int, monkeyp
         return [[(one.name, one.score, one.why) for one in library.search(query)] for query in QUERIES]
 
     expected = found()
-    prepare = metier.find.database._prepare
+    prepare = metier.find.index_database._prepare
 
     def with_many_stems(connection: sqlite3.Connection) -> None:
         prepare(connection)
         connection.execute("UPDATE made_by SET numbers = ?", (already,))
 
-    monkeypatch.setattr(metier.find.database, "_prepare", with_many_stems)
+    monkeypatch.setattr(metier.find.index_database, "_prepare", with_many_stems)
     assert found() == expected

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from metier import Document
-from metier.library import kept as module
-from metier.library.kept import Kept
+from metier.library import document_cache as module
+from metier.library.document_cache import DocumentCache
 from metier.skill import parse
 
 IDENTITY = (1, 2, 3, 4)
@@ -18,7 +18,7 @@ def document(length: int) -> Document:
 
 def test_the_oldest_documents_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHARACTERS_KEPT", 100)
-    kept = Kept()
+    kept = DocumentCache()
     for number in range(5):
         kept.keep_document((0, str(number)), IDENTITY, document(40))
         kept.document((0, "0"))  # asked for again, so it is not the oldest
@@ -27,7 +27,7 @@ def test_the_oldest_documents_make_room_for_new_ones(monkeypatch: pytest.MonkeyP
 
 def test_the_same_document_kept_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHARACTERS_KEPT", 100)
-    kept = Kept()
+    kept = DocumentCache()
     kept.keep_document((0, "other"), IDENTITY, document(40))
     for _ in range(5):
         kept.keep_document((0, "same"), IDENTITY, document(40))
@@ -36,7 +36,7 @@ def test_the_same_document_kept_twice_counts_once(monkeypatch: pytest.MonkeyPatc
 
 def test_forgetting_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHARACTERS_KEPT", 100)
-    kept = Kept()
+    kept = DocumentCache()
     kept.keep_document((0, "a"), IDENTITY, document(60))
     kept.forget((0, "a"))
     kept.keep_document((0, "b"), IDENTITY, document(60))
@@ -48,6 +48,6 @@ def test_forgetting_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_very_long_document_is_not_kept() -> None:
-    kept = Kept()
+    kept = DocumentCache()
     kept.keep_document((0, "a"), IDENTITY, document(200_000))
     assert kept.document((0, "a")) is None

@@ -13,7 +13,7 @@ from metier.skill.listing import ListingRule, Listings
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from metier.find.index import Row
+    from metier.find.search_index import IndexedSkill
     from metier.library import Entry
     from metier.skill.listing import Mode
 
@@ -29,7 +29,7 @@ def listing_rule(entry: Entry, listings: Listings) -> ListingRule:
     return rule
 
 
-class Listed:
+class Visibility:
     """Decides for one catalog or search, and remembers why a skill was withheld."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Listed:
         self.withheld: dict[str, str] = {}
         """Name of a skill to the reason."""
 
-    def __call__(self, entry: Entry, row: Row | None = None) -> bool:
+    def __call__(self, entry: Entry, row: IndexedSkill | None = None) -> bool:
         """Whether a skill may be shown, judged by the index where that is enough, else by the skill itself."""
         if self.only is not None and entry.name not in self.only:
             return False
@@ -65,7 +65,7 @@ class Listed:
         """The mode that listings give a skill, whatever it says itself."""
         return self.listings.mode(entry.name, entry.source) if self.listings else "listed"
 
-    def _by_index(self, row: Row) -> str:
+    def _by_index(self, row: IndexedSkill) -> str:
         if row.unlisted:
             return _FOR_PEOPLE
         if row.needs not in self._needs:

@@ -1,0 +1,208 @@
+"""What is indexed of a skill: its fields and its body as plain text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier.find.index_database import checked_count
+from metier.find.lexicon import letters_in
+from metier.find.ranking import (
+    ABOUT_LENGTH_MATTERS,
+    BODY_LENGTH_MATTERS,
+    NAME_WEIGHT,
+    length_norm,
+    level_of,
+    word_count,
+)
+from metier.find.tokenizer import split_stems, stems
+from metier.skill import Scope
+from metier.skill.document import parse
+from metier.skill.side_file import SIDE_FILE
+from metier.source import FolderSource
+from metier.source.source import SkillFileError, read_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.library import Entry, Place
+    from metier.library.snapshot import CallerView
+    from metier.skill import Skill
+
+
+MAX_TEXT = 64 * 1024
+"""How much of a body is indexed; 99 in 100 are shorter than half of it."""
+MAX_ABOUT = 8 * 1024
+"""How much of what a skill says of itself is; descriptions may have a thousand letters."""
+_USUAL_ABOUT, _USUAL_BODY = 60, 650
+"""How many words there usually are; the true means are not known while they are being counted."""
+
+
+class SkillText(NamedTuple):
+    """What is indexed of a skill."""
+
+    key: str
+    stamp: str
+    """Differs when the content does."""
+    name: str
+    about: str = ""
+    """Its description, when to use it, tags and triggers."""
+    body: str = ""
+    tags: tuple[str, ...] = ()
+    scope: str = ""
+    """Who may see it, as text; "" for anyone. Words are counted apart for each, so that what is hidden counts not."""
+    unlisted: bool = False
+    """Whether it is not for models to find."""
+    needs: str = ""
+    """What it requires of the machine, as text."""
+
+
+class Stems(NamedTuple):
+    """The stems of a skill's name, of what else it says of itself, and of its body, in order."""
+
+    name: list[str]
+    about: list[str]
+    body: list[str]
+
+
+def stems_of(text: SkillText) -> Stems:
+    """The stems of a skill."""
+    return Stems(split_stems(text.name), split_stems(text.about[:MAX_ABOUT]), stems(text.body[:MAX_TEXT]))
+
+
+class EncodedStems(NamedTuple):
+    """The stems of a skill as the index keeps them: one letter for each."""
+
+    name: str
+    about: str
+    body: str
+    about_length: int
+    """How long what a skill says of itself is, where the name counts more than once."""
+    length: int
+    """How many words the body has."""
+
+    @classmethod
+    def spelled(cls, skill: Stems, letters: Mapping[str, str]) -> EncodedStems:
+        """Stems written with their letters."""
+        spell = letters.__getitem__
+        return cls(
+            "".join(map(spell, skill.name)),
+            "".join(map(spell, skill.about)),
+            "".join(map(spell, skill.body)),
+            NAME_WEIGHT * word_count(skill.name) + word_count(skill.about),
+            word_count(skill.body),
+        )
+
+    @classmethod
+    def unpacked(cls, name: bytes, about: bytes, body: bytes, about_length: int, length: int) -> EncodedStems:
+        """Words as they lie in the file."""
+        return cls(name.decode(), about.decode(), body.decode(), checked_count(about_length), checked_count(length))
+
+    def packed(self) -> tuple[bytes, bytes, bytes, int, int]:
+        """Words as they lie in the file."""
+        return self.name.encode(), self.about.encode(), self.body.encode(), self.about_length, self.length
+
+    def counted(self) -> tuple[Counter[str], Counter[str]]:
+        """How often each letter stands in what it says of itself, and in the body."""
+        about = Counter(letters_in(self.about))
+        for letter in letters_in(self.name):
+            about[letter] += NAME_WEIGHT
+        return about, Counter(letters_in(self.body))
+
+
+def postings(words: EncodedStems, about: Mapping[str, int], body: Mapping[str, int]) -> set[str]:
+    """The letters of a skill, each marked with its field and how much the skill has of it."""
+    norm = length_norm(words.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
+    marks = {count: level_of(count, norm).about for count in set(about.values())}
+    marked = {letter + marks[count] for letter, count in about.items()}
+    norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
+    marks = {count: level_of(count, norm).body for count in set(body.values())}
+    marked.update([letter + marks[count] for letter, count in body.items()])
+    return marked
+
+
+_SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_description")
+
+
+def stamp_of(entry: Entry) -> str:
+    """What a skill's file was, and the side file beside it, as text that can be compared."""
+    return ",".join(map(str, (*entry.identity, *_beside(entry))))
+
+
+def _beside(entry: Entry) -> tuple[int, ...]:
+    if not isinstance(entry.place.source, FolderSource):
+        return ()
+    try:
+        status = os.stat(f"{os.path.dirname(entry.location)}/{SIDE_FILE}")
+    except (OSError, ValueError):
+        return ()
+    return (status.st_size, status.st_mtime_ns)
+
+
+def key_of(entry: Entry) -> str:
+    """The key of a skill as text that a database can keep: file names need not be valid Unicode."""
+    return storable(entry.key)
+
+
+def storable(text: str) -> str:
+    """Text that can be encoded, another one for each text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "\0" + text.encode(errors="backslashreplace").decode()  # no file name begins like this
+    return text
+
+
+def text_of(entry: Entry) -> SkillText:
+    """What is to be indexed of a skill; without its body when that cannot be read just now."""
+    skill, body, stamp = entry.skill, "", stamp_of(entry)
+    try:
+        data, _ = read_skill(entry.place.source, entry.key)
+    except SkillFileError:
+        stamp = ""  # no file's: it is tried again
+    else:
+        body = parse(data, folder=entry.folder).body
+    return SkillText(
+        key=key_of(entry),
+        stamp=stamp,
+        name=storable(entry.name),
+        about=about_of(skill),
+        body=body,
+        tags=tuple(storable(tag) for tag in skill.tags),
+        scope=scope_text(skill.scope),
+        unlisted=skill.disable_model_invocation or skill.insert == "user-message" or entry.side_file.is_for_people_only,
+        needs=entry.requirements.as_text(),
+    )
+
+
+def about_of(skill: Skill) -> str:
+    """Everything a skill says of itself in its frontmatter that somebody may search for."""
+    written = skill.declared_name if skill.declared_name != skill.name else None
+    parts = [skill.description, skill.when_to_use, *skill.tags, *skill.triggers, written]
+    for fields in (skill.extra, skill.metadata):
+        parts.extend(str(fields[key]) for key in _SEARCHED_EXTRAS if isinstance(fields.get(key), str))
+    return "\n".join(dict.fromkeys(part for part in parts if part))
+
+
+def scope_text(scope: Scope | None) -> str:
+    """A scope as text, the same for the same scope."""
+    if scope is None:
+        return ""
+    parts = (scope.agents, scope.tenants, scope.environments)
+    return json.dumps([None if part is None else sorted(set(part)) for part in parts])
+
+
+def scope_of(text: str) -> Scope | None:
+    """The scope of such a text; raises ValueError for any other."""
+    if not text:
+        return None
+    agents, tenants, environments = (None if part is None else tuple(part) for part in json.loads(text))
+    return Scope(agents=agents, tenants=tenants, environments=environments)
+
+
+def meant(view: CallerView, place: Place, name: str, key: str) -> Entry | None:
+    """The skill that a row of an index stands for, if it is the one that answers to its name for the caller."""
+    entry = view.active.get(name)
+    return entry if entry is not None and entry.place is place and key_of(entry) == key else None
