@@ -239,7 +239,7 @@ def test_files_that_cannot_be_replaced_leave_no_record(
     def fails(*_: object) -> bool:
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr("metier.hub.folder_replacement.exchange", fails)
+    monkeypatch.setattr("metier.hub.folder_replacement.atomic_swap", fails)
     with pytest.raises(Exception, match="cannot be replaced"):
         approve(scope, ADA, proposal.id, guard=guard)
     assert scope.proposals.get(proposal.id) == proposal
@@ -258,14 +258,14 @@ def test_whoever_is_killed_around_the_last_step_leaves_what_the_next_one_finishe
     store.close()
     child = os.fork()
     if child == 0:
-        exchange = getattr(folder_replacement, "exchange")  # noqa: B009
+        exchange = getattr(folder_replacement, "atomic_swap")  # noqa: B009
 
         def killed(*args: Any) -> None:
             if moment == "after":
                 exchange(*args)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(folder_replacement, "exchange", killed)  # noqa: B010
+        setattr(folder_replacement, "atomic_swap", killed)  # noqa: B010
         try:
             with Store.open(store.url) as other:
                 approve(other.of(), ADA, proposal.id, guard=guard)
@@ -291,14 +291,14 @@ def killed_when_put(store: Store, job: Callable[[TenantScope], object], *, after
     store.close()
     child = os.fork()
     if child == 0:
-        exchange = getattr(folder_replacement, "exchange")  # noqa: B009
+        exchange = getattr(folder_replacement, "atomic_swap")  # noqa: B009
 
         def killed(*args: Any) -> None:
             if after:
                 exchange(*args)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(folder_replacement, "exchange", killed)  # noqa: B010
+        setattr(folder_replacement, "atomic_swap", killed)  # noqa: B010
         try:
             with Store.open(store.url) as other:
                 job(other.of())
@@ -389,7 +389,7 @@ def test_what_came_to_nothing_vouches_for_nothing(
         raise OSError(13, "Permission denied")
 
     with monkeypatch.context() as patched, pytest.raises(Exception, match="cannot be replaced"):
-        patched.setattr("metier.hub.folder_replacement.exchange", fails)
+        patched.setattr("metier.hub.folder_replacement.atomic_swap", fails)
         approve(scope, ADA, proposal.id, guard=guard)
     assert [record["decision"] for record in records(scope, "skill.replacing")][-2:] == ["allow", "deny"]
     (skill / "SKILL.md").write_text((skill / "SKILL.md").read_text().replace("Three.", "3."))
@@ -414,7 +414,9 @@ def test_a_place_is_not_on_record_for_what_came_to_nothing(
     propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
-    monkeypatch.setattr("metier.hub.folder_replacement.exchange", lambda *_: (_ for _ in ()).throw(OSError(13, "no")))
+    monkeypatch.setattr(
+        "metier.hub.folder_replacement.atomic_swap", lambda *_: (_ for _ in ()).throw(OSError(13, "no"))
+    )
     with pytest.raises(Exception, match="cannot be replaced"):
         approve(scope, ADA, proposal.id, guard=guard)
     assert scope.installs.all() == []
