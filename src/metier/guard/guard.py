@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from dataclasses import replace
@@ -78,7 +79,7 @@ class Guard:
                 f"approve is {type(approve).__name__}.", hint="Give a function of an action and a decision."
             )
         self._policy = policy
-        self._calls = CallRules.of(policy or Policy())
+        self._call_rules: tuple[Policy | None, CallRules] | None = None
         self._governance = governance or default_governance(project)
         self._blocks: frozenset[str] = frozenset()
         self._blocked = frozenset(policy.blocked if policy is not None else ())
@@ -86,8 +87,6 @@ class Guard:
         self._version = 0
         self._changing = threading.Lock()
         self._keeping = Recorder(audit, self._governance)
-        self.files = WorkspaceFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
-        """The files that are closed to tools."""
 
     @property
     def policy(self) -> Policy:
@@ -96,11 +95,21 @@ class Guard:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        calls = CallRules.of(policy)
         with self._changing:
-            self._calls, self._policy = calls, policy
+            self._policy = policy
             self._blocked = self._blocks | frozenset(policy.blocked)
             self._version += 1
+
+    @functools.cached_property
+    def files(self) -> WorkspaceFiles:
+        """The files that are closed to tools."""
+        return WorkspaceFiles(self._governance, lambda: self._policy, lambda: self.kept_paths)
+
+    def _rules_about_calls(self) -> CallRules:
+        policy, cached = self._policy, self._call_rules
+        if cached is None or cached[0] is not policy:
+            cached = self._call_rules = (policy, CallRules.of(policy or Policy()))
+        return cached[1]
 
     @property
     def governance(self) -> Governance:
@@ -198,7 +207,7 @@ class Guard:
                 hint=BLOCKED,
             )
         if action.point == "call":
-            return check_files(action, self.files) or self._calls.decide(action)
+            return check_files(action, self.files) or self._rules_about_calls().decide(action)
         if action.point == "load":
             return self._load(action, subject)
         if action.point == "read":

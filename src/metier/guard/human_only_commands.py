@@ -8,6 +8,7 @@ is in force.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from metier.guard.decision import Action
+    from metier.skill.tool_rules import ToolRule
 
 _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
@@ -30,15 +32,6 @@ _VERBS = (
 _MAX_PATHS = 32
 _BETWEEN = ("", " -*")
 """What may stand before the verb: nothing, or options of the command itself, such as `--skills DIR`."""
-# `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by; `--accept-findings`
-# says that what the scanner found does not matter.
-_RULES = parse_rules(
-    [
-        f"Bash(metier{options} {verb})"
-        for options in _BETWEEN
-        for verb in (*(f"{verb}:*" for verb in _VERBS), "scan *--k*", "sync *--a*")
-    ]
-)
 _VERB = "(?:" + "|".join(_VERBS).replace(" ", r"\W+") + ")"
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
 # So few options that no text makes looking for them take long.
@@ -57,6 +50,14 @@ _INTERPRETERS = re.compile(
 _PATH = re.compile(r"[^\s'\"`;|&()<>$]*/[^\s'\"`;|&()<>$]+")
 _UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
 """What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""
+
+
+@functools.cache
+def _rules() -> tuple[ToolRule, ...]:
+    # `--keep` may be shortened, and makes of a look at a skill the result that approvals are given by;
+    # `--accept-findings` says that what the scanner found does not matter.
+    verbs = (*(f"{verb}:*" for verb in _VERBS), "scan *--k*", "sync *--a*")
+    return parse_rules([f"Bash(metier{options} {verb})" for options in _BETWEEN for verb in verbs])
 
 
 def has_code(arguments: Mapping[str, Any]) -> bool:
@@ -80,7 +81,7 @@ def match_human_only(action: Action) -> Match | None:
             if found := _in_code(text):
                 return found
         elif _is_about(plain, action.workspace):
-            found = forbids(_RULES, action.tool, action.arguments, workspace=action.workspace)
+            found = forbids(_rules(), action.tool, action.arguments, workspace=action.workspace)
             if found := found or _in_interpreters(text):
                 return found
     return None
@@ -109,9 +110,9 @@ def _in_code(text: str) -> Match | None:
 
 def _in_interpreters(text: str) -> Match | None:
     """The match for code that a command gives to an interpreter, as a word or as its input."""
-    from metier.guard.shell.command import UnreadableCommand
     from metier.guard.shell.effects import program_name
     from metier.guard.shell.launchers import is_python
+    from metier.guard.shell.lexer import UnreadableCommand
     from metier.guard.shell.parser import parse_script
 
     try:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.guard import forbids, parse_rules, permits
-from metier.guard.shell.command import UnreadableCommand
+from metier.guard.shell.lexer import UnreadableCommand
 from metier.guard.shell.parser import MAX_COMMAND, parse_script, shell_parts
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)

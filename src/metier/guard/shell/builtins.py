@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.command import UNKNOWN, Risk
+from metier.guard.shell.command import Risk
+from metier.guard.shell.lexer import UNKNOWN
 from metier.guard.shell.options import beginnings, is_option
 from metier.guard.shell.paths import is_repository_file
 from metier.guard.shell.variables import is_command, is_evaluated, is_read_by_programs, printf_stores
@@ -13,7 +14,7 @@ from metier.guard.shell.variables import is_command, is_evaluated, is_read_by_pr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 SAFE_MODES = frozenset({"errexit", "noclobber", "noglob", "nounset", "pipefail", "verbose", "xtrace"})
 """What `set -o` may switch without changing how a command is read."""

@@ -1,16 +1,12 @@
-"""Data model of a shell command: its words, its simple commands, and the effects of a command beside its program."""
+"""Data model of a command line: its simple commands, and the effects of a command beside those of its program."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-UNKNOWN = "\x01"
-"""Stands in the text of a word for a part that is only known when the command runs. No command may contain it."""
-
-
-class UnreadableCommand(Exception):
-    """The command cannot be parsed with certainty."""
+if TYPE_CHECKING:
+    from metier.guard.shell.lexer import ShellWord
 
 
 class UnclearEffects(Exception):
@@ -19,38 +15,6 @@ class UnclearEffects(Exception):
     def __init__(self, reason: str, index: int) -> None:
         super().__init__(reason)
         self.index = index
-
-
-class ShellWord(NamedTuple):
-    """One word of a command, with its quotes removed."""
-
-    text: str
-    start: int = 0
-    end: int = 0
-    splits: bool = False
-    """Whether it may become several words, or none."""
-    breaks: bool = False
-    """Whether it may fall apart at an unknown part, so that the text behind that part begins a word."""
-    free: bool = False
-    """Whether the command itself chooses the unknown part, by a loop, by braces or by its input."""
-    variables: tuple[str, ...] = ()
-    """The variable that each unknown part is the value of, or a sign for an expansion; "" where files or choices
-    decide."""
-    firm: bool = False
-    """Whether it begins with no hyphen although its beginning is unknown: it is a folder."""
-    braces: str = ""
-    """The word as written, if it has braces that give several words."""
-    bare: bool = True
-    """Whether no part of it is quoted; only then can it be a keyword."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the text is the whole word when the command runs."""
-        return UNKNOWN not in self.text and not self.splits
-
-
-ANY_WORDS = ShellWord(UNKNOWN, splits=True, breaks=True, free=True)
-"""Words that are only known when the command runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from metier.guard.shell.wrappers import fd_effects, find_effects, is_wrapper, wr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 FOLDER_BUILTINS = frozenset({"cd", "popd", "pushd"})
 """Builtins that change the folder of later commands."""
@@ -117,7 +117,7 @@ def program_name(word: str) -> str:
 def changes_folder(words: Sequence[ShellWord]) -> bool:
     """Whether a simple command changes the folder of those after it, be it through another builtin.
 
-    >>> from metier.guard.shell.command import ShellWord
+    >>> from metier.guard.shell.lexer import ShellWord
     >>> [changes_folder([ShellWord(word) for word in text.split()]) for text in ("command cd x", "ls cd")]
     [True, False]
     """

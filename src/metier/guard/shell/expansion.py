@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.builtins import DECLARING
-from metier.guard.shell.command import ANY_WORDS, UNKNOWN, ShellWord, SimpleCommand, UnclearEffects, UnreadableCommand
+from metier.guard.shell.command import SimpleCommand, UnclearEffects
 from metier.guard.shell.effects import FOLDER_BUILTINS, effects_of, program_name, starts_others
 from metier.guard.shell.git import subcommand_index, subcommand_name
+from metier.guard.shell.lexer import ANY_WORDS, UNKNOWN, ShellWord, UnreadableCommand
 from metier.guard.shell.parser import parse_script
 from metier.guard.shell.paths import MAX_MOVES, link_names, reachable_folders
 from metier.guard.shell.variables import is_command, is_evaluated, is_tame

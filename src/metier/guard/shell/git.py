@@ -13,14 +13,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.command import UNKNOWN, Effects, Risk, UnclearEffects, WrittenFile
+from metier.guard.shell.command import Effects, Risk, UnclearEffects, WrittenFile
+from metier.guard.shell.lexer import UNKNOWN
 from metier.guard.shell.options import beginnings, is_option, is_unsure, may_be
 from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 _FLAGS = frozenset({
     "-h", "-p", "-P", "-v", "--bare", "--exec-path", "--glob-pathspecs", "--help", "--html-path", "--icase-pathspecs",

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from metier.guard.shell.command import UNKNOWN, Redirection, ShellWord, SimpleCommand, UnreadableCommand
-from metier.guard.shell.lexer import Lexer, ShellToken
+from metier.guard.shell.command import Redirection, SimpleCommand
+from metier.guard.shell.lexer import UNKNOWN, Lexer, ShellToken, ShellWord, UnreadableCommand
 from metier.guard.shell.variables import is_read_by_programs
 
 MAX_DEPTH = 12

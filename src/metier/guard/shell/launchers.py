@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.command import ShellWord, StartedCommand
+from metier.guard.shell.command import StartedCommand
+from metier.guard.shell.lexer import ShellWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

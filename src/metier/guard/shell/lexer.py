@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from metier.guard.shell.command import UNKNOWN, ShellWord, UnreadableCommand
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+UNKNOWN = "\x01"
+"""Stands in the text of a word for a part that is only known when the command runs. No command may contain it."""
 
 Kind: TypeAlias = Literal["word", "operator", "newline", "end"]
 
@@ -40,6 +41,42 @@ _PLAIN_VARIABLES = re.compile(
 )
 _DELIMITER = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)|'([A-Za-z_][A-Za-z0-9_]*)'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
 _FILE_NUMBER = re.compile(r"[0-9]+(?=[<>])")
+
+
+class UnreadableCommand(Exception):
+    """The command cannot be parsed with certainty."""
+
+
+class ShellWord(NamedTuple):
+    """One word of a command, with its quotes removed."""
+
+    text: str
+    start: int = 0
+    end: int = 0
+    splits: bool = False
+    """Whether it may become several words, or none."""
+    breaks: bool = False
+    """Whether it may fall apart at an unknown part, so that the text behind that part begins a word."""
+    free: bool = False
+    """Whether the command itself chooses the unknown part, by a loop, by braces or by its input."""
+    variables: tuple[str, ...] = ()
+    """The variable that each unknown part is the value of, or a sign for an expansion; "" where files or choices
+    decide."""
+    firm: bool = False
+    """Whether it begins with no hyphen although its beginning is unknown: it is a folder."""
+    braces: str = ""
+    """The word as written, if it has braces that give several words."""
+    bare: bool = True
+    """Whether no part of it is quoted; only then can it be a keyword."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the text is the whole word when the command runs."""
+        return UNKNOWN not in self.text and not self.splits
+
+
+ANY_WORDS = ShellWord(UNKNOWN, splits=True, breaks=True, free=True)
+"""Words that are only known when the command runs."""
 
 
 class ShellToken(NamedTuple):

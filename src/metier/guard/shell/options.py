@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.command import UNKNOWN
+from metier.guard.shell.lexer import UNKNOWN
 from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 
 def beginnings(word: ShellWord) -> list[str]:

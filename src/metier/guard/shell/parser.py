@@ -21,8 +21,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from metier.guard.shell.command import UNKNOWN, Script, SimpleCommand, UnreadableCommand
+from metier.guard.shell.command import Script, SimpleCommand
 from metier.guard.shell.grammar import MAX_DEPTH, Grammar
+from metier.guard.shell.lexer import UNKNOWN, UnreadableCommand
 from metier.guard.shell.variables import printf_stores
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from tree_sitter import Language, Node
 
-    from metier.guard.shell.command import ShellWord
     from metier.guard.shell.grammar import Mark, Syntax
+    from metier.guard.shell.lexer import ShellWord
 
 MAX_COMMAND = 16 * 1024
 """Characters of a command that rules are held against."""

@@ -9,13 +9,13 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.command import UNKNOWN
+from metier.guard.shell.lexer import UNKNOWN
 from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 MAX_MOVES = 6
 """Changes of folder in one command that are followed."""

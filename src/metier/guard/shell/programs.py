@@ -13,13 +13,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.guard.shell.command import UNKNOWN, Effects, Risk, WrittenFile
+from metier.guard.shell.command import Effects, Risk, WrittenFile
+from metier.guard.shell.lexer import UNKNOWN
 from metier.guard.shell.options import beginnings, is_chosen, is_option, is_unsure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 _APT = ("co", ("--config-file", "--option"))
 _CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))

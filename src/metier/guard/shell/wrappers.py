@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES
-from metier.guard.shell.command import ANY_WORDS, Effects, Risk, ShellWord, StartedCommand, UnclearEffects, WrittenFile
+from metier.guard.shell.command import Effects, Risk, StartedCommand, UnclearEffects, WrittenFile
+from metier.guard.shell.lexer import ANY_WORDS, ShellWord
 from metier.guard.shell.options import beginnings, is_option, may_be
 from metier.guard.shell.paths import may_be_repository_file
 

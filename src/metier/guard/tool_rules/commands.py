@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier._paths import is_inside
-from metier.guard.shell.command import ShellWord, SimpleCommand, UnclearEffects, UnreadableCommand
+from metier.guard.shell.command import SimpleCommand, UnclearEffects
 from metier.guard.shell.effects import changes_folder, effects_of, entered_folders
 from metier.guard.shell.expansion import MAX_WRAPPING, ExpandedCommands
+from metier.guard.shell.lexer import ShellWord, UnreadableCommand
 from metier.guard.shell.parser import MAX_COMMAND, parse_script, unsafe_character
 from metier.guard.shell.paths import found_paths, is_relative, is_repository_file, possible_paths, reachable_folders
 from metier.guard.tool_rules.arguments import (
@@ -276,8 +277,9 @@ class _Ceiling:
         if not words[0].is_known or not words[0].text:
             raise _Refused(f"The program is not known before it runs: `{shown(text)}`.")
         fitting, task = [*self._fitting(words), *given], words
-        if not fitting and (bare := without_options(words, is_inside=lambda path: self._leads_inside(path, place))):
-            fitting, task = self._fitting(bare), bare
+        if not fitting and any(word.text.startswith("-") for word in words[1:-1]):
+            bare = without_options(words, is_inside=lambda path: self._leads_inside(path, place))
+            fitting, task = (self._fitting(bare), bare) if bare else (fitting, task)
         if not place.is_workspace:
             if is_relative(words[0].text):
                 raise _Refused(f"`{shown(words[0].text)}` is another program in another folder.")
@@ -327,6 +329,8 @@ class _Ceiling:
         """Refuse what leads out of the tasks that all fitting rules name."""
         found = ("", "")
         for rule, pattern in fitting:
+            if pattern.is_whole_program:
+                return
             reason = task_problem(
                 words,
                 pattern,

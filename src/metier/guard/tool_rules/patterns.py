@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.command import UNKNOWN
+from metier.guard.shell.lexer import UNKNOWN
 from metier.skill import shown
 from metier.skill.patterns import glob_matches, has_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
     from metier.skill.tool_rules import ToolRule
 
 _BETWEEN = "\0"

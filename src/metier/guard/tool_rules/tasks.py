@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.guard.shell.command import UNKNOWN
 from metier.guard.shell.effects import program_name
 from metier.guard.shell.launchers import is_python, python_target
+from metier.guard.shell.lexer import UNKNOWN
 from metier.guard.shell.options import beginnings
 from metier.guard.tool_rules.patterns import WordPattern, steps_up
 from metier.guard.tool_rules.task_table import (
@@ -29,7 +29,7 @@ from metier.guard.tool_rules.task_table import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.guard.shell.command import ShellWord
+    from metier.guard.shell.lexer import ShellWord
 
 _NUMBER = re.compile(r"[0-9][\w.%]*")
 _PLAIN = re.compile(r"[\w,+-]*")
@@ -63,8 +63,6 @@ def task_problem(
     `is_inside` says whether a path leads into the workspace, `found` what a word with a pattern may become (None when
     that cannot be told), and `is_workspace` whether the command runs there.
     """
-    if pattern.is_whole_program:
-        return ""
     reading = _Reading(words, pattern, is_inside, found)
     reason = reading.problem(0)
     if not reason and reading.is_local and not is_workspace:
@@ -78,8 +76,6 @@ def without_options(words: Sequence[ShellWord], *, is_inside: Callable[[str], bo
     None where there are none, or where one of them may lead out: `make -j4 test` is a `make test`, and `make -C x test`
     is not.
     """
-    if len(words) < 3 or not any(word.text.startswith("-") for word in words[1:-1]):
-        return None
     return _Reading(words, WordPattern((), ()), is_inside, lambda _: None).bare_words()
 
 
