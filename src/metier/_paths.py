@@ -1,4 +1,4 @@
-"""Paths below a folder: containment, opening a file without following a link out of it, and removing a tree."""
+"""Paths below a folder: containment, opening without following a link out, atomic writes, removing a tree."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import contextlib
 import errno
 import os
 import secrets
-import shutil
 import stat
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from metier._log import logger
 from metier.errors import FileRefused
@@ -36,6 +35,7 @@ LIST = _FOLDER | _NO_FOLLOW
 _CAN_REMOVE = HAS_DIR_FD and os.supports_dir_fd >= {os.rename, os.unlink, os.rmdir} and os.scandir in os.supports_fd
 _MOST_SECONDS = 60.0
 """Seconds for removing a tree, in which another process may be making files faster than they are removed."""
+_REPLACE = CREATE & ~os.O_WRONLY | os.O_RDWR
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -274,6 +274,8 @@ def safe_rmtree(folder: str) -> bool:
     nothing recurses. A folder that stays is logged.
     """
     if not _CAN_REMOVE:
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):
@@ -344,3 +346,58 @@ def _list(folder: int) -> Iterator[tuple[str, bool]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             yield entry.name, entry.is_dir(follow_symlinks=False)
+
+
+@contextlib.contextmanager
+def replace_file(
+    path: str | os.PathLike[str],
+    *,
+    mode: int = 0o600,
+    exact_mode: int | None = None,
+    sync: bool = False,
+    dir_fd: int | None = None,
+) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when the block ends, and is removed when the block raises.
+
+    A reader finds the old file or the whole new one, and a crash leaves no half of it.
+
+    It lies in the same folder until then. The umask limits `mode`, and not `exact_mode`. With `sync`, its content is on
+    disk before it takes the place. `path` may be relative to the folder that `dir_fd` is the descriptor of.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
+    >>> with replace_file(path) as file:
+    ...     _ = file.write(b"whole")
+    >>> open(path, "rb").read()
+    b'whole'
+    """
+    path = os.fspath(path)
+    temporary = os.path.join(os.path.dirname(path), f".metier-{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, _REPLACE, mode, dir_fd=dir_fd)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            if exact_mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, exact_mode)
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+        os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    exact_mode: int | None = None,
+    sync: bool = False,
+    dir_fd: int | None = None,
+) -> None:
+    """Write a whole file atomically; see `replace_file`."""
+    with replace_file(path, mode=mode, exact_mode=exact_mode, sync=sync, dir_fd=dir_fd) as file:
+        file.write(data)

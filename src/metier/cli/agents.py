@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape
 from metier.cli.library import library_of

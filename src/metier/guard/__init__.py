@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from metier.guard.tool_rules.matching import permits as permits
     from metier.guard.tool_rules.patterns import Match as Match
     from metier.guard.verdict import Verdict as Verdict
-    from metier.skill.tool_names import canonical_tool as canonical_tool
     from metier.skill.tool_rules import ToolRule as ToolRule
+    from metier.skill.tool_rules import canonical_tool as canonical_tool
     from metier.skill.tool_rules import parse_rules as parse_rules
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

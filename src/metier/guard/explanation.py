@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier.guard.decision import Action
 from metier.guard.verdict import STRICTNESS, Verdict
 from metier.hints import for_person
-from metier.skill.tool_names import canonical_tool
+from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
     from metier.guard.decision import Actor, Decision, Outcome

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids
 from metier.guard.tool_rules.patterns import Match
-from metier.skill.tool_names import canonical_tool
-from metier.skill.tool_rules import parse_rules
+from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,7 +15,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.errors import SourceUnavailable
 from metier.library.trust import default_config_folder
 

@@ -13,8 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier._atomic import write_file
-from metier._paths import CREATE, safe_rmtree
+from metier._paths import CREATE, safe_rmtree, write_file
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.sync_record import Copy, SyncRecord

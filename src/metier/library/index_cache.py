@@ -18,7 +18,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.library.index_rows import STALE, Columns, Shelf, encode_row
 from metier.skill import UNSETTLED_INODE
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.source.source import absolute
 

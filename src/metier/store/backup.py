@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._atomic import replace_file
+from metier._paths import replace_file
 from metier.errors import InvalidArgument, StoreUnavailable
 from metier.store.blobs import sync_folder
 from metier.store.codec import now

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.hints import for_people
 

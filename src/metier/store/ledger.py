@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.store.blobs import make_folder
 from metier.store.canonical_json import FIRST, follows
 from metier.store.link import is_decision, record_of

@@ -12,8 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._atomic import write_file
-from metier._paths import LIST, READ, is_inside, open_below, path_below
+from metier._paths import LIST, READ, is_inside, open_below, path_below, write_file
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
 from metier.guard.files.file_access import FileAccess, is_secret_name
 from metier.hints import list_files

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.errors import AuditUnavailable
 from metier.guard.audit.keys import SigningKey, default_key_file, is_signed
 from metier.hints import for_people

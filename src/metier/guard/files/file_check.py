@@ -27,7 +27,7 @@ from metier.guard.files.protected_names import protected_name_in
 from metier.guard.tool_rules.patches import changed_files
 from metier.hints import list_files
 from metier.skill import shown
-from metier.skill.tool_names import canonical_tool
+from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

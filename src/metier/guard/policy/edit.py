@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from metier._atomic import write_file
+from metier._paths import write_file
 from metier.errors import InvalidArgument
 from metier.guard.policy.file import parse_policy
 from metier.hints import for_people

@@ -16,8 +16,7 @@ from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.hints import Hint, run_script
 from metier.skill import shown
-from metier.skill.tool_names import canonical_tool, is_patch
-from metier.skill.tool_rules import parse_rules
+from metier.skill.tool_rules import canonical_tool, is_patch, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
