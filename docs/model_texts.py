@@ -18,7 +18,7 @@ import anyio
 from model_scenes import ACTIONS, BUILTIN, SCENES, Scene, write_skills
 
 from metier import Library
-from metier.agent import Agent, Agents, authoring_tools
+from metier.agent import Agent, Agents, skill_authoring_tools
 from metier.agent.agents import SHIPPED
 from metier.dialect import DialectName, as_text
 from metier.errors import SessionNotFound
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.library import Layer
-    from metier.testing import Request
+    from metier.testing import ModelRequest
     from metier.tools import Tool, ToolRegistry
 
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
@@ -99,7 +99,7 @@ def _offered(dialect: DialectName, folder: Path) -> Iterator[ModelText]:
     for title, options in situations.items():
         session, _ = _begin(Scene(title=title, steps=(), options=options), folder / "offered")
         with session:
-            own = authoring_tools(session.workspace, session=session) if dialect == DIALECTS[0] else ()
+            own = skill_authoring_tools(session.workspace, session=session) if dialect == DIALECTS[0] else ()
             builtin = BUILTIN if dialect == DIALECTS[0] else ()
             registry = session.executor(own, dialect=dialect, builtin=builtin).registry
             words = _Words(session, registry, dialect)
@@ -118,7 +118,7 @@ def _described(tool: Tool) -> str:
 def _played(scene: Scene, dialect: DialectName, folder: Path) -> Iterator[ModelText]:
     session, skills = _begin(scene, folder)
     with session:
-        own = authoring_tools(session.workspace, session=session) if scene.title == "Drafts" else ()
+        own = skill_authoring_tools(session.workspace, session=session) if scene.title == "Drafts" else ()
         wanted = {values[0] for action, *values in scene.steps if action == "call"} & {*BUILTIN}
         builtin = [name for name in scene.builtin if wanted] if dialect == DIALECTS[0] else sorted(wanted)
         executor = session.executor(own, dialect=dialect, builtin=builtin)
@@ -174,7 +174,7 @@ def _of_agents(folder: Path) -> Iterator[ModelText]:
             yield ModelText(reader="agent", occasion=occasion, text=text, tools=frozenset(request.tools))
 
 
-def _load_unknown(request: Request) -> Any:
+def _load_unknown(request: ModelRequest) -> Any:
     """Load a skill that is not there, where there is a tool for it."""
     return ("skills_load", {"skills": ["zzz"]}) if "skills_load" in request.tools else "Done."
 

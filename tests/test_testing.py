@@ -14,7 +14,7 @@ from metier import Guard, Policy
 from metier.dialect.pydantic_ai import Skills
 from metier.errors import InvalidArgument, SkillInvalid
 from metier.run import PlainRunner
-from metier.testing import AuditProbe, FakeClock, Request, ScriptedModel, library, skill
+from metier.testing import AuditProbe, FakeClock, ModelRequest, ScriptedModel, library, skill
 from metier.tools import Executor, FunctionTool, ToolRegistry
 
 # --- libraries --------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_step_may_say_something_and_call_several_tools() -> None:
 
 
 def test_a_step_may_depend_on_what_the_model_was_told() -> None:
-    def repeat(request: Request) -> str:
+    def repeat(request: ModelRequest) -> str:
         return f"You said {request.told[0]}"
 
     assert anyio.run(agent_of(ScriptedModel([repeat])).run, "hello").output == "You said hello"

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from metier import Library, ToolResult
-from metier.agent import authoring_tools
+from metier.agent import skill_authoring_tools
 from metier.guard import Guard, Policy
 from metier.store import Store
 from metier.tools import Workspace
@@ -24,7 +24,7 @@ GOOD = {"name": "tidy", "description": "Tidies a table. Use when a table is a me
 def call(tmp_path: Path) -> Call:
     """Calls one of the tools as an agent would."""
     session = Library.from_files().session(workspace=str(tmp_path))
-    executor = session.executor(authoring_tools(str(tmp_path), session=session))
+    executor = session.executor(skill_authoring_tools(str(tmp_path), session=session))
 
     def call(tool: str, **arguments: Any) -> ToolResult:
         return anyio.run(executor.execute, tool, arguments)
@@ -142,7 +142,7 @@ def test_a_link_does_not_lead_a_draft_to_where_skills_are_used(
 
 def test_rules_for_write_hold_for_drafts_too(tmp_path: Path) -> None:
     session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Write(skill-drafts/**)")))
-    executor = session.executor(authoring_tools(str(tmp_path), session=session))
+    executor = session.executor(skill_authoring_tools(str(tmp_path), session=session))
     result = anyio.run(executor.execute, "write_skill", dict(GOOD))
     assert (result.success, result.code) == (False, "file-refused")
     assert not (tmp_path / "skill-drafts").exists()
@@ -204,7 +204,7 @@ def test_rules_for_read_hold_for_validating_too(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "SKILL.md").write_text("secret")
     session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Read(private/**)")))
-    executor = session.executor(authoring_tools(str(tmp_path), session=session))
+    executor = session.executor(skill_authoring_tools(str(tmp_path), session=session))
     assert anyio.run(executor.execute, "validate_skill", {"folder": "private"}).code == "file-refused"
 
 
@@ -243,7 +243,7 @@ def test_what_is_no_draft_is_not_proposed(call: Call, folder: str, justification
 
 def test_rules_for_read_hold_for_proposing_too(tmp_path: Path) -> None:
     session = Library.from_files().session(workspace=str(tmp_path), guard=Guard(Policy(deny="Read(**/secret.md)")))
-    executor = session.executor(authoring_tools(str(tmp_path), session=session))
+    executor = session.executor(skill_authoring_tools(str(tmp_path), session=session))
     anyio.run(executor.execute, "write_skill", dict(GOOD))
     (tmp_path / "skill-drafts/tidy/references").mkdir()
     (tmp_path / "skill-drafts/tidy/references/secret.md").write_text("secret")

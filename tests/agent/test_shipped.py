@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from metier import Library
-from metier.agent import Agents, Manifest, authoring_tools
+from metier.agent import Agents, Manifest, skill_authoring_tools
 from metier.agent.agents import SHIPPED
 from metier.store import Store
 from metier.tools import Workspace, builtin_tools
@@ -37,7 +37,7 @@ def test_every_one_says_what_it_is_for_and_leaves_the_model_to_the_host(agents: 
 def test_every_tool_they_name_exists(agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> None:
     workspace = Workspace(tmp_path_factory.mktemp("workspace"))
     session = Library.from_files().session(workspace=workspace.root)
-    known = {tool.name for tool in (*builtin_tools(workspace), *authoring_tools(workspace, session=session))}
+    known = {tool.name for tool in (*builtin_tools(workspace), *skill_authoring_tools(workspace, session=session))}
     for agent in agents:
         assert set(agents.tools_for(agent)) <= known
 

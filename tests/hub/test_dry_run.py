@@ -14,7 +14,7 @@ from metier import Guard
 from metier.errors import SkillInvalid, SourceUnavailable
 from metier.guard import Actor, Subject
 from metier.guard.approvals.requests import request_approval
-from metier.hub.deploy import deploy
+from metier.hub.deployment import deploy
 from metier.hub.dry_run import dry_run_deploy
 from metier.skill import FolderPackage
 from metier.store import Approval, Person, Store, TenantScope

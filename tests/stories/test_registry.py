@@ -11,7 +11,7 @@ import pytest
 
 from metier import Library
 from metier.agent import Agent, Agents, Conversation
-from metier.testing import AuditProbe, Request, ScriptedModel
+from metier.testing import AuditProbe, ModelRequest, ScriptedModel
 
 Metier = Callable[..., tuple[int, str, str]]
 
@@ -67,7 +67,7 @@ def test_a_registry_of_thirty_skills_with_an_agent_that_binds_some(
     code, out, _ = metier("search", "kubernetes")
     assert code == 0 and "cluster-care" in out, "a word that only a description has"
 
-    def saves_files(request: Request) -> tuple[str, dict[str, object]]:
+    def saves_files(request: ModelRequest) -> tuple[str, dict[str, object]]:
         """Somebody saves files while the model thinks."""
         write(skills, "cluster-care", SPECIAL["cluster-care"][0], "Look at the memory of the pod first.")
         write(skills, "pod-budget", "Plans the memory of pods.", "Start with 256 MiB.")

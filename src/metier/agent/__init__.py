@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metier.agent.agents import Agents as Agents
     from metier.agent.answer import Answer as Answer
     from metier.agent.answer import ModelUsage as ModelUsage
-    from metier.agent.authoring_tools import authoring_tools as authoring_tools
+    from metier.agent.authoring_tools import skill_authoring_tools as skill_authoring_tools
     from metier.agent.conversation import Conversation as Conversation
     from metier.agent.manifest import Manifest as Manifest
     from metier.agent.manifest import parse_manifest as parse_manifest

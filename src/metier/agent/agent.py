@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from metier._log import logger
-from metier.agent.authoring_tools import authoring_tools
+from metier.agent.authoring_tools import skill_authoring_tools
 from metier.agent.delegates import lineage_name, root_lineage
 from metier.agent.manifest import BUILDING, BUILT_IN
 from metier.agent.models import choose_model
@@ -130,7 +130,7 @@ class Agent:
 
     @functools.cached_property
     def dialect(self) -> Dialect:
-        """How its model sees skills."""
+        """The dialect in which its model sees skills."""
         chosen = dialect_of(self._dialect) if isinstance(self._dialect, str) else self._dialect
         return _Unsaid(chosen) if SkillContext in self._context else chosen
 
@@ -138,8 +138,6 @@ class Agent:
     def suspends(self) -> bool:
         """Whether a run waits, suspended, for what nobody here can be asked now."""
         return not self.guard.may_ask if self._suspend is None else self._suspend
-
-    # --- at work ------------------------------------------------------------------------------------------------
 
     async def run(self, task: str, *, history: Sequence[ModelMessage] = ()) -> Answer:
         """Run a task to its end; raises `AgentFailed` where there is no answer. `history` is what was said before.
@@ -204,8 +202,6 @@ class Agent:
 
         return Conversation(self, state)
 
-    # --- for the modules around it --------------------------------------------------------------------------------
-
     @contextlib.asynccontextmanager
     async def begun(self, under: Turn | None = None) -> AsyncIterator[Turn]:
         """A turn in a session of its own, which is closed at the end, whatever happens.
@@ -254,7 +250,7 @@ class Agent:
         return begun
 
     async def instructions(self, session: Session) -> str:
-        """What it is told, whatever it is asked."""
+        """The instructions of the agent, the same for every task."""
         variables: dict[str, Any] = {"user": session.actor.user or "", "workspace": session.workspace}
         return await anyio.to_thread.run_sync(functools.partial(self.agents.instructions, self.manifest, **variables))
 
@@ -299,7 +295,7 @@ class Agent:
             from metier.dialect.proposal_tools import proposal_tools
 
             os.makedirs(session.workspace, exist_ok=True)
-            tools = (*authoring_tools(session.workspace, session=session), *proposal_tools(session))
+            tools = (*skill_authoring_tools(session.workspace, session=session), *proposal_tools(session))
             known = {tool.name: tool for tool in tools}
         known |= self._host
         return [known[name] for name in self._wanted]

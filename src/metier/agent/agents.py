@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logger("metier.agent")
 
 AGENT_FOLDERS = ("agents", ".metier/agents")
-"""Where agents lie in a project; in a home folder only the second."""
+"""The folders of agents in a project; a home folder has only the second."""
 SHIPPED = Path(__file__).parent / "shipped"
 """The agents that come with Métier."""
 _MOST_ENTRIES = 1_000
@@ -129,7 +129,7 @@ class Agents:
         if not isinstance(id, str):
             raise InvalidArgument(f"The id of an agent is text, not {type(id).__name__}.", hint='Write get("name").')
         if not id.strip():
-            raise InvalidArgument("The id of the agent is empty.", hint=f"Agents are {self._named()}.")
+            raise InvalidArgument("The id of the agent is empty.", hint=f"Agents are {self._id_list()}.")
         wanted = id.strip().lower()
         if wanted in self._by_id:
             return self._by_id[wanted]
@@ -139,13 +139,14 @@ class Agents:
         meant = next(iter(difflib.get_close_matches(wanted[:100], self._by_id, n=1, cutoff=0.6)), None)
         guess = f" Did you mean {meant!r}?" if meant else ""
         raise AgentNotFound(
-            f"Agent {shown(id)!r} was not found.{guess}", hint=f"Agents are {self._named()}.", id=id, suggestion=meant
+            f"Agent {shown(id)!r} was not found.{guess}",
+            hint=f"Agents are {self._id_list()}.",
+            id=id,
+            suggestion=meant,
         )
 
-    def _named(self) -> str:
+    def _id_list(self) -> str:
         return ", ".join(sorted(self._by_id)[:20]) or "not declared here; write agents/NAME/agent.yaml"
-
-    # --- what an agent has ---------------------------------------------------------------------------------------
 
     def library_for(self, manifest: Manifest) -> Library:
         """The library as an agent sees it: skills whose scope leaves it out are as good as absent."""
@@ -194,7 +195,7 @@ class Agents:
         return tuple(name for name in manifest.uses_tools if name != ALL_AGENTS and name not in self._by_id)
 
     def instructions(self, manifest: Manifest, /, *, lenient: bool = False, **variables: Any) -> str:
-        """What an agent is told: its prompt file, the bodies of the skills it uses, its inline instructions.
+        """The instructions of an agent: its prompt file, the bodies of the skills it uses, its inline instructions.
 
         The prompt knows `agent`, `date`, `user`, `workspace` and `skills`, and what is given here over these.
         """
@@ -225,7 +226,7 @@ def _prompt(manifest: Manifest, skills: tuple[str, ...], variables: Mapping[str,
 
 
 def _discover(start: Path) -> Iterator[Declared]:
-    """What the default places declare, strongest first; a folder is read once, where it is strongest."""
+    """The manifests of the default places, strongest first; a folder is read once, where it is strongest."""
     seen: set[str] = set()
 
     def once(folder: Path | str, layer: Layer, *, trusted: bool = True) -> Iterator[Declared]:
@@ -251,7 +252,7 @@ def _discover(start: Path) -> Iterator[Declared]:
 
 
 def _in_folder(folder: str, layer: Layer) -> Iterator[Declared]:
-    """What the folders in a folder declare, in the order of their names."""
+    """The manifests of the folders in a folder, in the order of their names."""
     for path in _folders_in(folder):
         if isinstance(path, AgentFailure):
             yield path
@@ -284,7 +285,7 @@ def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
 
 
 def _place(manifest: Manifest) -> tuple[Layer, str]:
-    """Where an agent was declared: all folders for agents of one project are one place."""
+    """The place that declared an agent: all folders for agents of one project are one place."""
     folder = os.path.dirname(manifest.folder)
     for below in sorted(AGENT_FOLDERS, key=len, reverse=True):
         if folder.endswith(ending := os.sep + below.replace("/", os.sep)):
@@ -293,7 +294,7 @@ def _place(manifest: Manifest) -> tuple[Layer, str]:
 
 
 def _second(manifest: Manifest, winner: Manifest) -> AgentFailure:
-    """Why an agent is not there whose id another of the same place has."""
+    """The failure of an agent whose id another of the same place has."""
     return AgentFailure(
         id=manifest.id,
         reason="invalid",

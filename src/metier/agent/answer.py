@@ -1,4 +1,4 @@
-"""What an agent came to: its answer, and what that took."""
+"""The result of an agent: its answer and its usage of models."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    """What a run took of its models, with everything that the agents took which it started.
+    """The usage of models by a run, with that of the agents which it started.
 
     >>> ModelUsage(requests=1, input_tokens=10) + ModelUsage(requests=2, output_tokens=5)
-    Usage(requests=3, input_tokens=10, output_tokens=5)
+    ModelUsage(requests=3, input_tokens=10, output_tokens=5)
     """
 
     requests: int = 0
@@ -28,7 +28,7 @@ class ModelUsage:
 
     @classmethod
     def of(cls, usage: RunUsage) -> ModelUsage:
-        """What pydantic-ai counted."""
+        """The usage that pydantic-ai counted."""
         return cls(
             requests=usage.requests,
             input_tokens=usage.input_tokens,
@@ -45,7 +45,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an agent answered.
+    """The answer of an agent.
 
     >>> str(Answer(text="Four.", agent="clerk", turns=1))
     'Four.'
@@ -53,16 +53,16 @@ class Answer:
 
     text: str
     agent: str
-    """Whose answer it is."""
+    """The id of the agent."""
     turns: int
-    """How often its model was asked; the agents that it started are not counted."""
+    """The number of requests to its model; the agents that it started are not counted."""
     usage: ModelUsage = field(default_factory=ModelUsage)
     session: str = ""
     """The id of the session it was given in, as audit records have it."""
     history: tuple[ModelMessage, ...] = field(default=(), repr=False)
     """The conversation up to and with it, for the next `run`."""
     questions: tuple[Question, ...] = ()
-    """What somebody has to answer before the agent goes on; none where it has answered."""
+    """The questions that somebody has to answer before the agent goes on; none where it has answered."""
     state: Mapping[str, Any] | None = field(default=None, repr=False)
     """A run that is suspended, as JSON holds it, for `Agent.resume`."""
 

@@ -36,13 +36,13 @@ _MOST_FILES = 64
 _MOST_BYTES = 512 * 1024
 
 
-def authoring_tools(workspace: Workspace | str, *, session: Session | None = None) -> tuple[Tool, ...]:
+def skill_authoring_tools(workspace: Workspace | str, *, session: Session | None = None) -> tuple[Tool, ...]:
     """The tools `write_skill` and `validate_skill` for a workspace, and with a session `propose_draft`.
 
     In a session, its rules for Write and Read hold for what these write and read as well.
 
     >>> import tempfile
-    >>> [tool.name for tool in authoring_tools(tempfile.mkdtemp())]
+    >>> [tool.name for tool in skill_authoring_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
     may_call, access = (session.may_call, session.file_access) if session is not None else (None, None)
@@ -193,7 +193,7 @@ def _new_folder(place: _Place, name: str) -> str:
 
 
 def _summary(document: Document, package: MemoryPackage) -> str:
-    """What a skill may do, for the person who decides about it."""
+    """The capabilities of a skill, for the person who decides about it."""
     tools = document.skill.allowed_tools
     scripts = [file.path for file in package.listing().scripts()]
     said = "any that the agent has" if tools is None else ", ".join(tools) or "none"

@@ -1,4 +1,4 @@
-"""How often models may be asked for one task, by all the agents together that work on it."""
+"""The budget of requests to models for one task, shared by all the agents that work on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from metier.agent.manifest import Manifest
 
 TEAM = 10
-"""How many times the turns of the agent that was asked all agents together may take."""
+"""All agents together may take this many times the turns of the agent that was asked."""
 
 
 class Budget:
-    """What an agent may take for one task, together with all that it starts.
+    """The requests that an agent may make for one task, together with all agents that it starts.
 
     Each agent keeps to its own `limits.max_turns`; this bounds what they start among themselves.
     """
@@ -22,9 +22,9 @@ class Budget:
     def __init__(self, manifest: Manifest) -> None:
         self._agent = manifest.id
         self.limit = TEAM * manifest.max_turns
-        """How many requests there may be."""
+        """The number of requests that are allowed."""
         self.left = self.limit
-        """How many there may still be."""
+        """The number of requests that are left."""
 
     def take(self) -> None:
         """One more request; raises `AgentFailed` where there may be none."""

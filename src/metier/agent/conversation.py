@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Conversation:
-    """What a person and an agent say to each other; skills stay loaded from one turn to the next.
+    """A conversation of a person and an agent; skills stay loaded from one turn to the next.
 
     >>> from metier import Library
     >>> from metier.agent import Agent, Agents
@@ -47,23 +47,23 @@ class Conversation:
         from metier.agent.serialisation import SavedConversation
 
         self.agent = agent
-        save_conversation = None if state is None else SavedConversation(state, agent.manifest.id)
-        self.session = agent.session(state=None if save_conversation is None else save_conversation.session)
-        """What it has loaded."""
-        self._history: tuple[ModelMessage, ...] = () if save_conversation is None else save_conversation.history
-        self.questions: tuple[Question, ...] = () if save_conversation is None else save_conversation.waiting
-        """What somebody has to answer before `resume` goes on; none where nothing waits."""
-        if save_conversation is not None and save_conversation.is_cut(self.session.bound):
+        saved = None if state is None else SavedConversation(state, agent.manifest.id)
+        self.session = agent.session(state=None if saved is None else saved.session)
+        """The session, with the skills that are loaded."""
+        self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
+        self.questions: tuple[Question, ...] = () if saved is None else saved.waiting
+        """The questions that somebody has to answer before `resume` goes on; none where nothing waits."""
+        if saved is not None and saved.is_cut(self.session.bound):
             self.session.history_was_cut()
         active = {one.name for one in self.session.active}
-        before = () if save_conversation is None else (one["name"] for one in save_conversation.session["active"])
+        before = () if saved is None else (one["name"] for one in saved.session["active"])
         self.left_out = tuple(name for name in before if name not in active)
         """Skills that it had loaded when it was saved, and that are gone or refused by now."""
         self._is_busy = False
 
     @property
     def history(self) -> tuple[ModelMessage, ...]:
-        """All that was said, in pydantic-ai's messages; it only ever gets longer."""
+        """The messages of the conversation, as pydantic-ai has them; it only ever gets longer."""
         return self._history
 
     async def send(self, text: str, *, view: View = "full") -> AsyncGenerator[Event]:
@@ -72,7 +72,7 @@ class Conversation:
         `/name arguments` uses a skill by name. Whoever stops iterating ends the turn. Calls that wait for somebody to
         agree are given up by that.
         """
-        async with contextlib.aclosing(self._told(lambda turn, pace: self._answered(turn, text, pace), view)) as events:
+        async with contextlib.aclosing(self._run(lambda turn, pace: self._answered(turn, text, pace), view)) as events:
             async for event in events:
                 yield event
 
@@ -83,7 +83,7 @@ class Conversation:
         """
         if not self.questions:
             raise nothing_waits()
-        async with contextlib.aclosing(self._told(lambda turn, pace: self._resumed(turn, answers, pace), view)) as told:
+        async with contextlib.aclosing(self._run(lambda turn, pace: self._resumed(turn, answers, pace), view)) as told:
             async for event in told:
                 yield event
 
@@ -94,7 +94,7 @@ class Conversation:
         with self._busy():
             return await self._resumed(Turn(self.agent, self.session, model=self.agent.model), answers, None)
 
-    async def _told(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
+    async def _run(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
         with self._busy():
             await anyio.to_thread.run_sync(self.session.library.refresh)
             turn = Turn(self.agent, self.session, model=self.agent.model)
@@ -117,9 +117,9 @@ class Conversation:
             self._is_busy = False
 
     async def _resumed(self, turn: Turn, answers: Mapping[str, bool] | None, pace: Any) -> Answer:
-        return await self._kept(turn, turn.resume(self._history, answers, pace=pace))
+        return await self._record_answer(turn, turn.resume(self._history, answers, pace=pace))
 
-    async def _kept(self, turn: Turn, answering: Awaitable[Answer]) -> Answer:
+    async def _record_answer(self, turn: Turn, answering: Awaitable[Answer]) -> Answer:
         """The answer, with all that was said on the way to it kept."""
         self.questions = ()
         try:
@@ -139,10 +139,10 @@ class Conversation:
             return await self._forked(turn, text, *invoked)
         prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
         prompt = await self.agent.enriched(self.session, prompt)
-        return await self._kept(turn, turn.answer(prompt, self._history, pace=pace))
+        return await self._record_answer(turn, turn.answer(prompt, self._history, pace=pace))
 
     def _invoked(self, text: str) -> str:
-        """What a skill that was used by name says to the model."""
+        """The text for the model of a skill that was used by name."""
         invocation = self.session.invoke(text, words=self.agent.dialect.words, make_room=True)
         if invocation is None or invocation.is_user_message:
             return invocation.text if invocation else text
@@ -162,8 +162,6 @@ class Conversation:
                 await anyio.to_thread.run_sync(child.close)
         self._history = (*self._history, *message_pair(text, output))
         return Answer(text=output, agent=self.agent.manifest.id, turns=0, usage=turn.spent, session=self.session.id)
-
-    # --- keeping ------------------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
         """Its state as JSON holds it, for `Agent.conversation`."""

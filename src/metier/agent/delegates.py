@@ -31,7 +31,7 @@ _TASK: Mapping[str, Any] = {
 
 
 def tool_name(id: str) -> str:  # noqa: A002
-    """What the tool of an agent is called.
+    """The name of the tool that stands for an agent.
 
     >>> tool_name("skill-builder")
     'agent_skill-builder'
@@ -43,12 +43,12 @@ def tool_name(id: str) -> str:  # noqa: A002
 
 
 def lineage_name(manifest: Manifest) -> str:
-    """What stands for an agent among those that started one another, where no skill can be taken for it."""
+    """The name of an agent in a lineage, which no skill can have."""
     return f"agent:{manifest.id}"
 
 
 def root_lineage(manifest: Manifest, max_depth: int) -> Lineage:
-    """Where an agent stands that nobody started."""
+    """The lineage of an agent that no other agent started."""
     return Lineage(chain=(lineage_name(manifest),), max_depth=max_depth)
 
 

@@ -1,4 +1,4 @@
-"""What an agent is told, with the skills that are part of it, for as long as these stay what they were."""
+"""The instructions of an agent with the skills that are part of it, cached until one of these changes."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ BUILT_IN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch")
 BUILDING = ("write_skill", "validate_skill", "propose_draft", "propose_skill", "propose_skill_update")
 """The tools by which an agent writes skills."""
 MAX_BYTES = 64 * 1024
-"""How large each of an agent's files may be."""
+"""The limit for the size of each file of an agent."""
 MAX_TURNS = 20
-"""How many turns a run has where nobody says otherwise."""
+"""The default limit of turns in a run."""
 _MOST_TURNS = 1_000
 _MOST_ITEMS = 64
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -61,7 +61,7 @@ _LIMITS = ("max_turns",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an agent is: its text, its model, and what it may use.
+    """The declaration of an agent: its text, its model, and what it may use.
 
     >>> manifest = parse_manifest("description: Answers.\\nuses_skills: [invoices]", folder="agents/clerk")
     >>> manifest.id, manifest.uses_skills, manifest.catalog, manifest.max_turns
@@ -69,7 +69,7 @@ class Manifest:
     """
 
     id: str
-    """What it is called by, and what other agents name it by."""
+    """The name by which people and other agents call it."""
     name: str
     description: str = ""
     model: str | None = None
@@ -91,9 +91,9 @@ class Manifest:
     project_instructions: Literal["on", "off"] = "on"
     """Whether it reads AGENTS.md and CLAUDE.md of a trusted project."""
     folder: str = ""
-    """Where it was declared."""
+    """The folder that declares it."""
     layer: Layer = "project"
-    """Who put it there."""
+    """The layer of that folder."""
 
 
 def read_manifest(folder: Path | str, *, layer: Layer = "project") -> Manifest | None:
@@ -217,7 +217,7 @@ class _Fields:
             )
 
     def id(self, folder: str) -> str:
-        """What it is called by: the field, or the name of its folder."""
+        """The field `id`, or the name of its folder."""
         written = self.text("id")
         name = written or folder
         if not _is_id(name):
@@ -277,7 +277,7 @@ class _Fields:
         return tuple(value)
 
     def max_turns(self) -> int:
-        """How many turns a run may have."""
+        """The limit of turns in a run."""
         limits = self.mapping.get("limits", "")
         if isinstance(limits, str) and limits.strip() in _ABSENT:
             return MAX_TURNS

@@ -1,4 +1,4 @@
-"""Which model an agent runs on, what is missing where it cannot, and a model that needs no key to show the wiring."""
+"""The model that an agent runs on, what it lacks to run, and a model without a key that shows the wiring."""
 
 from __future__ import annotations
 
@@ -109,36 +109,36 @@ async def _streamed(messages: list[ModelMessage], info: AgentInfo) -> AsyncItera
 
 
 def _step(messages: Sequence[ModelMessage], info: AgentInfo) -> _Step:
-    """What it does next: search, load what was found first, answer."""
+    """The next step: search, load the first result, answer."""
     task, results = _since_asked(messages)
     tools = [tool.name for tool in info.function_tools]
     there = _skills_in(info.instructions or "") + _skills_in(task)
     if there:
-        return _said(tools, f"It was given {_quoted(there)}.")
+        return _test_answer(tools, f"It was given {_quoted(there)}.")
     if not results:
         if "skills_search" not in tools:
-            return _said(tools, "There are no skills for it.")
+            return _test_answer(tools, "There are no skills for it.")
         return "skills_search", {"query": task[:_MAX_QUERY], "k": 1}
     tool, text = results[-1]
     if tool == "skills_search":
         names = _listed_names(text)
         if names:
             return "skills_load", {"skills": names[:1]}
-        return _said(tools, f"It searched the skills, and none fits: {shown(text, _MAX_SHOWN)}")
+        return _test_answer(tools, f"It searched the skills, and none fits: {shown(text, _MAX_SHOWN)}")
     loaded = _skills_in(text)
     if not loaded:
-        return _said(tools, f"It loaded the skill that fits best, and was told: {shown(text, _MAX_SHOWN)}")
+        return _test_answer(tools, f"It loaded the skill that fits best, and was told: {shown(text, _MAX_SHOWN)}")
     begin = shown(" ".join(re.sub(r"<[^>]*>", " ", text).split()), _MAX_SHOWN)
-    return _said(tools, f"It loaded {_quoted(loaded)}, whose content begins: {begin}")
+    return _test_answer(tools, f"It loaded {_quoted(loaded)}, whose content begins: {begin}")
 
 
-def _said(tools: Sequence[str], seen: str) -> str:
+def _test_answer(tools: Sequence[str], seen: str) -> str:
     offered = f"It was offered {len(tools)} tools: {', '.join(tools)}." if tools else "It was offered no tools."
     return f"This is the test model, which shows the wiring and does not do the task. {seen} {offered}"
 
 
 def _since_asked(messages: Sequence[ModelMessage]) -> tuple[str, list[tuple[str, str]]]:
-    """What the user asked last, and the results of tools since."""
+    """The last question of the user, and the results of tools since."""
     task = ""
     results: list[tuple[str, str]] = []
     for message in messages:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_TEMPLATE = 64 * 1024
 MAX_OUTPUT = 256 * 1024
-"""How many characters a prompt may have once it is filled in."""
+"""The limit of characters in a prompt that is filled in."""
 _MAX_WORK = 200_000
 _MAX_DEPTH = 40
 _MAX_INNER_LOOPS = 4
@@ -94,7 +94,7 @@ def render_prompt(template: str, variables: Mapping[str, Any], *, file: str = "p
 
 
 class _Unusable(Exception):
-    """Something that a prompt may not have."""
+    """A prompt has an element that is not allowed."""
 
     def __init__(self, line: int | None, what: str, hint: str) -> None:
         super().__init__(what)
@@ -191,7 +191,7 @@ class _Rendering:
             yield item
 
     def _paid(self, value: Any) -> Any:
-        """What is compared, or looked for in something else: paid for by its size."""
+        """A value to compare or to look for, charged by its size."""
         self._spend(1 + _size(value))
         return value
 

@@ -59,7 +59,7 @@ def save_conversation(
 
 
 class SavedConversation:
-    """What `save_conversation` made, checked."""
+    """The checked data of `save_conversation`."""
 
     def __init__(self, data: Mapping[str, Any] | str | bytes, agent: str) -> None:
         if isinstance(data, str | bytes):
@@ -79,7 +79,7 @@ class SavedConversation:
         self.session: dict[str, Any] = data["session"]
         history, waiting = _checked(data.get("history")), _questions(data.get("waiting", []))
         self.waiting = waiting if open_calls(history) else ()
-        """What it is suspended at."""
+        """The calls that it is suspended at."""
         self.history = tuple(complete_calls(history, leaves_last=bool(self.waiting)))
 
     def is_cut(self, elsewhere: Container[str]) -> bool:
@@ -96,7 +96,7 @@ class SavedConversation:
 
 
 def _questions(data: object) -> tuple[Question, ...]:
-    """What somebody is asked, to be shown once more; an answer counts for what is asked when the call is made again."""
+    """The saved questions, to be shown again; an answer counts for the question of the repeated call."""
     if not isinstance(data, list) or len(data) > MAX_WAITING:
         raise _unusable("what it waits for is no list, or too long")
     found = []

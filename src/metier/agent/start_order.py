@@ -21,14 +21,14 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailure:
-    """Why an agent that was declared is not there."""
+    """The reason why a declared agent is missing."""
 
     id: str
     reason: FailureReason
     message: str
     hint: str
     folder: str = ""
-    """Where it was declared."""
+    """The folder that declares it."""
     chain: tuple[str, ...] = ()
     """From it to what failed, each depending on the next."""
 
@@ -68,7 +68,7 @@ def start_order(
 def _explained(
     name: str, known: Mapping[str, Manifest], waiting: Mapping[str, set[str]], failed: Mapping[str, AgentFailure]
 ) -> AgentFailure:
-    """Why an agent cannot start, found by following the first dependency that stands in the way of each."""
+    """The reason why an agent cannot start, found by following the first missing dependency of each."""
     chain = [name]
     seen = {name}
     while True:

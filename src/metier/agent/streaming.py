@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from metier.session.events import View
 
     Pace: TypeAlias = Callable[[], Awaitable[None]]
-    """What a run waits for after each event, so that it is never far ahead of whoever listens."""
+    """Awaited by a run after each event, so that it is never far ahead of its listener."""
 
 MAX_WAITING = 64
-"""How many events may wait for whoever iterates before the run waits too."""
+"""The number of events that may wait for the consumer before the run waits too."""
 _MAX_LINE = 200
 
 
@@ -55,7 +55,7 @@ class EventEmitter:
         await self._tell(Event(kind="iteration", message=f"Turn {turn}.", data={"turn": turn}))
 
     async def response(self, response: ModelResponse) -> None:
-        """What the model thought before it answered, where it says so."""
+        """Emit the thoughts of the model before its answer, where the response has them."""
         for part in response.parts:
             if isinstance(part, ThinkingPart) and part.content:
                 await self._tell(Event(kind="thought", message=part.content, data={"turn": self._turn}))

@@ -30,7 +30,7 @@ class AgentSession(Session):
     """A session of an agent; a skill that names another agent is forked into a session of that one."""
 
     agent: Agent | None = None
-    """Who works in it."""
+    """The agent that works in the session."""
     was_told_of_trust = False
     """Whether its listeners were told that instructions of the project are not read."""
 
@@ -73,7 +73,7 @@ class AgentSession(Session):
 
 
 def subagent_spawner(turn: Turn) -> Spawn:
-    """What runs the skills that ask for an agent of their own, during a turn.
+    """The function that runs skills with `context: fork` in an agent of their own, during a turn.
 
     The agent is the one that the skill names (`agent:`), as it would work by itself, or else one with the model and the
     tools of the turn's agent and no instructions but the skill's. Its session is closed by whoever made it, whatever

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from metier.agent.subagents import AgentSession
 
 _EMPTY_ANSWERS = 2
-"""How often a model that says nothing is asked again."""
+"""The number of times that a model with an empty answer is asked again."""
 INTERRUPTED = "The call was interrupted; nobody knows what it did."
 NOT_MADE = "The call was not made: somebody had to agree first, and nobody did."
 
@@ -71,7 +71,7 @@ class Turn:
         self.messages: list[ModelMessage] = []
         """The conversation as it stands, also when there was no answer."""
         self.spent = ModelUsage()
-        """What the agents took that it started, also those that came to no answer."""
+        """The usage of the agents that it started, also of those that gave no answer."""
         self.budget: Budget = Budget(agent.manifest) if under is None else under.budget
         self._under = under
         self._pace: Pace | None = None if under is None else under._pace
@@ -89,7 +89,7 @@ class Turn:
 
     @property
     def usage(self) -> ModelUsage:
-        """What it took so far, with everything that the agents took which it started."""
+        """The usage so far, with that of the agents which it started."""
         return ModelUsage.of(self._used) + self.spent
 
     async def answer(self, prompt: str, history: Sequence[ModelMessage] = (), *, pace: Pace | None = None) -> Answer:
@@ -257,7 +257,7 @@ class _Kit(Kit):
 
 
 def message_pair(asked: str, said: str) -> tuple[ModelMessage, ...]:
-    """What somebody asked and what was said, as messages."""
+    """A question and its answer, as messages."""
     return ModelRequest(parts=[UserPromptPart(asked)]), ModelResponse(parts=[TextPart(said)])
 
 

@@ -16,7 +16,7 @@ from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
 from metier.guard import Guard
 from metier.hints import for_person
-from metier.hub.deploy import deploy, folder_of_layer
+from metier.hub.deployment import deploy, folder_of_layer
 from metier.hub.dry_run import dry_run_deploy
 from metier.hub.skill_location import location_of
 from metier.source.path import expanded

@@ -1,4 +1,4 @@
-"""How skills travel and change: copies for other clients, proposals, versions and the way back, deployment.
+"""Skills that travel and change: copies for other clients, proposals, versions and rollback, deployment.
 
 What is written somewhere passes the guard first and stays inside the folder that was named. This room imports
 everything below it, up to `session`.
@@ -10,8 +10,8 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.hub.deploy import Deployed as Deployed
-    from metier.hub.deploy import deploy as deploy
+    from metier.hub.deployment import Deployed as Deployed
+    from metier.hub.deployment import deploy as deploy
     from metier.hub.diff import difference as difference
     from metier.hub.diff_apply import apply_diff as apply_diff
     from metier.hub.history import compare as compare

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metier.store import Person, TenantScope, Version
 
 FOUND, CHANGED = "As it was found.", "Changed by hand."
-"""Why a content is in the history that nobody put there through us."""
+"""The comments in the history of contents that nobody put there through Métier."""
 
 
 def put_in_place(

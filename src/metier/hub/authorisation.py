@@ -1,4 +1,4 @@
-"""Who may change skills: people by their roles, and agents only what a policy lets them do by themselves."""
+"""The right to change skills: of people by their roles, of agents only as far as a policy lets them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.store import Person, TenantScope
 
 _MAY_LOOSEN = ("enterprise", "personal")
-"""Whoever writes a project can only tighten."""
+"""The layers whose policy may loosen; that of a project can only tighten."""
 
 
 def rule_for_agent(

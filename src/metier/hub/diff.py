@@ -124,7 +124,7 @@ class _Matched(SequenceMatcher[bytes]):
 
 
 def _pairs(old: list[bytes], new: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Which old line is which new one, in order."""
+    """The pairs of equal old and new lines, in order."""
     i = j = 0
     work = _MAX_WORK
     for to_i, to_j in (*_anchors(old, new), (len(old), len(new))):

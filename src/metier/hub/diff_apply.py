@@ -75,7 +75,7 @@ def _apply(change: FileDiff, before: Files, after: dict[str, tuple[Mode, bytes]]
 
 
 class _Searches:
-    """How many hunks were not where they said."""
+    """Counts the hunks that were not at the line that they name."""
 
     def __init__(self) -> None:
         self.left = _MAX_SEARCHES
@@ -141,7 +141,7 @@ def _with_line_ends_of(lines: list[bytes], hunks: Sequence[Hunk]) -> Sequence[Hu
 def _place(
     hunk: Hunk, old: list[bytes], lines: list[bytes], position: int, wanted: int, path: str, searches: _Searches
 ) -> int:
-    """Where a hunk begins, as an index into the lines; never before `position`."""
+    """The index of the line at which a hunk begins; never before `position`."""
     if not old:
         if not position <= wanted <= len(lines):
             raise ProposalInvalid(
@@ -174,10 +174,10 @@ def _mismatch(hunk: Hunk, old: list[bytes], lines: list[bytes], at: int, path: s
         if found is None:
             return f"{where}: line {number + 1:,} is beyond its end."
         if found != line:
-            return f"{where}: line {number + 1:,} is {_told(found)}, not {_told(line)}."
+            return f"{where}: line {number + 1:,} is {_format_line(found)}, not {_format_line(line)}."
     return f"{where}: it overlaps the one before it."
 
 
-def _told(line: bytes) -> str:
+def _format_line(line: bytes) -> str:
     text = repr(shown(line.removesuffix(b"\n").decode(errors="replace"), 80))
     return text if line.endswith(b"\n") else f"{text} without a line end ({NO_END})"

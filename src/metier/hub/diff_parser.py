@@ -1,4 +1,4 @@
-"""What a unified diff says, read with care: its paths stay inside of a skill, and what is not understood is refused."""
+"""A parser of unified diffs: paths stay inside of a skill, and anything that is not understood is refused."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _BETWEEN = (b"diff ", b"index ", b"similarity index ", b"dissimilarity index ", 
 """Lines around the files of a diff that say nothing about them."""
 _MODES: dict[bytes, Mode] = {b"100644": "file", b"100755": "exec"}
 NO_END = "\\ No newline at end of file"
-"""What stands behind a last line that has no line end."""
+"""The line behind a last line without a line end."""
 SHAPE = "Write a unified diff: --- a/SKILL.md, +++ b/SKILL.md, and hunks that begin with @@ -LINE,COUNT +LINE,COUNT @@."
-"""What to do, for whoever gave something else."""
+"""The hint for a text of another shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Hunk:
 
 @dataclass(slots=True, kw_only=True)
 class FileDiff:
-    """What a diff does to one file."""
+    """The changes of a diff to one file."""
 
     line: int
     old: str | None = None
@@ -63,7 +63,7 @@ class FileDiff:
 
 
 def changes_of(diff: str) -> Iterator[FileDiff]:
-    """What a diff does to each file, in its order; raises `ProposalInvalid`, or `FileRefused` for a path.
+    """Yield the changes to each file, in the order of the diff; raise `ProposalInvalid`, or `FileRefused` for a path.
 
     Text before the first header is what people write around diffs.
 
@@ -155,7 +155,7 @@ def _headers(lines: list[bytes], at: int, change: FileDiff) -> int:
             _not_understood(lines, at)
         at += 1
     if change.kind != "rename":
-        _learn(change, *_named(named))
+        _learn(change, *_file_of_header(named))
     return at
 
 
@@ -178,7 +178,7 @@ def _learn(change: FileDiff, old: str | None, new: str | None) -> None:
     change.old, change.new = old, new
 
 
-def _named(line: bytes) -> tuple[str | None, str | None]:
+def _file_of_header(line: bytes) -> tuple[str | None, str | None]:
     """The file of a `diff --git` line that nothing but a mode follows: the same name twice."""
     rest = line.removeprefix(b"diff --git ")
     middle = rest.find(b'" "') + 1 if rest.startswith(b'"') else (len(rest) - 1) // 2

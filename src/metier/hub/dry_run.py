@@ -13,7 +13,7 @@ from metier.guard.explanation import explain, verdict_of
 from metier.guard.verdict import Verdict
 from metier.hub.apply import approve_content, require_own
 from metier.hub.authorisation import demand_of_person
-from metier.hub.deploy import ROLE, WHAT, candidate
+from metier.hub.deployment import ROLE, WHAT, candidate
 from metier.hub.folder_replacement import digest_at
 from metier.hub.scan_findings import against
 from metier.hub.skill_files import capabilities_of, keep_files, package_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.guard.approvals.status import ApprovalStatus
     from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.hub.deploy import DeployCandidate
+    from metier.hub.deployment import DeployCandidate
     from metier.hub.skill_location import SkillLocation
     from metier.scan import ScanReport
     from metier.store import Person, TenantScope
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPlan:
-    """What a deployment has to do with approvals, in the layer and the environment that it is for."""
+    """The approvals around a deployment, in the layer and the environment that it is for."""
 
     needed: tuple[str, ...] = ()
-    """What the skill can do that policy wants approved, and that is not."""
+    """The capabilities that policy wants approved, and that are not."""
     given: tuple[str, ...] = ()
-    """What the deployment would approve of."""
+    """The capabilities that the deployment would approve."""
     lacking: tuple[str, ...] = ()
-    """What would need an approval even then."""
+    """The capabilities that would need an approval even then."""
     why_not: str = ""
-    """Why the content would not be approved by that, if it would not."""
+    """The reason why the deployment would not approve the content; empty where it would."""
     answers: tuple[str, ...] = ()
     """The requests that would have their answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployDryRun:
-    """What would come of deploying a skill."""
+    """The expected result of a deployment."""
 
     home: SkillLocation
     digest: str
@@ -60,9 +60,9 @@ class DeployDryRun:
     is_unchanged: bool
     """Whether it is deployed already, as it is."""
     report: ScanReport
-    """What the scanner found."""
+    """The findings of the scanner."""
     explanation: Explanation
-    """What decides whether it is deployed, and everything else that has a say."""
+    """The decision about the deployment, with every check that has a say."""
     approvals: ApprovalPlan
 
     @property
@@ -88,9 +88,9 @@ def dry_run_deploy(
     environment: str = "",
     guard: Guard | None = None,
 ) -> DeployDryRun:
-    """What `deploy` would do with the same words; it changes nothing, asks nobody and records nothing.
+    """Describe what `deploy` would do with the same arguments; change nothing, ask nobody, record nothing.
 
-    What cannot be deployed by anybody, because it is no valid skill, raises as it does there.
+    A content that is no valid skill raises as it does there.
     """
     wanted = candidate(path, to)
     wanted.require_valid()
@@ -130,7 +130,7 @@ def _refusals(check: str, demand: Callable[[], None]) -> list[Verdict]:
 
 
 def _with(first: Sequence[Verdict], later: Explanation) -> Explanation:
-    """What is looked at before policy is asked decides where it is against it, since policy is not asked then."""
+    """An objection that comes before policy decides, since policy is not asked then."""
     if not first:
         return later
     one = first[0]
@@ -157,7 +157,7 @@ def _approving(
     environment: str,
     why_not: str,
 ) -> ApprovalPlan:
-    """What would be approved: it is tried, in a transaction that is taken back, so that nothing else is told here."""
+    """The approvals, tried in a transaction that is rolled back, so that they are exactly those of a deployment."""
     found = ApprovalPlan()
     home, digest = wanted.home, wanted.digest
 

@@ -36,7 +36,7 @@ log = logger("metier.hub")
 _SOMETHING = "something"
 """Stands for the digest of what is no plain folder of a skill."""
 _LOOKS = 3
-"""How often a folder is looked at that is replaced meanwhile."""
+"""The number of attempts to read a folder that is replaced meanwhile."""
 
 
 def digest_at(folder: str) -> str | None:
@@ -120,7 +120,7 @@ class _Entry:
 
 class _Replacement:
     def __init__(self, ground: SafeFolder, entry: _Entry) -> None:
-        self._ground, self._entry = ground, entry
+        self._folder, self._entry = ground, entry
         self._staged, self._aside = (os.path.join(ground.path, *way) for way in (entry.staged, entry.aside))
         self._is_put = self._is_exchanged = False
         self.is_astray = False
@@ -130,14 +130,14 @@ class _Replacement:
         """Write the new folder, so that it outlasts a power cut."""
         try:
             for path, (mode, data) in files.items():
-                with self._ground.spot(*self._entry.staged, *checked_path(path), create=True) as spot:
+                with self._folder.spot(*self._entry.staged, *checked_path(path), create=True) as spot:
                     _write(spot, mode, data)
                     _settle(spot)
         except OSError as error:
             raise SourceUnavailable(
-                f"{self._ground.path} cannot be written: {error.strerror}.",
+                f"{self._folder.path} cannot be written: {error.strerror}.",
                 hint="Check the disk and the permissions.",
-                path=self._ground.path,
+                path=self._folder.path,
             ) from None
         if _digest(self._staged) != self._entry.after:
             raise SkillChanged("What was written is not what was to be written.", hint="Check the disk, and try again.")
@@ -145,7 +145,7 @@ class _Replacement:
     def put(self) -> None:
         """Let the new folder take the old one's place."""
         entry = self._entry
-        with self._spot() as spot:
+        with self._safe_path() as spot:
             try:
                 if not entry.before:
                     self._rename(spot, os.path.join(*entry.staged), entry.name)
@@ -167,7 +167,7 @@ class _Replacement:
         if not self._is_put:
             return
         self.is_astray = True
-        with self._spot() as spot:
+        with self._safe_path() as spot:
             if self._is_exchanged:
                 self._exchange(spot)
             else:
@@ -180,14 +180,14 @@ class _Replacement:
 
     def restore(self) -> None:
         """Finish the first of the two steps backwards."""
-        with self._spot() as spot:
+        with self._safe_path() as spot:
             self._rename(spot, os.path.join(*self._entry.aside), self._entry.name)
 
     def clear(self) -> bool:
         """Remove what is not needed any more; whether that could be done."""
         is_clear = all([safe_rmtree(self._staged), safe_rmtree(self._aside)])
         with contextlib.suppress(OSError):
-            os.rmdir(os.path.join(self._ground.path, STAGING))
+            os.rmdir(os.path.join(self._folder.path, STAGING))
         return is_clear
 
     def _exchange(self, spot: SafePath) -> bool:
@@ -199,11 +199,11 @@ class _Replacement:
     def _rename(spot: SafePath, source: str, to: str) -> None:
         os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
 
-    def _spot(self) -> contextlib.AbstractContextManager[SafePath]:
-        return self._ground.spot(self._entry.name)
+    def _safe_path(self) -> contextlib.AbstractContextManager[SafePath]:
+        return self._folder.spot(self._entry.name)
 
     def _explained(self, error: OSError) -> MetierError:
-        folder = os.path.join(self._ground.path, self._entry.name)
+        folder = os.path.join(self._folder.path, self._entry.name)
         if not self._entry.before and os.path.lexists(folder):
             return SkillExists(f"{folder} exists already.", hint="Choose another name.", path=folder)
         if isinstance(error, FileNotFoundError):
@@ -292,7 +292,7 @@ def _recover(ground: SafeFolder) -> None:
 
 
 def _last_entry(path: str) -> _Entry | None:
-    """What a journal says last; the line of a process that was killed meanwhile may be half a line."""
+    """The last entry of a journal; a process that was killed may have left half a line."""
     found = None
     with contextlib.suppress(OSError, ValueError, TypeError), open(path, encoding="utf-8") as file:
         for line in file:

@@ -1,4 +1,4 @@
-"""What a skill was before: the versions that it had in its place, what changed between them, and the way back."""
+"""The history of a skill: its versions in its place, the changes between them, and rollback."""
 
 from __future__ import annotations
 

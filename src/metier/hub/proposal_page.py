@@ -29,7 +29,7 @@ _MAX_NAME = 128
 
 
 def page_of(scope: TenantScope, proposal: Proposal) -> Path:
-    """Where the page of a proposal lies, outside of every skill."""
+    """The path of a proposal's page, outside of every skill."""
     return _path(scope, proposal.skill, datetime.fromisoformat(proposal.created_at))
 
 

@@ -250,7 +250,7 @@ def _alike(scope: TenantScope, wanted: Proposal) -> Proposal | None:
 
 
 def _change(proposal: Proposal) -> tuple[str, ...]:
-    """What is proposed, and for whom: what one user's agent proposes is not another user's, who may decide about it."""
+    """The change and its user: what one user's agent proposes is not another user's, who may decide about it."""
     return proposal.location, proposal.base_digest, proposal.proposed_digest, proposal.on_behalf_of
 
 

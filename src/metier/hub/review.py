@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_COMMENT = 4_000
 _LIST = for_people("`metier propose list` shows what waits.")
 _BRINGS: tuple[Literal["install", "apply"], ...] = ("install", "apply")
-"""What happens to a new skill that an agent makes by itself."""
+"""The actions by which an agent brings a new skill into use by itself."""
 
 
 def find_proposal(scope: TenantScope, id: str) -> Proposal:  # noqa: A002
@@ -197,7 +197,7 @@ def may_review(
     *,
     environment: str = "",
 ) -> str | None:
-    """Why somebody may not decide about a proposal; None if they may."""
+    """The reason why a person may not decide about a proposal; None if they may."""
     who = repr(shown(person.name))
     if is_author(person, proposal):
         return f"{who} made this proposal, and nobody decides about their own."

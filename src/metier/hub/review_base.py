@@ -1,4 +1,4 @@
-"""What a proposal is compared with: the content that somebody last answered for, if it is known."""
+"""The base of a review: the content that somebody last answered for, if it is known."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ReviewBase:
 
     digest: str
     kind: Literal["current", "accepted", "never"]
-    """What is there now; what was accepted before somebody changed it by hand; what is there and nobody accepted."""
+    """`current` is there now, `accepted` was accepted before a change by hand, `never` was accepted by nobody."""
 
     @property
     def note(self) -> str:
-        """What a reviewer has to know beside the diff; mostly nothing."""
+        """A note for the reviewer beside the diff; mostly empty."""
         if self.kind == "accepted":
             return (
                 "The skill was changed by hand since it was last accepted. The diff is against what was accepted "
@@ -45,7 +45,7 @@ def is_changed_by_hand(scope: TenantScope, home: SkillLocation, current: str) ->
 
 
 def review_base_of(scope: TenantScope, skill: str, location: str, current: str, proposed: str) -> ReviewBase:
-    """What to compare a proposed content with, where another one lies now; both by digest."""
+    """The base to compare a proposed content with, where another one lies now; both by digest."""
     if not current:
         return ReviewBase(digest="", kind="current")
     install = scope.installs.get(location)

@@ -89,7 +89,7 @@ def keep_files(
 
 
 def capabilities_of(revision: Revision | None) -> tuple[str, ...]:
-    """What a content can do; nothing where there is none."""
+    """The capabilities of a content; none where there is no content."""
     return tuple(revision.capabilities.get("names", ())) if revision is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Where a skill lies whose content is changed: its folder, and what it is called there."""
+"""The location of a skill whose content is changed: its folder and its name there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SkillLocation:
 
     @property
     def ref(self) -> str:
-        """What the skill is called everywhere: `name@source`."""
+        """The full name of the skill: `name@source`."""
         return f"{self.name}@{self.source}"
 
     @property
@@ -135,7 +135,7 @@ def find_skill(library: SkillLookup, scope: TenantScope, name: str) -> tuple[Ski
 
 
 def subject_in(home: SkillLocation, files: Files, digest: str) -> Subject:
-    """What the guard is told of a content that is not in its place yet."""
+    """The subject of a decision about a content that is not in its place yet."""
     source = MemorySource({home.name: package_of(files)}, name=home.source)
     library = SkillIndex([Place(layer=home.layer, source=source, trusted=home.trusted)], cache=False)
     # Whatever its scope: this is not about whom it is there for.

@@ -47,12 +47,12 @@ _NAMED = "Policy lets models know no more than its name, and other clients would
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What became of one skill."""
+    """The result for one skill."""
 
     skill: str
     done: Done
     reason: str = ""
-    """Why it was left out, or not written."""
+    """The reason why it was left out, or not written."""
     hint: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """What became of all skills in one folder."""
+    """The results for all skills in one folder."""
 
     folder: str
     steps: tuple[Step, ...]
@@ -244,7 +244,7 @@ class _Run:
         )
 
     def _loading(self, entry: Entry, subject: Subject) -> Decision:
-        """What would be said to loading a skill where its copy is: by a model, and by a user."""
+        """The decisions about loading a skill where its copy is: by a model, and by a user."""
         # For whom a skill says itself that it is, its copy says too.
         subject = replace(subject, for_models=True, for_people=True)
         rivals = self._rivals(entry)

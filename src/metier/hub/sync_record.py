@@ -1,4 +1,4 @@
-"""What sync wrote into a folder, kept in the user's configuration folder.
+"""The record of what sync wrote into a folder, in the user's configuration folder.
 
 Not in the folder itself: whoever writes a repository could claim there that sync wrote what it did not, and have it
 taken for good, or removed. Each line is added before what it tells of is done, so that a run that is cut short at any
@@ -28,12 +28,12 @@ _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """What was written of one skill."""
+    """The copy of one skill."""
 
     digest: str
     """That of the skill it was made from."""
     written: tuple[str, ...]
-    """Those of the folder as it was written, the last one last; several where a run was cut short in between."""
+    """The digests of the folder as it was written, the last one last; several where a run was cut short."""
     origin: str = ""
     """The SKILL.md that it was made from; empty where that is no file."""
     root: str = ""
@@ -50,7 +50,7 @@ class FolderChange:
 
 
 class SyncRecord:
-    """What was written into one folder.
+    """The copies that sync wrote into one folder.
 
     >>> record = SyncRecord("/home/me/project/.claude/skills")
     >>> record.copies
@@ -64,7 +64,7 @@ class SyncRecord:
         self._folder = folder
         self.copies: dict[str, Copy] = {}
         self.changes: dict[str, FolderChange] = {}
-        """What was begun and perhaps not finished, by where it was put aside."""
+        """The changes that were begun and perhaps not finished, by the name of what was put aside."""
         self._lines = 0
         for line in self._read():
             self._understand(line)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metier.hub.sync_record import FolderChange
 
 SOMETHING = "something"
-"""What stands for a digest where no plain folder of a skill lies."""
+"""Stands for a digest where no plain folder of a skill lies."""
 
 # What tools leave behind in a folder that they only used.
 _LEFT_BEHIND = frozenset({"__pycache__", ".DS_Store"})
@@ -57,12 +57,12 @@ class TargetFolder:
         self._ground = SafeFolder(path)
         self.path = self._ground.path
         self.stranded: dict[str, str] = {}
-        """What a run that was cut short put aside and somebody had changed, where its name is taken by now."""
+        """The folders that an interrupted run put aside and somebody had changed, where their name is taken by now."""
         self._record: SyncRecord | None = None
 
     @property
     def record(self) -> SyncRecord:
-        """What was written here."""
+        """The record of what was written here."""
         if self._record is None:
             self._record = SyncRecord(self.path)
         return self._record

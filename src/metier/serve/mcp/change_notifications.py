@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 log = logger("metier.serve")
 
 _SECONDS = 5.0
-"""How long a client may take to be told before it is left alone."""
+"""The time that a client may take to receive a notification before it is left alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeNotice:
-    """What clients are told of a change."""
+    """The notification of a change."""
 
     tools: bool = True
     uris: frozenset[str] = frozenset()
     """Files that have changed."""
 
     def and_then(self, later: ChangeNotice) -> ChangeNotice:
-        """What both of them say."""
+        """Join two notifications into one."""
         return ChangeNotice(tools=self.tools or later.tools, uris=self.uris | later.uris)
 
 
@@ -139,10 +139,10 @@ class ChangeNotifier:
             lines = list(self._lines.values())
         for line, portal in lines:
             with contextlib.suppress(RuntimeError):  # it is closing this very moment
-                portal.start_task_soon(_told, line, news)
+                portal.start_task_soon(_notify, line, news)
 
 
-async def _told(line: ClientConnection, news: ChangeNotice) -> None:
+async def _notify(line: ClientConnection, news: ChangeNotice) -> None:
     if news.tools:
         await line.bus.publish(ToolsListChanged())
     for listed in (PromptsListChanged(), ResourcesListChanged()):
@@ -152,10 +152,10 @@ async def _told(line: ClientConnection, news: ChangeNotice) -> None:
     async with anyio.create_task_group() as tasks:
         for key, peer in list(line.peers.items()):
             peer.news = news if peer.news is None else peer.news.and_then(news)
-            tasks.start_soon(_told_to_peer, line, key, peer)
+            tasks.start_soon(_notify_peer, line, key, peer)
 
 
-async def _told_to_peer(line: ClientConnection, key: str, peer: Peer) -> None:
+async def _notify_peer(line: ClientConnection, key: str, peer: Peer) -> None:
     """Tell a client all that there is; what comes while it is told something is told as one afterwards."""
     if peer.is_being_told:
         return

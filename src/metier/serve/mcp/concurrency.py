@@ -25,7 +25,7 @@ class ServerBusy(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class _Share:
-    """What one conversation may have."""
+    """The share of one conversation."""
 
     limit: CapacityLimiter
     users: int = 0
@@ -33,7 +33,7 @@ class _Share:
 
 @dataclass(slots=True, kw_only=True)
 class ConcurrencyLimit:
-    """Who may run something now; others wait, for a while."""
+    """Limits the calls that run at once; others wait, for a while."""
 
     seconds: float = WAIT_SECONDS
     _all: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_RUNNING))

@@ -38,18 +38,18 @@ class Peer:
     session: ServerSession
     subscriptions: set[str] = field(default_factory=set)
     news: ChangeNotice | None = None
-    """What it is still to be told."""
+    """The notification that it has not received yet."""
     is_being_told: bool = False
 
     @property
     def characters(self) -> int:
-        """How much there is to be kept for it."""
+        """The number of characters that are kept for it."""
         return sum(map(len, self.subscriptions))
 
 
 @dataclass(slots=True, kw_only=True)
 class ClientConnection:
-    """What lasts as long as a connection, or as a server on HTTP."""
+    """The state of a connection over pipes, or of a whole server on HTTP."""
 
     conversations: Conversations
     bus: InMemorySubscriptionBus
@@ -59,7 +59,7 @@ class ClientConnection:
     key: str = ""
     """The conversation of a connection; empty on HTTP, where there are many, or none."""
     turns: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)
-    """Who may run scripts now."""
+    """The limit of scripts that run at once."""
     listened: int = 0
     """The characters of what streams that are open listen for."""
 
@@ -123,7 +123,7 @@ def conversation_of(ctx: Context) -> str | None:
 
 
 async def kit_of(ctx: Context) -> Kit | None:
-    """What the conversation of a request has; None where only its arguments can tell which one that is."""
+    """The kit of a request's conversation; None where only its arguments can tell which one that is."""
     key = conversation_of(ctx)
     if key is None:
         return None

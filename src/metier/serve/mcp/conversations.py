@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.session import SessionPool
 
 MAX_CONVERSATIONS = 4_096
-"""How many of each kind are at hand at once; those that were used longest ago are put away until they are needed."""
+"""The number of conversations in memory; those used longest ago are put away until they are needed."""
 _MAX_KEYS = 100_000
 _KEY_BYTES = 24
 
@@ -75,7 +75,7 @@ class Conversations:
             for _ in range(2)
         )
         self.window = self.alone()
-        """What is shown before anything is loaded: nothing is ever loaded into its session."""
+        """The view before anything is loaded: nothing is ever loaded into its session."""
         if self._builtin:
             _ = self.window.executor  # a name that is wrong is an error now, not at the first request
 
@@ -141,8 +141,6 @@ class Conversations:
     def _kit(self, session: Session) -> Kit:
         return Kit(session, self.dialect, builtin=self._builtin)
 
-    # --- what there is ----------------------------------------------------------------------------------------------
-
     def entries(self, after: str = "", *, by: Literal["model", "host"] = "model") -> Iterator[Entry]:
         """The skills that may be known of here, by name, behind the one that is called `after`.
 
@@ -165,7 +163,7 @@ class Conversations:
 
 @dataclass(slots=True, kw_only=True)
 class _Place:
-    """Where the session of a key is found."""
+    """The place of a key's session."""
 
     id: str
     has_begun: bool = False

@@ -54,7 +54,7 @@ _SCHEMA = {
 }
 _MAX_NAME = 80
 MAX_ROUNDS = 8
-"""How often one request may ask; a call that has more to ask is refused."""
+"""The number of questions of one request; a call that has more to ask is refused."""
 MAX_ANSWERED = 100_000
 """Answers that are remembered, so that none counts twice; with more than that within minutes, no other counts."""
 SECONDS = 600.0
@@ -73,9 +73,9 @@ class _Asked(NamedTuple):
 
 
 class Questions:
-    """What clients are asked. Each question may be answered once, and for some minutes.
+    """The questions to clients. Each may be answered once, and for some minutes.
 
-    What a client was asked is not kept here but with the client, sealed: so nobody can have the questions of others
+    A question is not kept here but with the client, sealed: so nobody can have the questions of others
     forgotten by being asked many.
     """
 
@@ -128,7 +128,7 @@ class Questions:
         return InputRequiredResult(input_requests=dict(requests), request_state=self._sealed(asked))
 
     def _answers(self, request: InputResponseRequestParams, about: object) -> dict[str, bool]:
-        """What a request answers; nothing where it answers no question that was asked about the same."""
+        """The answers in a request; none where it answers no question that was asked about the same."""
         asked = self._opened(request.request_state or "")
         if asked is None or asked.about != _digest(about) or not self._counts(asked):
             return {}
@@ -151,7 +151,7 @@ class Questions:
         return f"{body.decode()}.{self._mark(body)}"
 
     def _opened(self, state: str) -> _Asked | None:
-        """What was sealed here; None for anything else."""
+        """The content of a seal made here; None for anything else."""
         body, _, mark = state.rpartition(".")
         if len(state) > _MAX_STATE or not state.isascii() or not hmac.compare_digest(mark, self._mark(body.encode())):
             return None

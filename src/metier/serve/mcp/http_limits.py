@@ -58,8 +58,6 @@ class BoundedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
-    # --- the life of a connection -----------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, in the place of another connection where there are too many."""
         super().connection_made(transport)
@@ -93,8 +91,6 @@ class BoundedProtocol(H11Protocol):
             BoundedProtocol._silent_until = now + _SILENCE
             log.warning("there are too many connections, so those that wait make room: %d of them", len(waiting))
         min(waiting, key=lambda one: one._number, default=self).end()
-
-    # --- deadlines --------------------------------------------------------------------------------------------------
 
     @property
     def keeps_waiting(self) -> bool:

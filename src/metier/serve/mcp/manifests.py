@@ -30,7 +30,7 @@ _FATAL = re.compile(r"spec-(?!unexpected-field)|portable-tools-list").match
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillManifest:
-    """What a host needs to know of a skill before it reads any of its files."""
+    """The description of a skill for a host, before it reads any of its files."""
 
     name: str
     frontmatter: dict[str, Any]
@@ -63,7 +63,7 @@ class SkillManifests:
         signature = entry.package.signature()
         kept = self._kept.get(where)
         if kept is None or kept[0] != signature:
-            kept = (signature, _made(entry))
+            kept = (signature, _make_manifest(entry))
             with self._lock:
                 if len(self._kept) >= _MAX_KEPT:
                     self._kept.clear()
@@ -75,7 +75,7 @@ class SkillManifests:
         return made
 
 
-def _made(entry: Entry) -> SkillManifest | MetierError:
+def _make_manifest(entry: Entry) -> SkillManifest | MetierError:
     try:
         scripts = frozenset(file.path for file in entry.package.listing().scripts())
         return SkillManifest(name=entry.name, files=_files(entry), frontmatter=_frontmatter(entry), scripts=scripts)

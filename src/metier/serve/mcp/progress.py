@@ -47,7 +47,7 @@ async def _report(written: _Written, client: ServerSession) -> None:
 
 
 class _Written:
-    """What was written so far."""
+    """The output so far."""
 
     def __init__(self) -> None:
         self._lines = self._told = 0

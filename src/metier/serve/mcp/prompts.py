@@ -33,7 +33,7 @@ ARGS = "args"
 
 
 class Prompts:
-    """What a person may invoke by name."""
+    """The skills that a person may invoke by name."""
 
     def __init__(self, conversations: Conversations, questions: Questions) -> None:
         self._conversations = conversations
@@ -50,7 +50,7 @@ class Prompts:
         return await anyio.to_thread.run_sync(listed)
 
     def _prompt(self, entry: Entry) -> Prompt:
-        """What clients are told of a skill, who may show it to a model: its name alone where policy says so."""
+        """The prompt of a skill for clients, who may show it to a model: its name alone where policy says so."""
         told = self._conversations.window.session.description(entry)
         return Prompt(name=entry.name, description=told or None, arguments=_arguments(entry))
 
@@ -60,7 +60,7 @@ class Prompts:
                 yield entry
 
     async def get(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult | InputRequiredResult:
-        """What a person says by invoking a skill; it is loaded beside those that are active."""
+        """The messages of an invoked skill; it is loaded beside those that are active."""
         about = [conversation_of(ctx), params.name, params.arguments]
 
         async def attempt(answers: Answers | None) -> GetPromptResult:

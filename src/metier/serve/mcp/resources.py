@@ -86,8 +86,6 @@ class Resources:
         self._contents = ServedFiles(conversations.library)
         self._agreed: set[tuple[str, str]] = set()
 
-    # --- the extension ------------------------------------------------------------------------------------------------
-
     async def list_skills(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         """`skills/list`."""
 
@@ -122,7 +120,7 @@ class Resources:
                 continue  # it is in the log, and a bad skill hides no good one
 
     def _manifest(self, entry: Entry) -> dict[str, Any]:
-        """What is told of a skill before it is loaded: where policy shows its name alone, nothing that describes it."""
+        """The manifest of a skill that is not loaded: where policy shows its name alone, nothing that describes it."""
         is_bare = bool(entry.description) and not self._conversations.window.session.description(entry)
         # What is refused when it is read is not listed: a host that verifies a skill reads all that is.
         has_scripts = self._conversations.guard.policy.script_reads == "allow"
@@ -146,8 +144,6 @@ class Resources:
 
         return await anyio.to_thread.run_sync(found)
 
-    # --- resources ----------------------------------------------------------------------------------------------------
-
     async def list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """The instructions of each skill; its other files are found from there."""
 
@@ -159,7 +155,7 @@ class Resources:
         return await anyio.to_thread.run_sync(listed)
 
     async def templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        """How the URI of any file is written."""
+        """The template of the URI of a file."""
         place_of(params.cursor if params is not None else None)
         template = ResourceTemplate(
             name="skill-file",
@@ -204,7 +200,7 @@ class Resources:
         return _contents(uri, path, content.data)
 
     def _require_tool(self, session: Session, entry: Entry, path: str) -> None:
-        """What the policy says of the tool that would read the same holds here too: some hosts let models read."""
+        """The policy for the tool that would read the same holds here too: some hosts let models read."""
         words = self._conversations.dialect.words
         if path == entry.key.rpartition("/")[2]:
             call = Action(point="call", tool=words.load, arguments={"skills": [entry.name]}, by="host", is_control=True)
@@ -264,7 +260,7 @@ class Resources:
 
 
 def _weight(skill: dict[str, Any]) -> int:
-    """How much of a page a skill takes, by its files."""
+    """The share of a page that a skill takes, by its files."""
     return 1 + len(skill["resources"]) // 20
 
 

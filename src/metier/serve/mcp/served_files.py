@@ -37,7 +37,7 @@ class ServedFile:
     digest: str
     data: bytes = b""
     problem: MetierError | None = None
-    """Why there is nothing to be read; whether that may be told is decided first."""
+    """The reason why there is nothing to be read; whether that may be told is decided first."""
 
 
 class ServedFiles:
@@ -77,7 +77,7 @@ class ServedFiles:
             if kept is not None:
                 self._kept.move_to_end(digest)
                 return kept
-        made = _made(entry)
+        made = _hash_files(entry)
         if made.digest != digest:
             return None
         with self._lock:
@@ -89,12 +89,12 @@ class ServedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hashes:
-    """What a digest is made of."""
+    """The hashes that a digest is made of."""
 
     digest: str
     files: Mapping[str, bytes]
     links: Mapping[str, str]
-    """What each link says it leads to."""
+    """The target of each link."""
 
     def of(self, path: str) -> bytes | None:
         """The hash of the file that a path leads to, through links or not."""
@@ -113,7 +113,7 @@ def _starts(path: str) -> list[str]:
     return ["/".join(segments[: at + 1]) for at in range(len(segments))]
 
 
-def _made(entry: Entry) -> _Hashes:
+def _hash_files(entry: Entry) -> _Hashes:
     package = entry.package
     entries = package.contents()
     links: dict[str, str] = {}

@@ -48,9 +48,9 @@ log = logger("metier.serve")
 
 NAME = "metier"
 _INTRODUCTIONS = frozenset(["initialize", "server/discover"])
-"""What is answered with the instructions of this moment."""
+"""The requests that are answered with the instructions of this moment."""
 _GREETINGS = _INTRODUCTIONS | {"ping"}
-"""What is answered before the library is watched, so that a client does not wait for that."""
+"""The requests that are answered before the library is watched, so that a client does not wait for that."""
 
 
 class SkillServer:
@@ -86,20 +86,20 @@ class SkillServer:
         self._conversations = Conversations(skills, builtin=builtin, **options)
         self._changes = ChangeNotifier(self._conversations)
         self._questions = Questions()
-        self.protocol: Server[ClientConnection] = self._made(self._connection)
+        self.protocol: Server[ClientConnection] = self._make_server(self._connection)
 
     @property
     def library(self) -> Library:
-        """What it serves."""
+        """The library that it serves."""
         return self._conversations.library
 
     @property
     def guard(self) -> Guard:
-        """What decides about it."""
+        """The guard that decides about it."""
         return self._conversations.guard
 
     def instructions(self) -> str:
-        """What a client is told at the beginning: how to load skills, and which there are."""
+        """The instructions for a new client: how to load skills, and which there are."""
         return self._conversations.window.instructions()
 
     async def run_stdio(self) -> None:
@@ -117,7 +117,7 @@ class SkillServer:
         from metier.serve.mcp.http import app_of
 
         return app_of(
-            self._made(self._line),
+            self._make_server(self._line),
             token=token,
             allowed_hosts=allowed_hosts,
             on_end=self._ended,
@@ -155,9 +155,7 @@ class SkillServer:
         self._changes.forget(key)
         self._conversations.end(key)
 
-    # --- what the protocol asks for -----------------------------------------------------------------------------------
-
-    def _made(
+    def _make_server(
         self, lifespan: Callable[[Server[ClientConnection]], AbstractAsyncContextManager[ClientConnection]]
     ) -> Server[ClientConnection]:
         conversations, questions = self._conversations, self._questions

@@ -51,7 +51,7 @@ _BUSY = ToolResult.failure(
 
 
 class ServedTools:
-    """What clients see of the tools, and the calls that they make."""
+    """The tools as clients see them, and their calls."""
 
     def __init__(self, conversations: Conversations, questions: Questions) -> None:
         self._conversations = conversations
@@ -71,7 +71,7 @@ class ServedTools:
 
         async def attempt(answers: Answers | None) -> CallToolResult:
             try:
-                kit = await kit_of(ctx) if key is None else await self._named(key)
+                kit = await kit_of(ctx) if key is None else await self._conversation_kit(key)
             except MetierError as error:
                 problem = failure_of(params.name, error, self._conversations.dialect.words.tools)
                 return _result(await _refused(self._conversations.window, params.name, arguments, problem))
@@ -82,7 +82,7 @@ class ServedTools:
 
         return await self._questions.settle(ctx, params, about, attempt)
 
-    async def _named(self, key: object) -> Kit:
+    async def _conversation_kit(self, key: object) -> Kit:
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY:
             raise InvalidArgument(
                 "conversation is no name of a conversation.", hint="Write it as the result that loaded a skill has it."
@@ -145,7 +145,7 @@ async def _executed(
 
 
 async def _refused(kit: Kit, name: str, arguments: Mapping[str, Any], problem: ToolResult) -> ToolResult:
-    """What is said of a call that cannot be made; it is recorded like any other."""
+    """The answer to a call that cannot be made; it is recorded like any other."""
     return await kit.attempted(name, dict(arguments), problem) or problem
 
 
@@ -157,7 +157,7 @@ def _needed_skill(load: str, name: str, arguments: Mapping[str, Any]) -> str | N
 
 
 def naming(conversation: str) -> str:
-    """How a model is told which conversation it is in."""
+    """The sentence that tells a model which conversation it is in."""
     return f'Pass conversation="{conversation}" to further calls of these tools.'
 
 

@@ -15,7 +15,7 @@ _PLAIN = "!$&'()*+,;=:@~"
 
 
 class SkillUri(NamedTuple):
-    """What a URI names: a skill, and a path inside it, which is empty for its folder."""
+    """The skill that a URI names, and a path inside it, which is empty for its folder."""
 
     skill: str
     path: str
@@ -32,10 +32,10 @@ def uri_of(skill: str, path: str = "") -> str:
 
 
 def parse_uri(uri: str) -> SkillUri:
-    """What a URI names; raises `FileRefused` for one that is not written as `uri_of` writes it.
+    """Parse a URI; raise `FileRefused` for one that is not written as `uri_of` writes it.
 
     >>> parse_uri("skill://pdf-forms/SKILL.md")
-    Address(skill='pdf-forms', path='SKILL.md')
+    SkillUri(skill='pdf-forms', path='SKILL.md')
     """
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI:
         raise _refused(uri)

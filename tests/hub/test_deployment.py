@@ -21,7 +21,7 @@ from metier.errors import (
 from metier.guard import Actor, Subject
 from metier.guard.approvals.requests import request_approval
 from metier.guard.approvals.status import approval_status
-from metier.hub.deploy import deploy
+from metier.hub.deployment import deploy
 from metier.hub.history import rollback
 from metier.skill import FolderPackage
 from metier.skill.contents import files_of

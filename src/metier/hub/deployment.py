@@ -41,14 +41,14 @@ ROLE, WHAT = "admin", "deploy a skill"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What came of deploying a skill."""
+    """The result of a deployment."""
 
     home: SkillLocation
     version: Version
     report: ScanReport
-    """What the scanner found."""
+    """The findings of the scanner."""
     not_approved: str = ""
-    """Why its content is not approved by that, if it is not."""
+    """The reason why the deployment does not approve its content; empty where it does."""
     is_unchanged: bool = False
     """Whether it was deployed already, as it is."""
 
@@ -67,7 +67,7 @@ class DeployCandidate:
         require_skill(self.files, self.home.name, deployable=True)
 
     def action(self) -> Action:
-        """What policy is asked about."""
+        """The action that the guard decides about."""
         subject = subject_in(self.home, self.files, self.digest)
         return Action(point="deploy", skill=subject, by="user", path=self.home.location)
 
@@ -95,7 +95,7 @@ def folder_of_layer(layer: str, start: Path) -> str:
 
 
 def enterprise_folder() -> str:
-    """Where skills for everybody go: the first folder in `$METIER_ENTERPRISE`, else the one of the system."""
+    """The folder for everybody: the first in `$METIER_ENTERPRISE`, else the one of the system."""
     return next(iter(named_enterprise_places()), None) or system_folder()
 
 
