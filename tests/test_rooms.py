@@ -171,6 +171,22 @@ def test_selection_and_the_runners_form_no_circle() -> None:
     assert edges == {"selection": {"native", "virtual"}, "native": set(), "virtual": {"native"}}
 
 
+def test_no_module_has_the_name_of_something_that_its_package_offers() -> None:
+    """Importing `metier.hub.deploy` would replace the function `deploy` of `metier.hub`."""
+    wrong = []
+    for name, path in modules():
+        if path.name == "__init__.py" and path != ROOT / "cli/__init__.py":
+            offered = {
+                alias.asname or alias.name: f"{node.module}.{alias.name}"
+                for node in nodes(path)
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            below = {other.stem for other in path.parent.iterdir()}
+            wrong += [f"{name}.{one}" for one in offered.keys() & below if offered[one] != f"metier.{name}.{one}"]
+    assert wrong == []
+
+
 def test_every_room_is_known() -> None:
     rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms <= MAY_IMPORT.keys() | NO_ROOMS

@@ -37,7 +37,7 @@ class Session(room.Session):
         """
         found = _dialect(dialect).tools(self, spawn)
         if self.options.proposals:
-            from metier.dialect.proposal_tools import proposal_tools
+            from metier.dialect.skill_proposals import proposal_tools
 
             found = [*found, *proposal_tools(self)]
         return found

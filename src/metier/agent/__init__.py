@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from metier.agent.answer import ModelUsage as ModelUsage
     from metier.agent.authoring_tools import skill_authoring_tools as skill_authoring_tools
     from metier.agent.conversation import Conversation as Conversation
+    from metier.agent.dependencies import AgentFailure as AgentFailure
+    from metier.agent.dependencies import start_order as start_order
     from metier.agent.manifest import Manifest as Manifest
     from metier.agent.manifest import parse_manifest as parse_manifest
     from metier.agent.manifest import read_manifest as read_manifest
     from metier.agent.prompt import render_prompt as render_prompt
-    from metier.agent.start_order import AgentFailure as AgentFailure
-    from metier.agent.start_order import start_order as start_order
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

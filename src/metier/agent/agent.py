@@ -292,7 +292,7 @@ class Agent:
         """Its tools that are not built in: those of the host, and those by which it writes and proposes skills."""
         known: dict[str, Tool] = {}
         if any(name in BUILDING for name in self._wanted):
-            from metier.dialect.proposal_tools import proposal_tools
+            from metier.dialect.skill_proposals import proposal_tools
 
             os.makedirs(session.workspace, exist_ok=True)
             tools = (*skill_authoring_tools(session.workspace, session=session), *proposal_tools(session))

@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
+from metier.agent.dependencies import AgentFailure, start_order
 from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest
-from metier.agent.start_order import AgentFailure, start_order
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
 from metier.guard import current_user
 from metier.hints import ASK_TO_TRUST, for_people
 from metier.library.places import project_folders
 from metier.library.trust import TrustStore, home_folder
-from metier.session import bound_instructions
+from metier.session import instruction_binding
 from metier.skill import shown
 from metier.source.path import expanded
 from metier.source.source import absolute
@@ -200,7 +200,7 @@ class Agents:
         The prompt knows `agent`, `date`, `user`, `workspace` and `skills`, and what is given here over these.
         """
         skills = self.skills_for(manifest, lenient=lenient)
-        return bound_instructions(
+        return instruction_binding(
             self.library_for(manifest),
             skills,
             agent=manifest.id,

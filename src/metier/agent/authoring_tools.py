@@ -216,7 +216,7 @@ def _draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
 
 
 def _propose(place: _Place, session: Session, folder: str, justification: str, evidence: Sequence[str]) -> ToolResult:
-    from metier.dialect.proposal_tools import propose_files
+    from metier.dialect.skill_proposals import propose_files
     from metier.skill.contents import files_of
 
     _, real, package = _draft(place, folder)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from metier.dialect.dialects import SkillTool as SkillTool
     from metier.dialect.dialects import dialect as dialect
     from metier.dialect.operations import Spawn as Spawn
-    from metier.dialect.proposal_tools import proposal_tools as proposal_tools
     from metier.dialect.providers import PROVIDERS as PROVIDERS
     from metier.dialect.providers import Provider as Provider
     from metier.dialect.providers import answer as answer
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from metier.dialect.registry import RegistryDialect as RegistryDialect
     from metier.dialect.runtime import RuntimeDialect as RuntimeDialect
     from metier.dialect.sandbox import SandboxDialect as SandboxDialect
+    from metier.dialect.skill_proposals import proposal_tools as proposal_tools
     from metier.dialect.skills import Kit as Kit
     from metier.dialect.skills import Skills as Skills
     from metier.dialect.tool import ToolDialect as ToolDialect

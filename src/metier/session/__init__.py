@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from metier.session.active_skills import Receipt as Receipt
     from metier.session.active_skills import ReceiptItem as ReceiptItem
     from metier.session.autonomy import Autonomy as Autonomy
-    from metier.session.bound_instructions import bound_instructions as bound_instructions
     from metier.session.content import MARKER as MARKER
     from metier.session.events import Event as Event
     from metier.session.files import Resource as Resource
+    from metier.session.instruction_binding import bound_instructions as bound_instructions
     from metier.session.invocation import Invocation as Invocation
     from metier.session.lineage import Lineage as Lineage
     from metier.session.prompt import RUNTIME as RUNTIME

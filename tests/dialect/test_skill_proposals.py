@@ -12,7 +12,7 @@ import pytest
 
 from metier import Guard, Library, ToolResult
 from metier.dialect.dialects import PROPOSAL_TOOLS
-from metier.dialect.proposal_tools import proposal_tools
+from metier.dialect.skill_proposals import proposal_tools
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hub.proposal_page import page_of
