@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> str:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways: with a system that can exchange two folders, and with one that cannot."""
     if request.param == "in two steps":
-        monkeypatch.setattr(module, "exchange", lambda *_: False)
+        monkeypatch.setattr(module, "atomic_swap", lambda *_: False)
 
 
 def there(folder: str) -> Files:
@@ -224,7 +224,7 @@ def _until(step: int, job: Callable[[str], None], folder: str, is_whole: bool, e
 
         return called
 
-    for owner, name in [*((os, name) for name in STEPS), (module, "exchange")]:
+    for owner, name in [*((os, name) for name in STEPS), (module, "atomic_swap")]:
         setattr(owner, name, before(getattr(owner, name)))
     try:
         job(folder)
