@@ -1,15 +1,20 @@
 """Protection of the folders that a job may write in: before it runs, while it runs, and after it, or its host, ended.
 
-Protected places that are there are closed by the runner. Absent ones that running programs look for by themselves are
-taken by stand-ins, empty folders that the runner closes too. Whatever else a job makes under a protected name is set
-aside when it has ended, and a link that it replaced is put back. A journal says what was held, so that the next job
-does the same for one whose host was killed.
+The runner closes protected places that are there. Stand-ins, empty folders that the runner closes too, take absent ones
+that running programs look for by themselves. Everything else that a job makes under a protected name is set aside when
+it has ended, and a link that it replaced is put back.
+
+A journal lists what each job holds in its folder, so that the next job cleans up after one whose host was killed. Every
+process has one file, which it keeps locked; the kernel releases the lock of a process that has ended. A line is written
+before a job begins, and the file is emptied when none is left. The lock of the folder is held while a job begins or
+ends, so that nobody makes or removes the same at that moment.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -17,44 +22,45 @@ import stat
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
-from metier._paths import is_inside, moved_path
-from metier.guard.files.protected_names import MOST_FOLDERS, PROTECTED, protected_name_in
+from metier._paths import moved_path
+from metier.guard.files.protected_names import PROTECTED, protected_name_in
 from metier.guard.files.protected_places import (
     STAND_INS,
     STAND_INS_IN_REPOSITORY,
     ProtectedPlaces,
     find_protected_places,
 )
-from metier.run.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from metier.run.job import Outcome
+
+    Entry: TypeAlias = Mapping[str, Any]
+    """A line of the journal."""
 
 log = logger("metier.run")
 
 _REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
-_MOST_ROUNDS = 16
 _MOST_JOURNALS = 4
-_LONGEST = 200
-"""Bytes of a name that are kept in another one."""
+_MOST_JOURNAL_BYTES = 16 * 1024 * 1024
 _LATE = 5.0
 """Seconds that a job may take to end."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW if os.name == "posix" else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
-    """What was found when a job had ended."""
+    """The findings after a job has ended."""
 
     notes: tuple[str, ...] = ()
-    """What was set aside or put back, a sentence each."""
+    """Paths that were set aside or put back, a sentence each."""
     failures: tuple[str, ...] = ()
-    """What could not be set aside or put back, a sentence each: the run has failed, whatever it says of itself."""
+    """Paths that could not be set aside or put back, a sentence each: the run has failed, whatever its exit code."""
 
 
 class Protection:
@@ -72,7 +78,7 @@ class Protection:
         self.before = find_protected_places(self.folder, self._grants, with_packages=True, with_other_names=True)
         self._absent = frozenset(path for path in self.before.targets if not os.path.lexists(path))
         self._is_clean = False
-        self._opened = os.open(self.folder, _FOLDER) if _FOLDER else None
+        self._opened = os.open(self.folder, FOLDER_FLAGS) if FOLDER_FLAGS else None
         entry = {
             "folder": self.folder,
             "grants": sorted(self._grants),
@@ -89,7 +95,7 @@ class Protection:
             self._made = [path for path in wanted if path in taken or not os.path.lexists(path)]
             self._number = journal.begin({**entry, "stand_ins": self._made})
             self.stand_ins = tuple(path for path, content in wanted.items() if _make_stand_in(path, content))
-            """The names that are taken because nothing is there, by their absolute paths."""
+            """The absolute paths of the stand-ins."""
         # Empty folders are nothing that a job could have made.
         files = (path for path in self.stand_ins if wanted[path] is not None)
         self.before = replace(self.before, names=self.before.names.union(files))
@@ -112,21 +118,21 @@ class Protection:
         closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
         named = (path for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None)
         return [
-            f"{name} is a protected place, which it cannot write. {_how_to_grant(self.folder, name)}"
+            f"{name} is a protected place, which it cannot write. {how_to_grant(self.folder, name)}"
             for name in dict.fromkeys(protected_name_in(path, self._grants) for path in named)
             if name is not None
         ]
 
     def clean_up(self) -> Cleanup:
-        """Set aside what the job made under protected names, and put back the links that it replaced."""
+        """Set aside the protected names that the job made, and put back the links that it replaced."""
         self._is_clean = True
         self._follow()
-        found = clean_up(self.folder, self.before, self._absent, self._grants)
+        found = _clean_up(self.folder, self.before, self._absent, self._grants)
         more = [f"Only {MOST_FOLDERS:,} folders were searched for protected places."] if self.before.is_cut else []
         return replace(found, notes=(*self._recovered, *found.notes, *more))
 
     def _follow(self) -> None:
-        """Find the folder where it is now, if somebody has moved it while the job ran."""
+        """Find the folder where it is now, if it was moved while the job ran."""
         if self._opened is None:
             return
         with contextlib.suppress(OSError):
@@ -145,7 +151,7 @@ class Protection:
 
 
 def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
-    """The outcome of a job with what was found in its folders; one that left what cannot be cleaned up has failed."""
+    """The outcome of a job with the findings in its folders; a job after which clean-up fails has failed."""
     found = [protection.clean_up() for protection in protections]
     failures = [text for one in found for text in one.failures]
     notes = [*failures, *(text for one in found for text in one.notes)]
@@ -157,55 +163,30 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
     return replace(outcome, notes=(*outcome.notes, *dict.fromkeys(notes))) if notes else outcome
 
 
-def clean_up(
+def _clean_up(
     folder: str, before: ProtectedPlaces, absent: Collection[str], grants: Collection[str], until: float | None = None
 ) -> Cleanup:
-    """The same for a folder whose protected places were surveyed before; `absent` is where some led to nothing.
+    """Clean up in a folder whose protected places were listed before; a path newer than `until` is not the job's."""
+    made, closed = new_places(folder, before, absent, grants)
+    if not made and closed <= before.unreadable:
+        return Cleanup()
+    from metier.run.cleanup import clean_up
 
-    What is newer than `until` is somebody else's.
-    """
-    notes: list[str] = []
-    failures: dict[str, str] = {}
-    looked_into = set(before.unreadable)
-    for _ in range(_MOST_ROUNDS):
-        # What was set aside may have hidden more: a repository is not searched, nor is a folder that cannot be listed.
-        after = find_protected_places(folder, grants, with_packages=True, looks_around=False)
-        found = [path for path, target in before.links.items() if _target_of(path) != target]
-        made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
-        found += sorted((after.names - before.names | made) - set(found))
-        found = [path for path in found if path not in failures and not (until and _is_newer(path, until))]
-        closed = after.unreadable - looked_into
-        if not found and not closed:
-            return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
-        for path in found:
-            name = os.path.relpath(path, folder)
-            try:
-                aside = set_aside(folder, path)
-                if aside is not None:
-                    # What was set aside is no repository any more for whom permissions do not bind, either.
-                    if not any(is_inside(path, other) for other in looked_into):
-                        what = f"That is {aside} now." if aside else "It was a link, and is gone."
-                        protected = protected_name_in(name, grants) or name
-                        how = _how_to_grant(folder, protected)
-                        notes.append(f"It made {name}, from which other programs start something. {what} {how}")
-                    if aside:
-                        looked_into.add(os.path.join(folder, aside))
-                if path in before.links:
-                    _link_again(folder, path, before.links[path])
-                    notes.append(f"The link {name} is what it was.")
-            except OSError as error:
-                failures[path] = _failure(name, error.strerror or str(error))
-        for path in closed:
-            looked_into.add(path)
-            with contextlib.suppress(OSError):
-                os.chmod(path, 0o700)
-                looked_into.remove(path)
-    rest = next(iter((*found, *closed)))
-    failures[rest] = _failure(os.path.relpath(rest, folder), "there is too much of it")
-    return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
+    return clean_up(folder, before, absent, grants, until)
 
 
-def _how_to_grant(folder: str, name: str) -> str:
+def new_places(
+    folder: str, before: ProtectedPlaces, absent: Collection[str], grants: Collection[str]
+) -> tuple[list[str], frozenset[str]]:
+    """Protected paths that a job made or replaced, and closed folders; `absent` is where links led to nothing."""
+    after = find_protected_places(folder, grants, with_packages=True, looks_around=False)
+    replaced = [path for path, target in before.links.items() if _target_of(path) != target]
+    made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
+    made = (after.names - before.names | made) - set(replaced)
+    return [*replaced, *sorted(made)], after.unreadable
+
+
+def how_to_grant(folder: str, name: str) -> str:
     """The sentence on how a job may write a protected name of a folder, if it ever may."""
     if name == ".git" and not os.path.lexists(os.path.join(folder, name, "HEAD")):
         # With the grant, the settings and hooks that git would make are closed all the same.
@@ -233,96 +214,8 @@ def _target_of(path: str) -> str | None:
         return None
 
 
-def _is_newer(path: str, than: float) -> bool:
-    """Whether something, and all that is directly in it, has changed since a moment."""
-    with contextlib.suppress(OSError):
-        if os.lstat(path).st_ctime <= than:
-            return False
-        with os.scandir(path) as entries:
-            return all(entry.stat(follow_symlinks=False).st_ctime > than for entry in entries)
-    return True
-
-
-def _failure(name: str, why: str) -> str:
-    return (
-        f"It made {name}, from which other programs start something, and that cannot be set aside: {why}. "
-        "Remove it before you use git, a shell, an editor or an agent there."
-    )
-
-
-def _link_again(folder: str, path: str, target: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _parent_of(folder, path) as parent, _writable(parent):
-        os.symlink(target, os.path.basename(path), dir_fd=parent)
-
-
-def set_aside(folder: str, path: str) -> str | None:
-    """Give something in a folder a name that nobody looks for, and that name; None if it is not there any more.
-
-    A folder is closed besides, as git takes one with the right content for a repository whatever its name. A link is
-    removed: it leads to the same by any name.
-    """
-    try:
-        with _parent_of(folder, path) as parent:
-            name = os.path.basename(path)
-            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            # A name that the job cannot have made before, and that is not too long.
-            begin = os.fsencode(name)[:_LONGEST].decode(errors="ignore")
-            aside = f"{begin}.set-aside-{secrets.token_hex(6)}"
-            with _writable(parent):
-                if stat.S_ISLNK(status.st_mode):
-                    os.unlink(name, dir_fd=parent)
-                    return ""
-                os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
-            if stat.S_ISDIR(status.st_mode):
-                _close_folder(parent, aside)
-    except FileNotFoundError:
-        return None
-    return os.path.join(os.path.relpath(os.path.dirname(path), folder), aside).removeprefix("./")
-
-
-def _close_folder(parent: int, name: str) -> None:
-    try:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
-    except PermissionError:
-        # Nobody can list it; who knows the names in it could still use them.
-        os.chmod(name, 0, dir_fd=parent)
-        return
-    try:
-        os.fchmod(folder, 0)
-    finally:
-        os.close(folder)
-
-
-@contextlib.contextmanager
-def _parent_of(folder: str, path: str) -> Iterator[int]:
-    """A descriptor of the folder that something is in, with no link on the way from the outermost."""
-    *above, _ = os.path.relpath(path, folder).split(os.sep)
-    with contextlib.ExitStack() as opened:
-        at = os.open(folder, _FOLDER)
-        opened.callback(os.close, at)
-        for step in above:
-            at = os.open(step, _FOLDER, dir_fd=at)
-            opened.callback(os.close, at)
-        yield at
-
-
-@contextlib.contextmanager
-def _writable(folder: int) -> Iterator[None]:
-    """Make a folder one in which names can be changed, for a moment: a job may have taken that right away."""
-    mode = stat.S_IMODE(os.fstat(folder).st_mode)
-    if mode & 0o300 == 0o300:
-        yield
-        return
-    os.fchmod(folder, mode | 0o700)
-    try:
-        yield
-    finally:
-        os.fchmod(folder, mode)
-
-
 def _stand_ins(folder: str, grants: Collection[str]) -> Iterator[tuple[str, bytes | None]]:
-    """The paths of stand-ins in a folder, and what is in each that is a file."""
+    """The paths of stand-ins in a folder, and the content of each that is a file."""
     for name, content in STAND_INS.items():
         if name not in grants:
             yield os.path.join(folder, name), content
@@ -333,7 +226,7 @@ def _stand_ins(folder: str, grants: Collection[str]) -> Iterator[tuple[str, byte
 
 
 def _make_stand_in(path: str, content: bytes | None) -> bool:
-    """Take a name; where nobody can, the job cannot either."""
+    """Make a stand-in; where that is not possible, the job cannot make the name either."""
     try:
         if content is None:
             os.mkdir(path, 0o755)
@@ -348,14 +241,14 @@ def _make_stand_in(path: str, content: bytes | None) -> bool:
 
 
 def remove_stand_ins(paths: Collection[str]) -> None:
-    """Remove what still is a stand-in, and nothing else."""
+    """Remove paths that still are stand-ins, and nothing else."""
     for path in paths:
         folder, name = os.path.split(path)
         with contextlib.suppress(OSError):
-            parent = os.open(folder, _FOLDER)
+            parent = os.open(folder, FOLDER_FLAGS)
             try:
                 content = STAND_INS_IN_REPOSITORY.get(name)
-                with _writable(parent):
+                with writable_folder(parent):
                     if content is None:
                         os.rmdir(name, dir_fd=parent)  # which fails for a folder that has something in it
                     elif _is_stand_in(path, content):
@@ -377,8 +270,173 @@ def _is_stand_in(path: str, content: bytes | None) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def writable_folder(folder: int) -> Iterator[None]:
+    """Let names in a folder be changed for a moment: a job may have taken that right away."""
+    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+    if mode & 0o300 == 0o300:
+        yield
+        return
+    os.fchmod(folder, mode | 0o700)
+    try:
+        yield
+    finally:
+        os.fchmod(folder, mode)
+
+
+class Journal:
+    """The journal in a folder; without one, or where files cannot be locked, nothing is kept."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()
+        self._turn: int | None = None
+        self._file: int | None = None
+        self._path = ""
+        self._held: dict[int, Entry] = {}
+        self._next = 0
+        try:
+            self._open()
+        except OSError as error:
+            self.folder = None
+            log.warning("No journal of jobs can be kept: %s", error)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether jobs of this process are in it."""
+        return bool(self._held)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Keep other processes from beginning or ending a job meanwhile."""
+        with self._lock:
+            if self._turn is None:
+                yield
+                return
+            import fcntl
+
+            fcntl.flock(self._turn, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    def begin(self, entry: Entry) -> int:
+        """Write the entry of a job; the number by which it ends."""
+        self._next += 1
+        self._held[self._next] = entry
+        self._write({"begin": self._next, **entry})
+        return self._next
+
+    def end(self, number: int) -> None:
+        """Remove the entry of a job."""
+        self._held.pop(number, None)
+        if self._held:
+            self._write({"end": number})
+        elif self._file is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, 0)
+
+    def held(self) -> Iterator[Entry]:
+        """The entries of running jobs, of this process and of others."""
+        yield from tuple(self._held.values())
+        for path, descriptor in self._others():
+            if not _try_lock(descriptor):
+                yield from _read_entries(path, descriptor)
+
+    def abandoned(self) -> Iterator[Entry]:
+        """The entries of jobs whose process is gone; each is removed when the next one is asked for."""
+        for path, descriptor in self._others():
+            if _try_lock(descriptor):
+                yield from _read_entries(path, descriptor)
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+    def close(self) -> None:
+        """Close the files; a file with jobs in it stays for the process that cleans up."""
+        with self._lock:
+            if self._file is not None and not self._held:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files in a process that was forked from the one that they belong to."""
+        for descriptor in (self._file, self._turn):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._file = self._turn = None
+
+    def _open(self) -> None:
+        if self.folder is None:
+            return
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        self._turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._path = os.path.join(self.folder, f"{os.getpid()}-{secrets.token_hex(8)}")
+        try:
+            with self.turn():  # a file that has no lock yet looks like that of a process that is gone
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                if not _try_lock(self._file):
+                    raise BlockingIOError("its own file is locked")
+        except OSError:
+            self.close()
+            raise
+
+    def _write(self, line: Entry) -> None:
+        if self._file is not None:
+            try:
+                os.write(self._file, json.dumps(line).encode("utf-8", "surrogateescape") + b"\n")
+            except OSError as error:
+                log.warning("The journal of jobs cannot be written: %s", error)
+
+    def _others(self) -> Iterator[tuple[str, int]]:
+        """The files of other processes, each open until the next one."""
+        names: list[str] = []
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                names = os.listdir(self.folder)
+        for name in names:
+            path = os.path.join(self.folder or "", name)
+            if path == self._path:
+                continue
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except OSError:
+                continue
+            try:
+                yield path, descriptor
+            finally:
+                os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Lock a file for this process; False if another has it."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read_entries(path: str, descriptor: int) -> list[Entry]:
+    """The jobs in a file that have not ended."""
+    found: dict[object, Entry] = {}
+    try:
+        for line in os.pread(descriptor, _MOST_JOURNAL_BYTES, 0).splitlines():
+            data = json.loads(line)
+            if "begin" in data:
+                found[data["begin"]] = data
+            else:
+                found.pop(data["end"], None)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        log.warning("%s: a line of the journal of jobs cannot be used: %s", path, error)
+    return list(found.values())
+
+
 def _recover(folder: str) -> tuple[str, ...]:
-    """Clean up after jobs whose hosts were killed: what was done in one folder, a sentence each."""
+    """Clean up after jobs whose hosts were killed: the notes on one folder, a sentence each."""
     texts: list[str] = []
     with _journal().turn():
         for entry in _journal().abandoned():
@@ -386,7 +444,7 @@ def _recover(folder: str) -> tuple[str, ...]:
                 remove_stand_ins(entry["stand_ins"])
                 before = ProtectedPlaces(names=frozenset(entry["names"]), links=dict(entry["links"]))
                 at, absent, grants = entry["folder"], frozenset(entry["absent"]), frozenset(entry["grants"])
-                found = clean_up(at, before, absent, grants, entry["until"]) if os.path.isdir(at) else Cleanup()
+                found = _clean_up(at, before, absent, grants, entry["until"]) if os.path.isdir(at) else Cleanup()
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
                 log.warning("An entry of the journal of jobs cannot be used: %s", error)
                 continue
@@ -417,7 +475,7 @@ _opening = threading.Lock()
 
 
 def _close_journals() -> None:
-    """Close what this process, or the one that it was forked from, has open."""
+    """Close the journals of this process, or of the one that it was forked from."""
     while _journals:
         _journals.popitem()[1].close()
 
