@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier._paths import moved_path
-from metier.guard.files.protected_names import PROTECTED, protected_name_in
+from metier.guard.files.protected_names import MOST_FOLDERS, PROTECTED, protected_name_in
 from metier.guard.files.protected_places import (
     STAND_INS,
     STAND_INS_IN_REPOSITORY,
