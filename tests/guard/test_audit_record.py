@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from metier.guard import Actor, AuditRecord
-from metier.guard.audit.log import governance_record, type_of
+from metier.guard.audit.governance_events import governance_record
+from metier.guard.audit.log import type_of
 
 
 def record(**values: Any) -> AuditRecord:

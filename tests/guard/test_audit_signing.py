@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from metier.errors import AuditUnavailable
-from metier.guard.audit.keys import SigningKey, default_key_file, is_signed, known_keys
+from metier.guard.audit.checkpoints import default_key_file
+from metier.guard.audit.keys import SigningKey, is_signed, known_keys
 
 
 def test_a_key_is_made_when_it_is_first_needed_and_stays(tmp_path: Path) -> None:

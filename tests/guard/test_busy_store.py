@@ -45,7 +45,7 @@ def other(log: StoreLog, tmp_path: Path) -> Iterator[sqlite3.Connection]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long for the store."""
-    for module in ("driver", "sqlite"):
+    for module in ("connection_pool", "sqlite"):
         monkeypatch.setattr(f"metier.store.{module}.WAIT_SECONDS", 0.05)
 
 

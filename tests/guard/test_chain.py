@@ -17,10 +17,10 @@ from tests.store.postgres import store_url
 from metier import Guard, Library, Policy, Session
 from metier.errors import AuditUnavailable
 from metier.guard import Actor, AuditRecord
-from metier.guard.audit.checkpoints import CheckpointFile
+from metier.guard.audit.checkpoints import CheckpointFile, default_key_file
 from metier.guard.audit.export import export_lines
-from metier.guard.audit.keys import default_key_file, known_keys
-from metier.guard.audit.log import governance_record
+from metier.guard.audit.governance_events import governance_record
+from metier.guard.audit.keys import known_keys
 from metier.guard.audit.store_log import StoreLog
 from metier.guard.audit.verification import verify_store
 from metier.run import PlainRunner
@@ -157,7 +157,7 @@ def test_the_end_of_a_process_is_such_an_end(tmp_path: Path) -> None:
 def test_a_failure_to_sign_is_told_recorded_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.guard.audit.store_log._PAUSE", 0.0)
+    monkeypatch.setattr("metier.guard.audit.store_log._SIGNING_PAUSE", 0.0)
     key = tmp_path / "key"
     key.write_text("no key")
     log = StoreLog(f"sqlite:///{tmp_path}/metier.db", every=2, key=key)

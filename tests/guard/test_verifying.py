@@ -13,9 +13,9 @@ import pytest
 from tests.store.postgres import store_url
 
 from metier.errors import AuditUnavailable
-from metier.guard.audit.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, make_checkpoint
+from metier.guard.audit.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, default_key_file, make_checkpoint
 from metier.guard.audit.export import export_lines
-from metier.guard.audit.keys import SigningKey, default_key_file, known_keys
+from metier.guard.audit.keys import SigningKey, known_keys
 from metier.guard.audit.verification import ChainFault, ChainVerification, verify_export, verify_store
 from metier.store import Store, TenantScope
 from metier.store.audit_log import AuditTable

@@ -164,7 +164,7 @@ def test_a_script_elsewhere_is_told_as_path_traversal_and_recorded(session_of: C
             session.run_blocking(script, by="model")
         assert caught.value.context["violation"] == "path_traversal"
         assert caught.value.context["path"]
-    log = session.guard._keeping._chosen
+    log = session.guard._recorder._chosen
     assert isinstance(log, MemoryLog)
     runs = [(record.event, record.decision, record.code, record.by) for record in log.records[-5:]]
     assert runs == [("run", "deny", "file-refused", "model")] * 5

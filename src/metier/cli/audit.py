@@ -218,7 +218,7 @@ def _export(options: argparse.Namespace) -> int:
             return _written([], options)
         lines = export_lines(scope.audit.walk(), checkpoints_of(scope), options.format)
         if options.endpoint:
-            from metier.guard.audit.sending import send_otlp
+            from metier.guard.audit.export import send_otlp
 
             sent = send_otlp(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
@@ -268,7 +268,7 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 def key_file() -> Path:
     """The key that policy names, else the user's own."""
-    from metier.guard.audit.keys import default_key_file
+    from metier.guard.audit.checkpoints import default_key_file
     from metier.guard.policy.files import Policies
 
     chosen = Policies.discover().current().audit.key

@@ -13,11 +13,11 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
+    from metier.guard.audit.governance_events import governance_record as governance_record
     from metier.guard.audit.log import AuditLog as AuditLog
     from metier.guard.audit.log import AuditRecord as AuditRecord
     from metier.guard.audit.log import FileLog as FileLog
     from metier.guard.audit.log import MemoryLog as MemoryLog
-    from metier.guard.audit.log import governance_record as governance_record
     from metier.guard.audit.redaction import redact as redact
     from metier.guard.audit.store_log import StoreLog as StoreLog
     from metier.guard.audited_action import AuditedAction as AuditedAction

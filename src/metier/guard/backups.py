@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import AuditUnavailable, IntegrityFailed, StoreUnavailable
-from metier.guard.audit.checkpoints import LastCheckpoint, marks_of
-from metier.guard.audit.keys import SigningKey, default_key_file, is_signed, keep_public, known_keys
+from metier.guard.audit.checkpoints import LastCheckpoint, default_key_file, last_checkpoints
+from metier.guard.audit.keys import SigningKey, is_signed, keep_public, known_keys
 from metier.guard.open_stores import was_there
 from metier.store import Store, default_store
 from metier.store.backup import back_up as write_backup
@@ -87,7 +87,7 @@ def _require_evidence(url: str, key_file: Path | str) -> None:
             why = "is gone" if was_there(url) else ""
         else:
             with store:
-                for mark in marks_of(key_file, str(store))[0]:
+                for mark in last_checkpoints(key_file, str(store))[0]:
                     LastCheckpoint(key_file, str(store), mark.tenant).require_in(store.of(mark.tenant))
     except AuditUnavailable:
         why = "has lost records that were signed"

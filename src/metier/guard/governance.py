@@ -168,7 +168,7 @@ class Governance:
 
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
-        from metier.guard.audit.keys import default_key_file
+        from metier.guard.audit.checkpoints import default_key_file
         from metier.library.index_cache import default_cache_folder
         from metier.library.trust import default_config_folder
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from metier._log import logger
 from metier.errors import InvalidArgument
-from metier.guard.audit.keeping import Recorder
+from metier.guard.audit.log import Recorder
 from metier.guard.audit.redaction import redact
 from metier.guard.audited_action import AuditedAction, failure_code
 from metier.guard.decision import Actor, Decision
@@ -86,7 +86,7 @@ class Guard:
         self.approve = approve
         self._version = 0
         self._changing = threading.Lock()
-        self._keeping = Recorder(audit, self._governance)
+        self._recorder = Recorder(audit, self._governance)
 
     @property
     def policy(self) -> Policy:
@@ -119,7 +119,7 @@ class Guard:
     @property
     def kept_paths(self) -> tuple[str, ...]:
         """The files and folders that decide or record what happens: nothing that runs may change them."""
-        file = self._keeping.file
+        file = self._recorder.file
         return self._governance.paths if file is None else (file, *self._governance.paths)
 
     @property
@@ -308,7 +308,7 @@ class Guard:
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
     ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
-        if self._keeping.is_behind or has_many_texts(action.arguments):
+        if self._recorder.is_behind or has_many_texts(action.arguments):
             first = await self.in_thread(self._decided, action, actor)
         else:
             first = self._decided(action, actor)
@@ -349,7 +349,7 @@ class Guard:
 
     def _decided(self, action: Action, actor: Actor) -> Decision:
         try:
-            return self._keeping.unrecorded() or self.decide(action, actor)
+            return self._recorder.unrecorded() or self.decide(action, actor)
         except Exception as error:
             log.exception("nothing could be decided")
             return Decision(
@@ -404,7 +404,7 @@ class Guard:
 
     def record(self, record: AuditRecord) -> None:
         """Add a record to the trail."""
-        self._keeping.keep(record)
+        self._recorder.record(record)
 
 
 def default_governance(project: str | os.PathLike[str] | None) -> Governance:

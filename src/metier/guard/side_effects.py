@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.guard.audit.log import governance_record
+from metier.guard.audit.governance_events import governance_record
 from metier.guard.content_records import keep_revision
 from metier.guard.inspection import PackageSnapshot
 from metier.guard.question import TERMINAL

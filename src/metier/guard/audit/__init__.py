@@ -1,1 +1,1 @@
-"""The audit trail: what is recorded, how it is kept, proved, and handed on."""
+"""The audit log: records, the logs that keep them, checkpoints, verification and export."""

@@ -1,61 +1,71 @@
-"""The audit trail for other programs and for people: JSON lines, CloudEvents, OTLP, CSV, and plain text."""
+"""Exports of the audit log: JSON lines, CloudEvents, OTLP, CSV and text; reading an export, sending one by OTLP."""
 
 from __future__ import annotations
 
 import csv
 import io
+import ipaddress
 import itertools
 import json
+import os
 import re
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from metier._version import __version__
+from metier.errors import AuditUnavailable, InvalidArgument
+from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.log import POINTS, AuditRecord
+from metier.hints import for_people
 from metier.skill import shown
-from metier.store.link import skill_ref
+from metier.store.canonical_json import canonical_or_none, parse_strict
+from metier.store.link import ChainedRecord, skill_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from metier.guard.audit.checkpoints import Checkpoint
-    from metier.store.link import ChainedRecord
+    from pathlib import Path
 
 Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "csv", "text"]
 
 _BATCH = 500
-"""Log records in one request of OTLP."""
+"""Log records in one OTLP request."""
 _INFO, _WARN = (9, "INFO"), (13, "WARN")
-_CSV_COLUMNS = ("seq", *(field.name for field in fields(AuditRecord)), "prev_hash", "hash")
+_CSV_COLUMNS = ("seq", *AuditRecord.__dataclass_fields__, "prev_hash", "hash")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Characters with which a cell begins that a spreadsheet would calculate."""
+"""First characters of a cell that a spreadsheet would calculate."""
+_MAX_LINE = 4 * 1024 * 1024
+"""Several times the size of the largest record."""
+_OTLP_SECONDS = 30
+_OTLP_PATH = "/v1/logs"
 _TRACE = re.compile(r"[0-9a-f]{32}")
 
 
-def export_lines(links: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint], form: Format) -> Iterator[str]:
-    """The lines of an export. Those of `jsonl` can be verified, with their signatures, from the file alone."""
+def export_lines(records: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint], form: Format) -> Iterator[str]:
+    """Return the lines of an export; those of `jsonl` can be verified, with their signatures, from the file alone."""
     if form == "jsonl":
-        return _json_lines(links, checkpoints)
-    return _FORMS[form](links)
+        return _json_lines(records, checkpoints)
+    return _FORMS[form](records)
 
 
-def _json_lines(links: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
+def _json_lines(records: Iterable[ChainedRecord], checkpoints: Iterable[Checkpoint]) -> Iterator[str]:
     signed: dict[int, Checkpoint] = {one.seq: one for one in checkpoints}
-    for link in links:
-        line = {**_record(link), "prev_hash": link.previous, "hash": link.hash}
-        if link.seq in signed:
-            line["checkpoint"] = signed[link.seq].as_dict()
+    for chained in records:
+        line = {**_record(chained), "prev_hash": chained.previous, "hash": chained.hash}
+        if chained.seq in signed:
+            line["checkpoint"] = signed[chained.seq].as_dict()
         yield _line(line)
 
 
-def _cloud_events(links: Iterable[ChainedRecord]) -> Iterator[str]:
-    for link in links:
-        record = _record(link)
+def _cloud_events(records: Iterable[ChainedRecord]) -> Iterator[str]:
+    for chained in records:
+        record = _record(chained)
         event = {
             "specversion": "1.0",
-            "id": link.hash,
-            "source": f"urn:metier:audit:{_uri(link.tenant)}" if link.tenant else "urn:metier:audit",
+            "id": chained.hash,
+            "source": f"urn:metier:audit:{quote(chained.tenant, safe='')}" if chained.tenant else "urn:metier:audit",
             "type": f"metier.{record.get('type', '')}",
             "subject": skill_ref(record),
             "time": _time(record),
@@ -65,16 +75,16 @@ def _cloud_events(links: Iterable[ChainedRecord]) -> Iterator[str]:
         yield _line({name: value for name, value in event.items() if value})
 
 
-def _otlp(links: Iterable[ChainedRecord]) -> Iterator[str]:
-    records = (_log_record(link) for link in links)
-    while batch := list(itertools.islice(records, _BATCH)):
+def _otlp(records: Iterable[ChainedRecord]) -> Iterator[str]:
+    log_records = map(_log_record, records)
+    while batch := list(itertools.islice(log_records, _BATCH)):
         resource = {"attributes": [_attribute("service.name", "metier"), _attribute("service.version", __version__)]}
         scope = {"name": "metier.audit", "version": __version__}
         yield _line({"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": batch}]}]})
 
 
-def _log_record(link: ChainedRecord) -> dict[str, Any]:
-    record = _record(link)
+def _log_record(chained: ChainedRecord) -> dict[str, Any]:
+    record = _record(chained)
     number, text = _INFO if record.get("decision") == "allow" else _WARN
     found: dict[str, Any] = {
         "timeUnixNano": _nanoseconds(record),
@@ -84,7 +94,7 @@ def _log_record(link: ChainedRecord) -> dict[str, Any]:
         "eventName": f"metier.{record.get('type', '')}",
         "body": {"stringValue": str(record.get("reason", ""))},
         "attributes": [_attribute(f"metier.{name}", value) for name, value in record.items() if name != "reason"]
-        + [_attribute("metier.hash", link.hash)],
+        + [_attribute("metier.hash", chained.hash)],
     }
     trace = record.get("correlation_id")
     if isinstance(trace, str) and _TRACE.fullmatch(trace) and trace.strip("0"):
@@ -97,7 +107,7 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def _any_value(value: Any) -> dict[str, Any]:
-    """A value as OTLP has it in JSON, where a whole number is a text."""
+    """Return a value in OTLP JSON, where an integer is a string."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -111,13 +121,13 @@ def _any_value(value: Any) -> dict[str, Any]:
     return {"stringValue": "" if value is None else str(value)}
 
 
-def _text(links: Iterable[ChainedRecord]) -> Iterator[str]:
-    for link in links:
-        yield from format_record(_record(link))
+def _text(records: Iterable[ChainedRecord]) -> Iterator[str]:
+    for chained in records:
+        yield from format_record(_record(chained))
 
 
 def format_record(record: Mapping[str, Any]) -> list[str]:
-    """A record for people: three lines for what was run, one for anything else.
+    """Return a record as lines for people: three for a script run, one for anything else.
 
     >>> run = {"type": "script.run", "skill": "pdf", "path": "scripts/fill.py", "user": "sam", "exit_code": 0}
     >>> run |= {"command": "python3 fill.py a.pdf", "duration_ms": 12.5, "timestamp": "2026-01-01T10:00:00.000+00:00"}
@@ -126,69 +136,73 @@ def format_record(record: Mapping[str, Any]) -> list[str]:
     [AUDIT] command: python3 fill.py a.pdf
     [AUDIT] exit code: 0, duration: 12.5 ms
     """
-    said = {name: _said(value) for name, value in record.items()}
-    if record.get("event") == "run" or said.get("type") == "script.run":
-        return _told_run(record, said)
+    texts = {name: _display(value) for name, value in record.items()}
+    if record.get("event") == "run" or texts.get("type") == "script.run":
+        return _format_run(record, texts)
     what, reason = object_of(record)
     parts = [
-        said.get("timestamp", ""),
-        said.get("type", ""),
-        _said(skill_ref(record)),
-        _said(what),
-        f"user={said['user']}" if "user" in said else "",
-        f"agent={said['agent']}" if "agent" in said else "",
-        _said(reason),
+        texts.get("timestamp", ""),
+        texts.get("type", ""),
+        _display(skill_ref(record)),
+        _display(what),
+        f"user={texts['user']}" if "user" in texts else "",
+        f"agent={texts['agent']}" if "agent" in texts else "",
+        _display(reason),
     ]
     return ["[AUDIT] " + " ".join(part for part in parts if part)]
 
 
 def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """The object of a record beside its skill, and its reason as far as that is news.
+    """Return the object of a record beside its skill, and its reason where that adds something.
 
     >>> object_of({"type": "person.added", "event": "person", "decision": "allow", "reason": "ada (user): reviewer"})
     ('', 'ada (user): reviewer')
     >>> object_of({"event": "call", "decision": "allow", "tool": "Read", "reason": "Nothing is against it."})
     ('Read', '')
     """
-    # What people do has its object in the ids and the reason: whom they added, which request they decided.
-    is_done_by_people = str(record.get("event")) not in POINTS
-    names = ("proposal", "request", "approval", "tool", "path") if is_done_by_people else ("tool", "path", "command")
+    # The object of a governance event is in its ids and its reason: the person added, the request decided.
+    is_governance = str(record.get("event")) not in POINTS
+    names = ("proposal", "request", "approval", "tool", "path") if is_governance else ("tool", "path", "command")
     found = [str(record[name]) for name in names if record.get(name)]
     is_plain = record.get("decision") == "allow" and not record.get("would")
-    is_known = is_plain and not is_done_by_people and bool(found or skill_ref(record))
+    is_known = is_plain and not is_governance and bool(found or skill_ref(record))
     reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
     notes = record.get("notes")
     tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
-    return " ".join(found if is_done_by_people else found[:1]), " ".join(
+    return " ".join(found if is_governance else found[:1]), " ".join(
         part for part in (reason, *(f"({note})" for note in tried)) if part
     )
 
 
-def _told_run(record: Mapping[str, Any], said: Mapping[str, str]) -> list[str]:
-    who = said.get("user") or said.get("agent") or "-"
-    head = f"skill={_said(skill_ref(record)) or '-'} script={said.get('path') or '-'} user={who}"
-    digest = f", output: {said['output_digest']}" if said.get("output_digest") else ""
-    took = f"exit code: {said.get('exit_code', '-')}, duration: {said.get('duration_ms', '-')} ms{digest}"
+def _format_run(record: Mapping[str, Any], texts: Mapping[str, str]) -> list[str]:
+    who = texts.get("user") or texts.get("agent") or "-"
+    head = f"skill={_display(skill_ref(record)) or '-'} script={texts.get('path') or '-'} user={who}"
+    digest = f", output: {texts['output_digest']}" if texts.get("output_digest") else ""
+    took = f"exit code: {texts.get('exit_code', '-')}, duration: {texts.get('duration_ms', '-')} ms{digest}"
     if record.get("decision", "allow") != "allow":
-        took = f"not run: {said.get('reason', '')}"
-    elif "would" in said:
-        took += f", {said.get('reason', '')}"
-    lines = [f"{head} time={said.get('timestamp', '-')}", f"command: {said.get('command') or '-'}", took]
+        took = f"not run: {texts.get('reason', '')}"
+    elif "would" in texts:
+        took += f", {texts.get('reason', '')}"
+    lines = [
+        f"{head} time={texts.get('timestamp', '-')}",
+        f"command: {texts.get('command') or '-'}",
+        took,
+    ]
     return [f"[AUDIT] {line}" for line in lines]
 
 
-def _csv(links: Iterable[ChainedRecord]) -> Iterator[str]:
-    """RFC 4180, with the same columns in the same order whatever the records say."""
+def _csv(records: Iterable[ChainedRecord]) -> Iterator[str]:
+    """Yield CSV by RFC 4180, with the same columns in the same order for all records."""
     yield _csv_line(_CSV_COLUMNS)
-    for link in links:
-        record = {"reason": link.text, **_record(link), "prev_hash": link.previous, "hash": link.hash}
+    for chained in records:
+        record = {"reason": chained.text, **_record(chained), "prev_hash": chained.previous, "hash": chained.hash}
         yield _csv_line([_csv_cell(record.get(name)) for name in _CSV_COLUMNS])
 
 
 def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\r").writerow(cells)
-    # The caller ends the line, and a record's line ends with both characters.
+    # The caller adds the line feed of the line ending.
     return out.getvalue()
 
 
@@ -202,18 +216,18 @@ def _csv_cell(value: Any) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _record(link: ChainedRecord) -> dict[str, Any]:
-    return link.record or {"seq": link.seq, "tenant": link.tenant, "unreadable": link.text}
+def _record(chained: ChainedRecord) -> dict[str, Any]:
+    return chained.record or {"seq": chained.seq, "tenant": chained.tenant, "unreadable": chained.text}
 
 
-def _said(value: Any) -> str:
+def _display(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ",".join(map(_said, value))
+        return ",".join(map(_display, value))
     return shown(value if isinstance(value, str) else json.dumps(value), 4_096)
 
 
 def _time(record: Mapping[str, Any]) -> str:
-    """The moment as RFC 3339, which a timestamp of a record may not be."""
+    """Return the timestamp where it is RFC 3339, which that of a record may not be."""
     moment = _moment(record)
     return "" if moment is None else str(record["timestamp"])
 
@@ -234,14 +248,8 @@ def _nanoseconds(record: Mapping[str, Any]) -> str:
     return str(max(0, (past.days * 86_400 + past.seconds) * 1_000_000_000 + past.microseconds * 1_000))
 
 
-def _uri(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe="")
-
-
 def _line(value: object) -> str:
-    # ASCII only: no character of a stranger's text ends the line for anybody.
+    # ASCII only: no character of a foreign text ends the line for any reader.
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -251,3 +259,114 @@ _FORMS: dict[str, Callable[[Iterable[ChainedRecord]], Iterator[str]]] = {
     "csv": _csv,
     "text": _text,
 }
+
+
+def records_in(path: Path) -> Iterator[ChainedRecord]:
+    """Yield the records of a `jsonl` export in the order of its lines; a line of something else is unreadable."""
+    for line in _read_lines(path):
+        record = parse_strict(line) or {}
+        previous, made = (_as_text(record.pop(name, "")) for name in ("prev_hash", "hash"))
+        record.pop("checkpoint", None)
+        text = canonical_or_none(record)
+        if not record or text is None:
+            yield ChainedRecord(tenant="", seq=0, record=None, text=line, previous="", hash="")
+            continue
+        seq = record.get("seq")
+        yield ChainedRecord(
+            tenant=_as_text(record.get("tenant")),
+            seq=seq if type(seq) is int else 0,
+            record=record,
+            text=text,
+            previous=previous,
+            hash=made,
+        )
+
+
+def checkpoints_in(path: Path) -> list[Checkpoint]:
+    """Return the checkpoints in a `jsonl` export."""
+    found = []
+    for line in _read_lines(path):
+        if '"checkpoint"' in line:
+            checkpoint = Checkpoint.of((parse_strict(line) or {}).get("checkpoint"))
+            if checkpoint is not None:
+                found.append(checkpoint)
+    return found
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            while line := file.readline(_MAX_LINE):
+                if line.strip():
+                    yield line
+    except OSError as error:
+        raise InvalidArgument(
+            f"{os.fspath(path)} cannot be read: {error.strerror}.",
+            hint=for_people("Name a file that `metier audit export` has written."),
+        ) from None
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: records go to the named collector alone."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def send_otlp(requests: Iterable[str], endpoint: str) -> int:
+    """Post requests in OTLP JSON to a collector, one after the other; returns how many it accepted."""
+    address = otlp_endpoint(endpoint)
+    handlers = [_NoRedirect(), ProxyHandler({})] if _is_local(address) else [_NoRedirect()]
+    opener = build_opener(*handlers)
+    count = 0
+    for body in requests:
+        request = Request(address, body.encode(), {"Content-Type": "application/json"}, method="POST")
+        try:
+            with opener.open(request, timeout=_OTLP_SECONDS) as answer:
+                answer.read(1024)
+        except HTTPError as error:
+            error.close()
+            raise _rejected(address, f"it answered {error.code}") from None
+        except (URLError, OSError, ValueError) as error:
+            raise _rejected(address, str(getattr(error, "reason", error))) from None
+        count += 1
+    return count
+
+
+def otlp_endpoint(endpoint: str) -> str:
+    """Return the URL for logs at an endpoint; raises `InvalidArgument` for one without encryption on the way.
+
+    >>> otlp_endpoint("http://localhost:4318")
+    'http://localhost:4318/v1/logs'
+    """
+    try:
+        parts = urlsplit(endpoint)
+        is_named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_named = False
+    if not is_named or not endpoint.isprintable() or "@" in parts.netloc:
+        raise InvalidArgument(f"{endpoint!r:.200} is no endpoint.", hint="Write one such as http://localhost:4318.")
+    if parts.scheme == "http" and not _is_local(endpoint):
+        raise InvalidArgument(
+            f"{endpoint!r:.200} would be told in the open.", hint="Use https, or a collector on this machine."
+        )
+    return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=_OTLP_PATH))
+
+
+def _is_local(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _rejected(address: str, reason: str) -> AuditUnavailable:
+    return AuditUnavailable(
+        f"The collector at {address} did not take the records: {reason}.",
+        hint="See that it runs, and that it takes OTLP over HTTP there.",
+    )

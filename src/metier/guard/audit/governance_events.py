@@ -1,20 +1,23 @@
-"""What people do about skills, as the audit trail says it: who they are, and a record in the transaction under way."""
+"""Governance events: audit records of what people and agents decide about skills."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.audit.log import governance_record
+from metier.guard.audit.log import AuditRecord
 from metier.guard.decision import Actor
 from metier.guard.notify import note_pending
 
 if TYPE_CHECKING:
     from metier.store import Person, TenantScope
 
+_REFUSING = (".denied", ".refused", ".rejected", ".failed")
+
 
 def actor_of(person: Person, scope: TenantScope, environment: str = "") -> Actor:
-    """Who acts, for the tenant whose records they act on, and in which environment if that is known.
+    """Return the actor that a person is, for the tenant whose records they act on.
 
     >>> import tempfile
     >>> from metier.store import Person, Store
@@ -23,12 +26,12 @@ def actor_of(person: Person, scope: TenantScope, environment: str = "") -> Actor
     >>> actor.agent, actor.user, actor.tenant
     ('robot', None, 'acme')
     """
-    who = Actor(tenant=scope.tenant or None, environment=environment or None)
-    return replace(who, agent=person.name) if person.kind == "agent" else replace(who, user=person.name)
+    actor = Actor(tenant=scope.tenant or None, environment=environment or None)
+    return replace(actor, agent=person.name) if person.kind == "agent" else replace(actor, user=person.name)
 
 
 def record_event(scope: TenantScope, type: str, actor: Actor, ref: str = "", **more: Any) -> None:  # noqa: A002
-    """Record what happened, in the transaction that is under way; `ref` is the skill it is about, `name@source`.
+    """Record an event in the transaction that is under way; `ref` is the skill that it is about, `name@source`.
 
     >>> import tempfile
     >>> from metier.store import Store
@@ -43,7 +46,7 @@ def record_event(scope: TenantScope, type: str, actor: Actor, ref: str = "", **m
 
 
 def event_record(scope: TenantScope, type: str, actor: Actor, ref: str = "", **more: Any) -> dict[str, Any]:  # noqa: A002
-    """The record of something that happened, for what the store writes down together with it."""
+    """Return the record of an event, for a change of the store that writes its record itself."""
     given: dict[str, Any] = {"tenant": scope.tenant or None}
     if ref:
         given["skill"], _, given["source"] = ref.partition("@")
@@ -51,5 +54,38 @@ def event_record(scope: TenantScope, type: str, actor: Actor, ref: str = "", **m
 
 
 def record_refusal(scope: TenantScope, tried: str, actor: Actor, ref: str, **more: Any) -> None:
-    """Record that something did not happen that was tried: `proposal.approved` becomes a `proposal.refused`."""
+    """Record the refusal of an event that somebody tried: `proposal.approved` becomes a `proposal.refused`."""
     record_event(scope, f"{tried.partition('.')[0]}.refused", actor, ref, **more, notes=(f"tried {tried}",))
+
+
+def governance_record(
+    type: str,  # noqa: A002
+    *,
+    actor: Actor,
+    skill: str = "",
+    digest: str = "",
+    reason: str = "",
+    **more: Any,
+) -> AuditRecord:
+    """Return the record of a governance event such as `approval.granted`; `more` are other fields of the record.
+
+    >>> from metier.guard import Actor
+    >>> record = governance_record("approval.denied", actor=Actor(user="sam"), skill="pdf@acme", reason="Not yet.")
+    >>> record.decision, record.user, record.event
+    ('deny', 'sam', 'approval')
+    """
+    given: dict[str, Any] = {
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "event": type.partition(".")[0],
+        "decision": "deny" if type.endswith(_REFUSING) else "allow",
+        "agent": actor.agent,
+        "task": actor.task,
+        "tenant": actor.tenant,
+        "environment": actor.environment or "",
+        "user": actor.user,
+        "session": actor.session,
+        "correlation_id": actor.correlation_id,
+        "parent": actor.parent,
+        "model": actor.model,
+    }
+    return AuditRecord(type=type, skill=skill, digest=digest, reason=reason, **{**given, **more})

@@ -1,4 +1,4 @@
-"""Keys for the audit trail: one that signs its checkpoints, and those that are known when they are checked."""
+"""Ed25519 keys: the key that signs checkpoints and backups, and the public keys that verify them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier.errors import AuditUnavailable
-from metier.library.trust import default_config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +20,8 @@ if TYPE_CHECKING:
 _MAX_BYTES = 16 * 1024
 
 
-def default_key_file() -> Path:
-    """Where the key is that signs checkpoints: beside what the user decided, and not beside the trail itself."""
-    return default_config_folder() / "keys" / "audit.ed25519"
-
-
 class SigningKey:
-    """An Ed25519 key that signs; its public half is written beside it, for those who check.
+    """An Ed25519 key that signs; its public half is written beside it, for verification.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "audit.ed25519"
@@ -38,48 +32,48 @@ class SigningKey:
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self._private = private
-        self.id = _id_of(private.public_key())
+        self.id = _key_id(private.public_key())
 
     @classmethod
     def of(cls, path: Path | str) -> SigningKey:
-        """The key in a file; one is made if there is none."""
+        """Return the key in a file, which is made if there is none."""
         file = Path(path)
         try:
             if not os.path.lexists(file):
-                _make(file)
-            key = cls(_private_of(file))
+                _make_key_file(file)
+            key = cls(_load_private(file))
             keep_public(file, key._private.public_key())
         except OSError as error:
             raise _unusable(file, error.strerror or str(error)) from None
         return key
 
     def sign(self, data: bytes) -> str:
-        """The signature of some bytes, as text."""
+        """Return the signature of some bytes, in Base64."""
         return base64.b64encode(self._private.sign(data)).decode()
 
 
 def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519PublicKey]:
-    """The public keys by their ids: of the key that signs here, of those before it, and of any other file named."""
+    """Return the public keys by id: of the key that signs here, of earlier ones, and of every other file named."""
     file = Path(key_file)
     found = {}
     if os.path.lexists(file):
-        public = _private_of(file).public_key()
-        found[_id_of(public)] = public
+        public = _load_private(file).public_key()
+        found[_key_id(public)] = public
     published = sorted(file.parent.glob(f"{file.stem}-*.pub")) if file.parent.is_dir() else []
     for path in [*published, *map(Path, more)]:
-        public = _public_of(path)
-        found[_id_of(public)] = public
+        public = _load_public(path)
+        found[_key_id(public)] = public
     return found
 
 
 def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
-    """Write a public key beside the one that signs here, from where `known_keys` knows it."""
+    """Write a public key beside the one that signs here, where `known_keys` finds it."""
     file = Path(key_file)
-    published = file.with_name(f"{file.stem}-{_id_of(public)}.pub")
+    published = file.with_name(f"{file.stem}-{_key_id(public)}.pub")
     if not published.exists():
-        with contextlib.suppress(OSError):  # whoever brings a key need not let us write beside it
+        with contextlib.suppress(OSError):  # the folder of a key that somebody brought may be read-only
             published.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            published.write_bytes(_public_text(public))
+            published.write_bytes(_public_pem(public))
 
 
 def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
@@ -93,11 +87,11 @@ def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
     return True
 
 
-def _id_of(public: Ed25519PublicKey) -> str:
+def _key_id(public: Ed25519PublicKey) -> str:
     return hashlib.sha256(public.public_bytes_raw()).hexdigest()[:16]
 
 
-def _make(file: Path) -> None:
+def _make_key_file(file: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -111,20 +105,20 @@ def _make(file: Path) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     try:
-        # Of two processes that begin at the same moment, the second uses the key of the first.
+        # Of two processes that start at the same moment, the second uses the key of the first.
         with contextlib.suppress(FileExistsError):
             os.link(beside, file)
     finally:
         beside.unlink()
 
 
-def _private_of(file: Path) -> Ed25519PrivateKey:
+def _load_private(file: Path) -> Ed25519PrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     try:
-        found = serialization.load_pem_private_key(_bytes_of(file), password=None)
+        found = serialization.load_pem_private_key(_read_file(file), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         found = None
     if not isinstance(found, Ed25519PrivateKey):
@@ -132,13 +126,13 @@ def _private_of(file: Path) -> Ed25519PrivateKey:
     return found
 
 
-def _public_of(file: Path) -> Ed25519PublicKey:
+def _load_public(file: Path) -> Ed25519PublicKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        found = serialization.load_pem_public_key(_bytes_of(file))
+        found = serialization.load_pem_public_key(_read_file(file))
     except (ValueError, UnsupportedAlgorithm):
         found = None
     if not isinstance(found, Ed25519PublicKey):
@@ -146,13 +140,13 @@ def _public_of(file: Path) -> Ed25519PublicKey:
     return found
 
 
-def _public_text(public: Ed25519PublicKey) -> bytes:
+def _public_pem(public: Ed25519PublicKey) -> bytes:
     from cryptography.hazmat.primitives import serialization
 
     return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def _bytes_of(file: Path) -> bytes:
+def _read_file(file: Path) -> bytes:
     try:
         # A pipe would be waited for without end.
         if not stat.S_ISREG(file.stat().st_mode):

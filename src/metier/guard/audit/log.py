@@ -1,24 +1,29 @@
-"""The audit trail: one record for everything that was decided or changed, and the simplest places to keep it."""
+"""Audit records, the logs that keep them, and the recorder that writes each record to the right logs."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import operator
 import os
 import threading
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metier.errors import AuditUnavailable
+from metier import _telemetry
+from metier._log import logger
+from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value
+from metier.guard.decision import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from metier.guard.decision import Actor
+    from metier.guard.governance import Governance
+
+log = logger("metier.guard")
 
 _FAMILIES = {
     "load": ("skill", "activated"),
@@ -29,44 +34,44 @@ _FAMILIES = {
     "hook": ("hook", "run"),
     "inject": ("inject", "run"),
 }
-"""What a decision point is about, and what it is called when it happened."""
+"""The subject and the participle of the record type, by decision point."""
 POINTS = frozenset(_FAMILIES)
-"""The events of a session; all others are what people do."""
-_REFUSING = (".denied", ".refused", ".rejected", ".failed")
+"""The events of a session; all others are governance events."""
+_MAX_PENDING = 1_000
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRecord:
-    """What was wanted, by whom, what was decided and why, and how it ended."""
+    """One decision: the action, the actor, the outcome with its reason, and the result."""
 
     timestamp: str
     """In UTC, ISO 8601."""
     event: str
-    """`load`, `unload`, `call`, `read`, `run`, `hook` or `inject`; for what people do, the subject of its type."""
+    """`load`, `unload`, `call`, `read`, `run`, `hook` or `inject`; for a governance event, the subject of its type."""
     decision: str
     """`allow`, `ask` (nobody was there to agree) or `deny`."""
     reason: str
     type: str = ""
-    """What happened, such as `skill.activated` or `approval.granted`; told by the rest unless it is given."""
+    """The type of event, such as `skill.activated` or `approval.granted`; derived from the other fields by default."""
     rule: str = ""
     code: str = ""
-    """What went wrong, when something did."""
+    """The error code of a failure."""
     would: str = ""
-    """What would have been decided if policy did more than watch: `ask` or `deny`."""
+    """The outcome in enforce mode, `ask` or `deny`, where policy only audits."""
     policy: str = ""
     """The digest of the policy that was in force."""
     skill: str = ""
     source: str = ""
-    """Where the skill comes from: with its name, `name@source` says which one it is."""
+    """The source of the skill: with its name, `name@source` identifies it."""
     digest: str = ""
     new_digest: str = ""
-    """The digest of the content that took its place, where that is what happened."""
+    """The digest of the content that replaced it."""
     layer: str = ""
     active: tuple[str, ...] = ()
     """The skills that were active, for a tool call."""
     skills: tuple[str, ...] = ()
-    """Which ones these were: `name@source#` and the beginning of the digest of each."""
+    """The active skills as `name@source#` and the beginning of the digest of each."""
     tool: str = ""
     path: str = ""
     command: str = ""
@@ -74,9 +79,9 @@ class AuditRecord:
     """The arguments of a tool call as JSON, secrets redacted, shortened."""
     by: str = ""
     answered_by: str = ""
-    """Where the yes came from that allowed it: `terminal`, `client:NAME over elicitation` or `program`."""
+    """The source of the approving answer: `terminal`, `client:NAME over elicitation` or `program`."""
     trigger: str = ""
-    """What set it off: `user`, `model`, `nested` (another skill), `host` (the program around them) or `client` (a
+    """The trigger: `user`, `model`, `nested` (another skill), `host` (the program around them) or `client` (a
     client's program, which says that it speaks for a user)."""
     environment: str = ""
     agent: str | None = None
@@ -92,26 +97,26 @@ class AuditRecord:
     success: bool | None = None
     exit_code: int | None = None
     output: str = ""
-    """What it wrote, without secrets and shortened, as far as policy wants it kept."""
+    """The output, redacted and shortened, as far as policy keeps it."""
     output_digest: str = ""
-    """The digest of all that it wrote."""
+    """The digest of the whole output."""
     duration_ms: float = 0.0
     runner: str = ""
-    """What ran it."""
+    """The runner of the script."""
     network: str = ""
-    """What it could reach: `none`, `restricted` or `host`."""
+    """The network access: `none`, `restricted` or `host`."""
     secrets: tuple[str, ...] = ()
     """The names of the secrets that it was given."""
     contacts: tuple[str, ...] = ()
-    """Whom it asked for where its network was restricted, each with what came of it."""
+    """The hosts requested over a restricted network, each with the result."""
     notes: tuple[str, ...] = ()
-    """What it asked for and did not get, and what else people should know of it."""
+    """Requests that were not granted, and other remarks for people."""
     request: str = ""
-    """The request for an approval that it led to, or that was decided about."""
+    """The approval request that it led to, or that was decided."""
     approval: str = ""
-    """The approval that was given, that fell or that was taken back."""
+    """The approval that was granted, that lapsed or that was revoked."""
     terms: str = ""
-    """The digest of all that an approval or a token is given: what the store says of it counts by that."""
+    """The digest of the terms of an approval or a token: a row of the store counts only with matching terms."""
     proposal: str = ""
     """The proposal that it is about."""
 
@@ -120,18 +125,18 @@ class AuditRecord:
             object.__setattr__(self, "type", type_of(self.event, self.decision, self.success))
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as JSON holds it, without secrets; what is not known is left out."""
+        """Return the record as JSON values, redacted; unknown fields are left out."""
         known = {name: value for name, value in zip(_NAMES, _VALUES(self), strict=True) if value not in _NOTHING}
-        # Once over all of it: most records hold no secret, and looking at each value costs ten times as much.
+        # One pass over all texts: most records hold no secret, and a pass for each value costs ten times as much.
         text = "\n".join(_texts(known.values()))
         return known if redact(text) == text else redact_value(known)
 
     def as_line(self) -> bytes:
-        """The record as one line of JSON."""
+        """Return the record as one line of JSON."""
         return json.dumps(self.as_dict(), separators=(",", ":")).encode() + b"\n"
 
 
-_NAMES = tuple(field.name for field in fields(AuditRecord))
+_NAMES = tuple(AuditRecord.__dataclass_fields__)
 _VALUES = operator.attrgetter(*_NAMES)
 _NOTHING = (None, "", ())
 
@@ -145,7 +150,7 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
 
 
 def type_of(event: str, decision: str, success: bool | None = None) -> str:
-    """What a record of a decision is called.
+    """Return the type of a record of a decision.
 
     >>> type_of("load", "allow"), type_of("call", "deny"), type_of("run", "ask")
     ('skill.activated', 'tool.denied', 'script.asked')
@@ -159,41 +164,8 @@ def type_of(event: str, decision: str, success: bool | None = None) -> str:
     return "skill.failed" if event == "load" and success is False else f"{subject}.{happened}"
 
 
-def governance_record(
-    type: str,  # noqa: A002
-    *,
-    actor: Actor,
-    skill: str = "",
-    digest: str = "",
-    reason: str = "",
-    **more: Any,
-) -> AuditRecord:
-    """A record of what people did about skills, such as `approval.granted`; `more` are other fields of the record.
-
-    >>> from metier.guard import Actor
-    >>> record = governance_record("approval.denied", actor=Actor(user="sam"), skill="pdf@acme", reason="Not yet.")
-    >>> record.decision, record.user, record.event
-    ('deny', 'sam', 'approval')
-    """
-    given: dict[str, Any] = {
-        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "event": type.partition(".")[0],
-        "decision": "deny" if type.endswith(_REFUSING) else "allow",
-        "agent": actor.agent,
-        "task": actor.task,
-        "tenant": actor.tenant,
-        "environment": actor.environment or "",
-        "user": actor.user,
-        "session": actor.session,
-        "correlation_id": actor.correlation_id,
-        "parent": actor.parent,
-        "model": actor.model,
-    }
-    return AuditRecord(type=type, skill=skill, digest=digest, reason=reason, **{**given, **more})
-
-
 class AuditLog(Protocol):
-    """Wherever records go."""
+    """A destination of audit records."""
 
     def append(self, record: AuditRecord) -> None:
         """Keep a record; raises `AuditUnavailable` when it cannot be kept."""
@@ -216,7 +188,7 @@ class MemoryLog:
 
 
 class FileLog:
-    """Records in a file, a line of JSON each. Any number of processes may write to the same one."""
+    """Records in a file, a line of JSON each, which any number of processes may append to."""
 
     def __init__(self, path: Path | str) -> None:
         self._file: int | None = None
@@ -253,7 +225,7 @@ class FileLog:
         )
 
     def _descriptor(self) -> int:
-        # A process that was forked has the descriptor too, and may keep using it: appends do not share a position.
+        # A forked process may keep using the descriptor: appends do not share a position.
         file = self._file
         if file is not None and self._is_in_place(file):
             return file
@@ -261,8 +233,8 @@ class FileLog:
             if self._file is None:
                 self._file = self._open()
             elif not self._is_in_place(self._file):
-                # Moved or removed: records must not go where nobody looks. The number stays the same, because
-                # another thread may be writing to it.
+                # The file was moved or removed: records must not go where nobody looks. The number of the descriptor
+                # stays the same, because another thread may be writing to it.
                 opened = self._open()
                 os.dup2(opened, self._file, inheritable=False)
                 os.close(opened)
@@ -289,3 +261,116 @@ class FileLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+class Recorder:
+    """Writes the records of one guard to its logs, and retries the records that could not be written."""
+
+    def __init__(self, audit: AuditLog | str | None, governance: Governance) -> None:
+        """`audit` is a log or the path of one; without it, METIER_AUDIT names a file, and else the store is the log."""
+        self._chosen, self._must_record = _chosen_log(audit)
+        self._by_default = audit is None and not os.environ.get("METIER_AUDIT")
+        self._governance = governance
+        self._pending: list[tuple[AuditLog, AuditRecord]] = []
+        self._late: list[AuditLog] = []
+        self._is_ready = False
+        self._writing = threading.Lock()
+
+    @property
+    def file(self) -> str | None:
+        """The chosen log file, if the log is one."""
+        return os.path.abspath(self._chosen.path) if isinstance(self._chosen, FileLog) else None
+
+    @property
+    def _insists(self) -> bool:
+        """Whether nothing may happen unrecorded: somebody chose the log, or an administrator's policy is in force."""
+        return self._must_record or self._governance.insists_on_records
+
+    @property
+    def _logs(self) -> tuple[AuditLog, ...]:
+        """The logs of a record: no program and no variable keeps it from the log that an administrator relies on."""
+        found = () if self._chosen is None else (self._chosen,)
+        if self._by_default or self._governance.insists_on_records:
+            store_log = self._governance.log
+            if store_log is not None and store_log is not self._chosen:
+                found = (*found, store_log)
+        return found
+
+    def record(self, record: AuditRecord) -> None:
+        """Add a record to the logs, and measure it where there is telemetry."""
+        if _telemetry.is_measuring() or _telemetry.current_call() is not None:
+            from metier.guard.audit.telemetry import measure_record
+
+            measure_record(record)
+        for one in self._logs:
+            try:
+                one.append(record)
+                if getattr(one, "is_behind", False) and one not in self._late:
+                    self._late.append(one)
+            except Exception as error:
+                self._postpone(one, record, error)
+
+    def _postpone(self, to: AuditLog, record: AuditRecord, error: Exception) -> None:
+        with self._writing:
+            if not self._pending:
+                hint = error.hint if isinstance(error, MetierError) else "Nothing is recorded until it works again."
+                log.warning("A record could not be kept. %s %s", error, hint)
+            # A refusal for want of a log is not worth keeping without end.
+            if not self._pending or (self._insists and len(self._pending) < _MAX_PENDING):
+                self._pending.append((to, record))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records must be written before anything else happens, which may take a while."""
+        return bool(self._pending or self._late) and self._insists
+
+    def unrecorded(self) -> Decision | None:
+        """Return a denial of everything while a log that must be written cannot be."""
+        if (self._is_ready and not self._pending and not self._late) or not self._insists:
+            return None
+        with contextlib.suppress(Exception):
+            self._write_pending()
+            return None
+        return Decision(
+            outcome="deny",
+            reason="The audit log cannot be written, and nothing may happen unrecorded.",
+            rule="audit",
+            code="audit-unavailable",
+            hint="Check the disk and the permissions of the audit log.",
+        )
+
+    def _write_pending(self) -> None:
+        """Write the pending records; raises where that is not possible."""
+        late, self._late = self._late, []
+        try:
+            for one in late:  # outside of the lock, which an event loop may wait for
+                catch_up: Callable[[], None] = one.catch_up  # type: ignore[attr-defined]
+                catch_up()
+        except BaseException:
+            self._late += late
+            raise
+        with self._writing:
+            if not self._is_ready:
+                for one in self._logs:
+                    prepare = getattr(one, "prepare", None)
+                    if prepare is not None:
+                        prepare()
+            self._is_ready = True
+            while self._pending:
+                to, record = self._pending[0]
+                to.append(record)
+                del self._pending[0]
+
+
+def _chosen_log(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
+    """Return the log, and whether somebody chose it: such a log must not lose a record in silence."""
+    if audit is None:
+        chosen = os.environ.get("METIER_AUDIT")
+        return (None, False) if not chosen or chosen.lower() == "off" else (FileLog(chosen), True)
+    if isinstance(audit, str | os.PathLike):
+        return FileLog(audit), True
+    if not callable(getattr(audit, "append", None)):
+        raise InvalidArgument(
+            f"audit is {type(audit).__name__}.", hint="Give the path of a file, or a log such as MemoryLog()."
+        )
+    return audit, True

@@ -1,7 +1,7 @@
-"""Secrets out of texts: what goes into records and to listeners has marks where passwords, tokens and keys were.
+"""Redaction of secrets: passwords, tokens and keys are replaced in texts for records and listeners.
 
-It knows secrets by the name they are given and by the form of well-known tokens. It is a net under people's
-mistakes, not a proof that a text holds no secret.
+It recognises secrets by their names and by the form of well-known tokens. It catches mistakes; it does not prove
+that a text holds no secret.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _SECRET_NAMES = (
     "secret", "password", "passwd", "passphrase", "passcode", "token", "credential", "credentials", "authorization",
     "cookie", "dbpwd", "userpwd", "connectionstring",
 )  # fmt: skip
-"""How the name of a secret ends, without case, hyphens and underscores: `GITHUB_TOKEN`, `client-secret`."""
+"""Endings of the names of secrets, without case, hyphens and underscores: `GITHUB_TOKEN`, `client-secret`."""
 
 _HINTS = (
     "key", "secret", "pass", "token", "credential", "pwd", "authorization", "cookie", "bearer", "://", "connection",
     "sk-", "_live_", "_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "xox",
     "aiza", "npm_", "hf_", "mtr_", "pypi-", "eyj", "-----begin",
 )  # fmt: skip
-"""One of these is in every secret that is known; most texts have none, and looking for them is fast."""
+"""Every known secret has one of these; most texts have none, and searching for them is fast."""
 
 _HINT = re.compile("|".join(map(re.escape, _HINTS)), re.IGNORECASE)
 _BEGIN = re.compile(r"-----BEGIN ", re.IGNORECASE)
 _END = re.compile(r"-----END [^\n]*\n", re.IGNORECASE)
-_MAX_KEPT = 8 * 1024
-"""How much of a text waits for its end to be known: more than any secret of these forms has."""
+_MAX_REST = 8 * 1024
+"""The part of a text that waits for its end: longer than any secret of these forms."""
 
 # Every repetition is bounded or cannot fail after it has begun, so that no text takes more than linear time.
 _SECRET = re.compile(
@@ -73,7 +73,7 @@ _SECRET = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text with `[REDACTED]` in place of each secret.
+    """Return the text with `[REDACTED]` in place of each secret.
 
     >>> redact('api_key="abc" password: hunter2 TOKEN=xyz')
     'api_key="[REDACTED]" password: [REDACTED] TOKEN=[REDACTED]'
@@ -81,11 +81,11 @@ def redact(text: str) -> str:
     'git clone https://[REDACTED]@example.com/x'
     """
     plain = text.casefold()
-    return _SECRET.sub(_marked, text) if any(hint in plain for hint in _HINTS) else text
+    return _SECRET.sub(_replace, text) if any(hint in plain for hint in _HINTS) else text
 
 
 class Redactor:
-    """Redacts a text that comes in pieces: what may be the beginning of a secret waits for what comes next.
+    """Redacts a text that comes in pieces: the possible beginning of a secret waits for the next piece.
 
     >>> redactor = Redactor()
     >>> [redactor.feed(piece) for piece in ("All is we", "ll. The pass", "word: hun", "ter2\\nDone")]
@@ -95,23 +95,23 @@ class Redactor:
     """
 
     def __init__(self) -> None:
-        self._kept = ""
+        self._rest = ""
 
     def feed(self, piece: str) -> str:
-        """What can be shown now that this piece is there."""
-        text = self._kept + piece
-        cut = _settled(text) if len(text) <= _MAX_KEPT else len(text)
-        self._kept = text[cut:]
+        """Return the text that can be shown after this piece."""
+        text = self._rest + piece
+        cut = _safe_length(text) if len(text) <= _MAX_REST else len(text)
+        self._rest = text[cut:]
         return redact(text[:cut])
 
     def rest(self) -> str:
-        """What was kept, at the end of the text."""
-        kept, self._kept = self._kept, ""
-        return redact(kept)
+        """Return the rest at the end of the text."""
+        rest, self._rest = self._rest, ""
+        return redact(rest)
 
 
-def _settled(text: str) -> int:
-    """How much of a text no later piece can make part of a secret."""
+def _safe_length(text: str) -> int:
+    """Return the length of the beginning that no later piece can make part of a secret."""
     begun = [match.start() for match in _BEGIN.finditer(text)]
     if begun and not _END.search(text, begun[-1]):
         return text.rfind("\n", 0, begun[-1]) + 1
@@ -123,16 +123,16 @@ def _settled(text: str) -> int:
 
 
 def redact_value(value: Any) -> Any:
-    """A value that JSON can hold, redacted through and through; what a key calls a secret is one whatever it holds.
+    """Return a JSON value with all texts redacted; a value whose key names a secret is redacted whatever it is.
 
     >>> redact_value({"user": "me", "clientSecret": "abc", "urls": ["https://a:b@c/"]})
     {'user': 'me', 'clientSecret': '[REDACTED]', 'urls': ['https://[REDACTED]@c/']}
     """
-    return _redacted(value, 0)
+    return _redact_at(value, 0)
 
 
 def names_secret(name: str) -> bool:
-    """Whether a name says that its value is a secret.
+    """Return whether a name says that its value is a secret.
 
     >>> names_secret("GITHUB_TOKEN"), names_secret("max_tokens")
     (True, False)
@@ -140,7 +140,7 @@ def names_secret(name: str) -> bool:
     return name[-64:].lower().replace("_", "").replace("-", "").replace(" ", "").endswith(_SECRET_NAMES)
 
 
-def _redacted(value: Any, depth: int) -> Any:
+def _redact_at(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return redact(value)
     if not isinstance(value, Mapping | list | tuple | set | frozenset):
@@ -151,14 +151,14 @@ def _redacted(value: Any, depth: int) -> Any:
         return {
             redact(key) if isinstance(key, str) else key: MARK
             if isinstance(key, str) and names_secret(key) and inner not in (None, "", True, False)
-            else _redacted(inner, depth + 1)
+            else _redact_at(inner, depth + 1)
             for key, inner in value.items()
         }
-    items = [_redacted(item, depth + 1) for item in value]
+    items = [_redact_at(item, depth + 1) for item in value]
     return tuple(items) if isinstance(value, tuple) else items
 
 
-def _marked(found: re.Match[str]) -> str:
+def _replace(found: re.Match[str]) -> str:
     kind = found.lastgroup
     if kind == "url":
         return f"{found['url']}{MARK}@"

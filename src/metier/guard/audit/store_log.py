@@ -1,19 +1,20 @@
-"""The audit trail in the store: records tied to each other by hashes, and signed every now and then."""
+"""The audit log in the store: records chained by hashes, queued while others write, and signed by checkpoints."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
+import sys
 import threading
 import time
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import AuditUnavailable, MetierError
-from metier.guard.audit.backlog import WriteQueue
-from metier.guard.audit.log import governance_record
 from metier.guard.decision import Actor
 from metier.guard.open_stores import open_store
 from metier.store.location import default_store, parse_address
@@ -30,20 +31,26 @@ log = logger("metier.guard")
 
 EVERY = 100
 """Records between two checkpoints."""
-_WORTH = 10
+_WORTH_SIGNING = 10
 """Records without a checkpoint that make one worth its time when the process ends."""
-_PAUSE = 5.0
-"""Seconds until it is tried again to sign."""
-_PATIENCE = 10.0
+_SIGNING_PAUSE = 5.0
+"""Seconds between two attempts to sign."""
+_SIGNING_PATIENCE = 10.0
 """Seconds for which the end of a process waits for a signature that is under way."""
 _MAX_TENANT = 120
+_LOOP_PATIENCE = 0.05
+"""Seconds that an event loop may wait for other writers."""
+_MAX_QUEUE = 10_000
+"""Records that may wait; a longer queue makes the event loop wait too."""
+_WRITING_PAUSE = 1.0
+"""Seconds between two attempts to write the queue."""
 
 
 class StoreLog:
-    """Records in the store, which is open_store with the first one; each tenant has a chain of its own.
+    """Records in the store, which the first record opens; each tenant has a chain of its own.
 
-    Any number of threads and processes may write to it. After every so many records a checkpoint is signed, by a
-    thread that nobody waits for, and another when the process ends.
+    Any number of threads and processes may write to it. A background thread signs a checkpoint after every so many
+    records, and the process signs another one when it ends.
 
     >>> import tempfile
     >>> from metier.guard import AuditRecord
@@ -62,15 +69,15 @@ class StoreLog:
         self._url = store_url or default_store()
         self._every = every
         self._key = key
-        self._signing = _Signing()
-        self._backlog = WriteQueue(self._write)
-        self._trails: dict[str, AuditTable] = {}
+        self._signer = _BackgroundSigner()
+        self._queue = WriteQueue(self._write)
+        self._tables: dict[str, AuditTable] = {}
         self._signed: dict[str, int] = {}
         _LOGS.add(self)
 
     @property
     def store(self) -> Store:
-        """The store, the same that decisions are made by; raises `AuditUnavailable` when it cannot be open_store."""
+        """The store that decisions are made by; raises `AuditUnavailable` when it cannot be opened."""
         try:
             return open_store(self._url)
         except MetierError as error:
@@ -81,110 +88,108 @@ class StoreLog:
         self.store  # noqa: B018
 
     def append(self, record: AuditRecord) -> None:
-        """Add a record to the chain of its tenant; on an event loop it waits its turn where others are writing."""
-        self._backlog.append(record)
+        """Add a record to the chain of its tenant; on an event loop it is queued while others write."""
+        self._queue.append(record)
 
     @property
     def is_behind(self) -> bool:
         """Whether records wait because others are writing."""
-        return bool(self._backlog)
+        return bool(self._queue)
 
     def catch_up(self) -> None:
         """Write the records that wait; raises `AuditUnavailable` where that cannot be done yet."""
-        self._backlog.catch_up()
+        self._queue.catch_up()
 
     def _write(self, record: AuditRecord, wait: float | None) -> None:
-        tenant = _usable(record.tenant or "")
-        trail = self._trail(tenant)
+        tenant = _valid_tenant(record.tenant or "")
         try:
-            stamp = trail.append(record.as_dict(), wait=wait)
+            position = self._table(tenant).append(record.as_dict(), wait=wait)
             signed = self._signed.get(tenant)
             if signed is None:
                 signed = self._signed[tenant] = self._signed_up_to(tenant)
         except MetierError as error:
             raise _unavailable(error) from None
-        if stamp.seq - signed >= self._every:
-            self._signing.begin(lambda: self._sign(tenant))
+        if position.seq - signed >= self._every:
+            self._signer.start(lambda: self._sign(tenant))
 
     def checkpoint(self, tenant: str = "") -> bool:
-        """Sign what the chain of a tenant is now; False where nothing is new since the last time."""
-        from metier.guard.audit.checkpoints import make_checkpoint
-        from metier.guard.audit.keys import default_key_file
+        """Sign the chain of a tenant as it is now; False where nothing is new since the last checkpoint."""
+        from metier.guard.audit.checkpoints import default_key_file, make_checkpoint
 
         made = make_checkpoint(self.store, tenant, self._key or default_key_file())
         self._signed[tenant] = self._signed_up_to(tenant)
         return made is not None
 
     def _signed_up_to(self, tenant: str) -> int:
-        """The last record that the key has signed, by the mark beside it; 0 for none, or none that can be told."""
-        from metier.guard.audit.checkpoints import LastCheckpoint
-        from metier.guard.audit.keys import default_key_file
+        """Return the number of the last signed record by the checkpoint beside the key; 0 for none or a bad one."""
+        from metier.guard.audit.checkpoints import LastCheckpoint, default_key_file
 
+        key_file = self._key or default_key_file()
         try:
-            mark = LastCheckpoint(self._key or default_key_file(), str(self.store), self._trail(tenant).tenant).read()
+            last = LastCheckpoint(key_file, str(self.store), self._table(tenant).tenant).read()
         except AuditUnavailable:
-            return 0  # whoever signs next says what is wrong with it
-        return mark.seq if mark is not None else 0
+            return 0  # the next checkpoint reports what is wrong with it
+        return last.seq if last is not None else 0
 
-    def _trail(self, tenant: str) -> AuditTable:
-        trail = self._trails.get(tenant)
-        if trail is None:
-            trail = self._trails[tenant] = self.store.of(tenant).audit
-        return trail
+    def _table(self, tenant: str) -> AuditTable:
+        table = self._tables.get(tenant)
+        if table is None:
+            table = self._tables[tenant] = self.store.of(tenant).audit
+        return table
 
     def _sign(self, tenant: str) -> None:
-        """Sign in the background, unless another process has done so; what fails is recorded and tried again."""
+        """Sign in the background, unless another process has done so; a failure is recorded and tried again."""
         try:
-            trail = self._trail(tenant)
-            last = trail.last()
+            last = self._table(tenant).last()
             self._signed[tenant] = self._signed_up_to(tenant)
             if last is not None and last.seq - self._signed[tenant] >= self._every:
                 self.checkpoint(tenant)
-            self._signing.succeeded()
+            self._signer.is_failing = False
         except Exception as error:
-            if self._signing.failed():
-                log.warning("The audit trail could not be signed; it is tried again. %s", error)
+            if self._signer.note_failure():
+                log.warning("The audit log could not be signed; it is tried again. %s", error)
                 self._record_failure(tenant, error)
 
     def _record_failure(self, tenant: str, error: Exception) -> None:
+        from metier.guard.audit.governance_events import governance_record
+
         code = error.code if isinstance(error, MetierError) else "failed"
         record = governance_record("checkpoint.failed", actor=Actor(tenant=tenant), reason=str(error), code=code)
         try:
-            self._trail(tenant).append(record.as_dict())
+            self._table(tenant).append(record.as_dict())
         except Exception:
             log.exception("nor could that be recorded")
 
     def flush(self) -> None:
-        """Wait until what waits is written, and what is being signed has been."""
-        self._backlog.flush()
-        self._signing.wait()
+        """Wait until the queue is written and a signature that is under way is done."""
+        self._queue.flush()
+        self._signer.wait()
 
     def sign_rest(self) -> None:
-        """Sign what this process has added and nobody has signed yet, where it is worth the time."""
+        """Sign the records of this process that nobody has signed yet, where it is worth the time."""
         self.flush()
         for tenant in list(self._signed):
             try:
-                trail = self._trail(tenant)
-                # A store that was taken away would be made anew by the question what is in it.
-                last = trail.last() if self._is_there() else None
-                if last is not None and last.seq - self._signed_up_to(tenant) >= _WORTH:
+                # Reading from a store that was removed would create it again.
+                last = self._table(tenant).last() if self._store_exists() else None
+                if last is not None and last.seq - self._signed_up_to(tenant) >= _WORTH_SIGNING:
                     self.checkpoint(tenant)
             except Exception as error:
-                log.warning("The end of the audit trail could not be signed. %s", error)
+                log.warning("The end of the audit log could not be signed. %s", error)
 
-    def _is_there(self) -> bool:
+    def _store_exists(self) -> bool:
         address = parse_address(self._url)
         return address.kind != "sqlite" or os.path.exists(address.target)
 
     def close(self) -> None:
-        """Sign what is left; the next record goes on as before."""
+        """Sign the rest; the next record continues as before."""
         self.sign_rest()
         self._signed.clear()
-        self._trails.clear()
+        self._tables.clear()
 
 
-class _Signing:
-    """At most one thread that signs, and when it may try again; a process that was forked begins anew."""
+class _BackgroundSigner:
+    """At most one thread that signs, and the pause after a failure; a forked process starts anew."""
 
     def __init__(self) -> None:
         self._process = 0
@@ -196,48 +201,155 @@ class _Signing:
             self._lock = threading.Lock()
             self._thread: threading.Thread | None = None
             self._not_before = 0.0
-            self._is_failing = False
+            self.is_failing = False
 
-    def begin(self, work: Callable[[], None]) -> None:
-        """Have it signed, unless that is happening or has just failed."""
+    def start(self, work: Callable[[], None]) -> None:
+        """Start a thread for the work, unless one runs or has just failed."""
         self._reset()
         with self._lock:
             if time.monotonic() < self._not_before or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=work, name="metier-audit", daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError:
-                self._thread = None  # the interpreter is ending; then all of it is signed
+            self._thread = _start_thread(work, "metier-audit")
 
-    def succeeded(self) -> None:
-        self._is_failing = False
-
-    def failed(self) -> bool:
-        """Note a failure; whether it is news."""
-        is_news, self._is_failing = not self._is_failing, True
-        self._not_before = time.monotonic() + _PAUSE
-        return is_news
+    def note_failure(self) -> bool:
+        """Return whether it is the first failure in a row."""
+        is_first, self.is_failing = not self.is_failing, True
+        self._not_before = time.monotonic() + _SIGNING_PAUSE
+        return is_first
 
     def wait(self) -> None:
-        """Until the thread has ended, or takes too long."""
+        """Wait until the thread has ended, or takes too long."""
         self._reset()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(_PATIENCE)
+            thread.join(_SIGNING_PATIENCE)
+
+
+class WriteQueue:
+    """The queue in front of a log that may be busy: the records of one thread stay in order.
+
+    A thread that runs an event loop writes at once where that takes no longer than the writing itself. Otherwise the
+    record waits here, and another thread writes it.
+
+    >>> from metier.guard import AuditRecord
+    >>> written = []
+    >>> queue = WriteQueue(lambda record, wait: written.append(record.reason))
+    >>> queue.append(AuditRecord(timestamp="", event="load", decision="allow", reason="one"))
+    >>> written, bool(queue)
+    (['one'], False)
+    """
+
+    def __init__(self, write: Callable[[AuditRecord, float | None], None]) -> None:
+        """`write` keeps one record, and waits for other writers at most so many seconds (None: the default).
+
+        It raises `AuditUnavailable`, with `is_busy` in its context where only other writers are in the way.
+        """
+        self._write = write
+        self._process = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        """Start anew in a forked process: the parent writes the records that wait."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._records: deque[AuditRecord] = deque()
+            self._emptying = threading.Lock()
+            self._changing = threading.Lock()
+            self._thread: threading.Thread | None = None
+
+    def __bool__(self) -> bool:
+        """Whether records wait."""
+        self._reset()
+        return bool(self._records)
+
+    def append(self, record: AuditRecord) -> None:
+        """Write a record, or queue it where an event loop would have to wait; raises what `write` does."""
+        self._reset()
+        if not _runs_event_loop():
+            self.catch_up()
+            self._write(record, None)
+            return
+        if len(self._records) >= _MAX_QUEUE:
+            self.catch_up()
+        if not self._records and self._try_write(record):
+            return
+        self._records.append(record)
+        with self._changing:
+            if self._thread is None:
+                self._thread = _start_thread(self._work, "metier-audit-queue")
+
+    def _try_write(self, record: AuditRecord) -> bool:
+        try:
+            self._write(record, _LOOP_PATIENCE)
+        except AuditUnavailable as error:
+            if not error.context.get("is_busy"):
+                raise
+            return False
+        return True
+
+    def catch_up(self) -> None:
+        """Write all that waits; raises `AuditUnavailable` where it cannot be, at once on an event loop."""
+        self._reset()
+        if not self._records:
+            return
+        wait = _LOOP_PATIENCE if _runs_event_loop() else None
+        if not self._emptying.acquire(timeout=-1 if wait is None else wait):
+            raise AuditUnavailable("Records wait to be written.", hint="Try again in a moment.", is_busy=True)
+        try:
+            while self._records:
+                self._write(self._records[0], wait)
+                self._records.popleft()
+        finally:
+            self._emptying.release()
+
+    def _work(self) -> None:
+        is_failing = False
+        while True:
+            try:
+                self.catch_up()
+            except Exception as error:
+                if not is_failing:
+                    log.warning("Records wait, and cannot be written; it is tried again. %s", error)
+                is_failing = True
+                threading.Event().wait(_WRITING_PAUSE)
+            with self._changing:
+                if not self._records:
+                    self._thread = None
+                    return
+
+    def flush(self) -> None:
+        """Write all that waits, as far as that can be done."""
+        with contextlib.suppress(Exception):
+            self.catch_up()
+
+
+def _runs_event_loop() -> bool:
+    # Where nobody has imported asyncio, there is no loop, and nothing has to be imported to know that.
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
+
+
+def _start_thread(work: Callable[[], None], name: str) -> threading.Thread | None:
+    """Start a daemon thread; None where the interpreter is ending, which then does the work itself."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
 
 
 _LOGS: weakref.WeakSet[StoreLog] = weakref.WeakSet()
 
 
 @atexit.register
-def _sign_at_the_end() -> None:
+def _sign_at_exit() -> None:
     for one in list(_LOGS):
         one.sign_rest()
 
 
-def _usable(tenant: str) -> str:
-    """A tenant that a store takes: of a name that is too long, the beginning and a hash of all of it."""
+def _valid_tenant(tenant: str) -> str:
+    """Return a tenant that a store takes: the beginning of a name that is too long, and the hash of all of it."""
     if len(tenant) <= _MAX_TENANT:
         return tenant
     return f"{tenant[:_MAX_TENANT]}…{hashlib.sha256(tenant.encode(errors='surrogatepass')).hexdigest()[:16]}"
@@ -245,4 +357,4 @@ def _usable(tenant: str) -> str:
 
 def _unavailable(error: MetierError) -> AuditUnavailable:
     is_busy = bool(error.context.get("is_busy"))
-    return AuditUnavailable(f"The audit trail cannot be written. {error.message}", hint=error.hint, is_busy=is_busy)
+    return AuditUnavailable(f"The audit log cannot be written. {error.message}", hint=error.hint, is_busy=is_busy)

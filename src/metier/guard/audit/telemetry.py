@@ -1,4 +1,4 @@
-"""What telemetry is told of a record: metrics, and attributes on the span of the tool call that it belongs to."""
+"""Telemetry of an audit record: metrics, and attributes on the span of its tool call."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _PATHS = frozenset({"file-missing", "file-refused"})
 _NO_RULES = frozenset({"script-read", "file-missing", "session-not-found", "audit-unavailable"})
-"""Refusals that are counted elsewhere, or that break no rule of anybody's."""
+"""Refusals that are counted elsewhere, or that break no rule."""
 
 
 def measure_record(record: AuditRecord) -> None:
-    """Tell telemetry of a record, where there is any."""
+    """Count a record in the metrics, and describe it on the current span."""
     call = _telemetry.current_call()
     if _telemetry.is_measuring():
         _count(record, call)
@@ -28,7 +28,7 @@ def measure_record(record: AuditRecord) -> None:
 def _count(record: AuditRecord, call: ToolCall | None) -> None:
     event, code, model = record.event, record.code, record.model
     outcome = "ok" if record.success else code or ("failed" if record.decision == "allow" else record.decision)
-    # Only names that stand for something: what a model makes up would fill any list of names.
+    # Only names that exist: invented names would make the set of labels unbounded.
     skill = (record.skill if record.layer else OTHER) if record.skill else _owner(record)
     tool = OTHER if code == "tool-not-found" else record.tool or (call.name if call is not None else "")
     if event == "call":
@@ -44,7 +44,7 @@ def _count(record: AuditRecord, call: ToolCall | None) -> None:
         found = "path.failures"
     else:
         found = "script.read_attempts" if code == "script-read" or (event == "read" and record.command) else ""
-    # A call of a tool that reads leaves two records of the same failure: what was read, and the call.
+    # A call of a tool that reads leaves two records of the same failure: the read and the call.
     if found and (call is None or call.is_first(found)):
         _telemetry.measure(found, skill=skill, tool=tool, outcome=outcome, model=model)
     if code not in _NO_RULES and (record.decision == "deny" or code == "tool-not-allowed"):
@@ -62,7 +62,7 @@ def _describe(record: AuditRecord, call: ToolCall) -> None:
         )
     elif record.layer and record.event in ("load", "unload", "read", "run"):
         is_first = call.is_first("gen_ai.skill.name")
-        # What was replaced ends after what was loaded instead, and is not what the call was about.
+        # A replaced skill is unloaded after the new one was loaded, and is not the subject of the call.
         if is_first or record.event != "unload":
             call.describe(
                 gen_ai__skill__name=record.skill,

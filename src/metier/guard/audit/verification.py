@@ -1,4 +1,4 @@
-"""Whether the audit trail is what was written: every record, their order, and what was signed of it."""
+"""Verification of the audit log: every record, their order, and the signed checkpoints."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainFault:
-    """The first thing that is wrong with a chain."""
+    """The first fault of a chain."""
 
     seq: int
-    """The record that is not what, or not where, it was."""
+    """The number of the record that was changed or moved."""
     kind: FaultKind
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerification:
-    """What became of verifying the chain of one tenant."""
+    """The result of verifying the chain of one tenant."""
 
     tenant: str
     records: int
-    """How many were looked at."""
+    """The number of verified records."""
     checkpoints: int
-    """How many signatures hold."""
+    """The number of valid signatures."""
     signed: int
-    """The last record that a checkpoint stands for."""
+    """The last record that a checkpoint signs."""
     fault: ChainFault | None
     unknown_keys: tuple[str, ...] = ()
     """Keys that signed checkpoints and are not known here."""
@@ -56,26 +56,26 @@ class ChainVerification:
 
     @property
     def unsigned(self) -> int:
-        """How many records no checkpoint stands for yet: that the last of them are missing could not be told."""
+        """The number of records that no checkpoint signs yet: their removal could not be detected."""
         return max(0, self.records - self.signed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
-    """What became of verifying a store."""
+    """The result of verifying a store."""
 
     chains: tuple[ChainVerification, ...]
     """One for each tenant."""
     damaged: tuple[int, ...] = ()
     """Lines in the file of checkpoints that hold none."""
     damaged_marks: tuple[str, ...] = ()
-    """Files beside the key that should hold the last checkpoint of a trail, and hold none."""
+    """Files beside the key that should hold the last checkpoint of a log, and hold none."""
     unprotected: tuple[str, ...] = ()
-    """What closed the records to changes and is gone, or is not what it was: whatever is found, more was possible."""
+    """Protections of the records that are missing or were changed: more may be wrong than was found."""
 
     @property
     def is_ok(self) -> bool:
-        """Whether nothing is wrong with any chain, nor with what proves and protects it."""
+        """Whether all chains, checkpoints and protections are intact."""
         is_proved = not self.damaged and not self.damaged_marks
         return all(chain.is_ok for chain in self.chains) and is_proved and not self.unprotected
 
@@ -102,18 +102,18 @@ def verify_opened(
     *,
     key_file: Path | str | None = None,
 ) -> VerificationReport:
-    """The same for a store that is open, inside of the transaction that is under way if there is one; None for none."""
-    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, marks_of
-    from metier.guard.audit.keys import default_key_file
+    """Verify an open store, in the transaction that is under way if there is one; None stands for no store."""
+    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, default_key_file, last_checkpoints
     from metier.store.checks import missing_protection
     from metier.store.rows import stray_tenants
 
-    # In this order, because others may be signing: the mark is written first, then the file, then the database.
+    # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
+    # database.
     before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
     outside, damaged = CheckpointFile.beside(address.folder).read()
-    marks, wrong = marks_of(key_file or default_key_file(), str(address))
+    beside_key, wrong = last_checkpoints(key_file or default_key_file(), str(address))
     ours = _by_tenant(outside)
-    last = {one.tenant: one for one in marks}
+    last = {one.tenant: one for one in beside_key}
     if store is None:
         names = sorted(ours.keys() | last.keys())
         chains = [verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys) for name in names]
@@ -139,7 +139,7 @@ def _verify_tenants(
     from metier.guard.audit.checkpoints import checkpoints_of
 
     names = {store.of(tenant).audit.tenant for tenant in before}
-    # Two tenants may be called the same in records, where a name has what no text can: each has a chain.
+    # Two tenants may have the same name in records, where lone surrogates are escaped: each has a chain.
     for tenant in sorted({*ours, *last, *before}):
         scope = store.of(tenant)
         name = scope.audit.tenant
@@ -147,14 +147,14 @@ def _verify_tenants(
             continue
         if tenant not in before and name in names:
             continue
-        places = _Places(
+        places = _CheckpointPlaces(
             before=before.get(scope.tenant, []),
             outside=ours.get(name, []),
-            mark=last.get(name),
+            last=last.get(name),
             inside=checkpoints_of(scope),
             is_shared=store.kind != "sqlite",
         )
-        found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.mark), *places.inside], keys)
+        found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.last), *places.inside], keys)
         yield found if found.fault is not None else replace(found, fault=places.difference())
 
 
@@ -170,19 +170,19 @@ def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]
     return found
 
 
-def _one(mark: Checkpoint | None) -> tuple[Checkpoint, ...]:
-    return () if mark is None else (mark,)
+def _one(last: Checkpoint | None) -> tuple[Checkpoint, ...]:
+    return () if last is None else (last,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
+class _CheckpointPlaces:
     """The checkpoints of one tenant in all places where they are kept."""
 
     before: Sequence[Checkpoint]
     """Those in the database, read before the file."""
     outside: Sequence[Checkpoint]
     """Those in the file."""
-    mark: Checkpoint | None
+    last: Checkpoint | None
     """The last one, beside the key."""
     inside: Sequence[Checkpoint]
     """Those in the database, read after the file."""
@@ -190,20 +190,20 @@ class _Places:
     """Whether other machines sign too, each in a file of its own."""
 
     def difference(self) -> ChainFault | None:
-        """The first checkpoint that is in one place and not in another, though nobody was interrupted."""
-        mark = None if self.mark is None else _named(self.mark)
-        inside, outside = set(map(_named, self.inside)), set(map(_named, self.outside))
+        """Return the first checkpoint that is in one place and missing in another without an interrupted write."""
+        last = None if self.last is None else _identity(self.last)
+        inside, outside = set(map(_identity, self.inside)), set(map(_identity, self.outside))
         for one in self.before:
-            if _named(one) not in outside and (not self.is_shared or _named(one) == mark):
+            if _identity(one) not in outside and (not self.is_shared or _identity(one) == last):
                 return _missing(one.seq, "the database", "audit/checkpoints.jsonl")
         for one in self.outside:
-            if _named(one) not in inside and _named(one) != mark:
+            if _identity(one) not in inside and _identity(one) != last:
                 return _missing(one.seq, "audit/checkpoints.jsonl", "the database")
         return None
 
 
-def _named(checkpoint: Checkpoint) -> tuple[int, str, str]:
-    # Two that sign at the same moment may say different moments of the same.
+def _identity(checkpoint: Checkpoint) -> tuple[int, str, str]:
+    # Without the time: two processes that sign at once may differ in it.
     return checkpoint.seq, checkpoint.hash, checkpoint.key_id
 
 
@@ -213,23 +213,23 @@ def _missing(seq: int, there: str, not_there: str) -> ChainFault:
 
 
 def verify_export(path: Path, keys: Mapping[str, Ed25519PublicKey]) -> ChainVerification:
-    """Verify an export as JSON lines, from the file alone."""
-    from metier.guard.audit.exported import checkpoints_in, links_in
+    """Verify an export in JSON lines from the file alone."""
+    from metier.guard.audit.export import checkpoints_in, records_in
 
-    first = next(iter(links_in(path)), None)
+    first = next(iter(records_in(path)), None)
     tenant = first.tenant if first is not None else ""
-    return verify(tenant, links_in(path), checkpoints_in(path), keys)
+    return verify(tenant, records_in(path), checkpoints_in(path), keys)
 
 
 def verify(
     tenant: str,
-    links: Iterable[ChainedRecord],
+    records: Iterable[ChainedRecord],
     checkpoints: Sequence[Checkpoint],
     keys: Mapping[str, Ed25519PublicKey],
 ) -> ChainVerification:
-    """Verify a chain from its first record on, against the checkpoints that are there.
+    """Verify a chain from its first record on, against its checkpoints.
 
-    One that an unknown key has signed stands for nothing, and is a fault: anybody can make a key.
+    A checkpoint of an unknown key proves nothing, and is a fault: anybody can make a key.
     """
     signed: dict[int, list[Checkpoint]] = {}
     unknown: dict[str, ChainFault] = {}
@@ -247,7 +247,7 @@ def verify(
                 tenant, ChainFault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id))
             )
     chain = _Chain(tenant, signed)
-    fault = chain.follow(iter(links))
+    fault = chain.follow(iter(records))
     return ChainVerification(
         tenant=tenant,
         records=chain.length,
@@ -267,7 +267,7 @@ def _faulty_verdict(tenant: str, fault: ChainFault) -> ChainVerification:
 
 
 class _Chain:
-    """One walk along a chain."""
+    """One pass along a chain."""
 
     def __init__(self, tenant: str, signed: Mapping[int, Sequence[Checkpoint]]) -> None:
         self._tenant = tenant
@@ -275,14 +275,14 @@ class _Chain:
         self._hash = FIRST
         self.length = 0
 
-    def follow(self, links: Iterator[ChainedRecord]) -> ChainFault | None:
-        """The first fault."""
-        for link in links:
-            fault = self._misplaced(link, links) or self._altered(link) or self._rewritten(link)
+    def follow(self, records: Iterator[ChainedRecord]) -> ChainFault | None:
+        """Return the first fault."""
+        for row in records:
+            fault = self._misplaced(row, records) or self._altered(row) or self._rewritten(row)
             if fault is not None:
                 return fault
-            self._hash = link.hash
-            self.length = link.seq
+            self._hash = row.hash
+            self.length = row.seq
         last = max(self._signed, default=0)
         if last <= self.length:
             return None
@@ -293,18 +293,20 @@ class _Chain:
         message = f"The last records are gone: a checkpoint stands for {last:,}, and {self.length:,} are here."
         return ChainFault(seq=self.length + 1, kind="truncated", message=message)
 
-    def _misplaced(self, link: ChainedRecord, rest: Iterator[ChainedRecord]) -> ChainFault | None:
+    def _misplaced(self, row: ChainedRecord, rest: Iterator[ChainedRecord]) -> ChainFault | None:
         place = self.length + 1
-        record = link.record
+        record = row.record
         if record is None:
-            return ChainFault(seq=place, kind="edited", message=f"Record {place:,} is not JSON as the trail writes it.")
+            return ChainFault(
+                seq=place, kind="edited", message=f"Record {place:,} is not JSON as the audit log writes it."
+            )
         own = record.get("seq")
-        if type(link.seq) is not int or link.seq < 1:
-            message = f"A row has {link.seq!r:.40} where its number should be, which no record has: it was put there."
+        if type(row.seq) is not int or row.seq < 1:
+            message = f"A row has {row.seq!r:.40} where its number should be, which no record has: it was put there."
             return ChainFault(seq=place, kind="inserted", message=message)
-        if link.seq == place == own and record.get("tenant") == self._tenant:
+        if row.seq == place == own and record.get("tenant") == self._tenant:
             return None
-        if link.seq == own == place and record.get("tenant") != self._tenant:
+        if row.seq == own == place and record.get("tenant") != self._tenant:
             return ChainFault(seq=place, kind="inserted", message=f"Record {place:,} is of another tenant.")
         if type(own) is not int or own < place:
             message = f"Where record {place:,} should be, there is one that says it is {own}: it was put there."
@@ -316,24 +318,24 @@ class _Chain:
             seq=place, kind="deleted", message=f"Record {place:,} is missing; the next one here is {own:,}."
         )
 
-    def _altered(self, link: ChainedRecord) -> ChainFault | None:
-        if chain_hash(link.previous, link.text) != link.hash:
-            return _edited(link.seq, f"The content of record {link.seq:,} does not fit its hash.")
-        if link.previous != self._hash:
-            if link.seq == 1:
+    def _altered(self, row: ChainedRecord) -> ChainFault | None:
+        if chain_hash(row.previous, row.text) != row.hash:
+            return _edited(row.seq, f"The content of record {row.seq:,} does not fit its hash.")
+        if row.previous != self._hash:
+            if row.seq == 1:
                 return _edited(1, "Record 1 is tied to one before it, and there is none.")
-            said = f"Record {link.seq - 1:,} is not the one that record {link.seq:,} was written after."
-            return _edited(link.seq - 1, said)
-        if link.columns is not None and (expected := columns_of(link.record or {})) != link.columns:
-            wrong = next(name for name, value in expected.items() if link.columns.get(name) != value)
-            return _edited(link.seq, f"The column {wrong} of record {link.seq:,} is not what its content says.")
+            message = f"Record {row.seq - 1:,} is not the one that record {row.seq:,} was written after."
+            return _edited(row.seq - 1, message)
+        if row.columns is not None and (expected := columns_of(row.record or {})) != row.columns:
+            wrong = next(name for name, value in expected.items() if row.columns.get(name) != value)
+            return _edited(row.seq, f"The column {wrong} of record {row.seq:,} is not what its content says.")
         return None
 
-    def _rewritten(self, link: ChainedRecord) -> ChainFault | None:
-        if all(one.hash == link.hash for one in self._signed.get(link.seq, ())):
+    def _rewritten(self, row: ChainedRecord) -> ChainFault | None:
+        if all(one.hash == row.hash for one in self._signed.get(row.seq, ())):
             return None
-        message = f"Record {link.seq:,} is not the one that was signed: it, or one before it, was written anew."
-        return ChainFault(seq=link.seq, kind="rewritten", message=message)
+        message = f"Record {row.seq:,} is not the one that was signed: it, or one before it, was written anew."
+        return ChainFault(seq=row.seq, kind="rewritten", message=message)
 
 
 def _edited(seq: int, message: str) -> ChainFault:
