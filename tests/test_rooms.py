@@ -183,7 +183,8 @@ def test_no_module_has_the_name_of_something_that_its_package_offers() -> None:
                 for alias in node.names
             }
             below = {other.stem for other in path.parent.iterdir()}
-            wrong += [f"{name}.{one}" for one in offered.keys() & below if offered[one] != f"metier.{name}.{one}"]
+            package = f"metier.{name}".rstrip(".")
+            wrong += [f"{package}.{one}" for one in offered.keys() & below if offered[one] != f"{package}.{one}"]
     assert wrong == []
 
 
