@@ -15,11 +15,11 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
+from metier.guard.decision import declared_ceiling
 from metier.guard.explanation import explain, run_of_call
 from metier.guard.policy.file import bytes_of
 from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
 from metier.guard.policy.yaml_tree import read_tree
-from metier.guard.tool_rules.ceiling import declared_ceiling
 from metier.session.active_skills import subject_of
 from metier.skill import shown
 from metier.skill.lookalikes import is_taken_for

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from metier.guard.audited_action import refused as refused
     from metier.guard.decision import Action as Action
     from metier.guard.decision import Actor as Actor
+    from metier.guard.decision import Ceiling as Ceiling
     from metier.guard.decision import Decision as Decision
     from metier.guard.decision import Subject as Subject
     from metier.guard.explanation import Explanation as Explanation
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from metier.guard.question import Question as Question
     from metier.guard.question import asking as asking
     from metier.guard.shell.parser import shell_parts as shell_parts
-    from metier.guard.tool_rules.ceiling import Ceiling as Ceiling
     from metier.guard.tool_rules.matching import forbids as forbids
     from metier.guard.tool_rules.matching import permits as permits
     from metier.guard.tool_rules.patterns import Match as Match

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.skill import shown
+from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from metier.guard.tool_rules.ceiling import Ceiling
+    from metier.guard.policy.allowed_tools import Enforcement
     from metier.library import Entry
+    from metier.skill import Skill
+    from metier.skill.tool_rules import ToolRule
+
 
 Point: TypeAlias = Literal[
     "discover",
@@ -37,6 +42,8 @@ Point: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_FEW = 64
+_LONG = 32_768
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +138,15 @@ class Action:
     """Whether what runs is kept from this machine. A runner that isolates nothing does not, and a skill may ask to run
     without a sandbox, where policy lets it."""
 
+    @property
+    def has_many_texts(self) -> bool:
+        """Whether the arguments may hold so many texts that a decision takes a while."""
+        return len(self.arguments) > _FEW or any(
+            isinstance(value, Mapping | list | tuple)
+            or (isinstance(value, str) and (len(value) > _LONG or value.lstrip()[:1] in ("{", "[")))
+            for value in self.arguments.values()
+        )
+
     def describe(self, decision: Decision | None = None, *, limit: int = 2_000) -> str:
         """The action in a sentence for a person who decides about it; with a `decision`, also why it is asked.
 
@@ -222,3 +238,54 @@ def written(arguments: Mapping[str, Any]) -> str:
 def _quoted(word: str) -> str:
     """A name as it is, and anything that could be taken for the sentence around it in quotation marks."""
     return word if not word or _PLAIN_WORD(word) else json.dumps(word, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The tool rules of one active skill.
+
+    >>> from metier.skill.tool_rules import parse_rules
+    >>> Ceiling(owner="deploy", allowed=parse_rules("Bash(git:*) Read")).owner
+    'deploy'
+    """
+
+    owner: str
+    """The name of the skill; empty for rules that are nobody's."""
+    digest: str = ""
+    """The content of the skill that declares them."""
+    layer: str = ""
+    """Who put the skill there."""
+    allowed: tuple[ToolRule, ...] | None = None
+    """None: the skill restricts nothing. Empty: it allows nothing."""
+    advisory: str = ""
+    """The reason why calls outside of `allowed` are recorded and not refused; empty where they are refused."""
+    disallowed: tuple[ToolRule, ...] = ()
+    scripts: tuple[str, ...] = ()
+    """Absolute paths of its scripts, which are run and not read."""
+
+    def under(self, enforcement: Enforcement) -> Ceiling:
+        """The same rules with the list enforced, or advisory, as a policy says by now."""
+        advisory = enforcement.because if enforcement.is_advisory else ""
+        return self if advisory == self.advisory else replace(self, advisory=advisory)
+
+
+def declared_ceiling(
+    skill: Skill,
+    entry: Entry,
+    enforcement: Enforcement,
+    *,
+    digest: str = "",
+    fill: Callable[[str], str] = str,
+    scripts: tuple[str, ...] = (),
+) -> Ceiling:
+    """The ceiling that a skill declares; `fill` puts the folders into a rule that names them by variables."""
+    allowed = None if skill.allowed_tools is None else parse_rules([fill(rule) for rule in skill.allowed_tools])
+    declared = Ceiling(
+        owner=entry.name,
+        digest=digest,
+        layer=entry.layer,
+        allowed=allowed,
+        disallowed=parse_rules([fill(rule) for rule in skill.disallowed_tools]),
+        scripts=scripts,
+    )
+    return declared.under(enforcement)

@@ -16,7 +16,7 @@ from metier.guard.audit.redaction import redact
 from metier.guard.audited_action import AuditedAction, failure_code
 from metier.guard.decision import Actor, Decision
 from metier.guard.files.file_access import WorkspaceFiles
-from metier.guard.files.file_check import check_files, has_many_texts
+from metier.guard.files.file_check import check_files
 from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.program import Policy
 from metier.guard.question import Answers, asked, asked_blocking, asked_meanwhile, in_own_thread, source_of
@@ -308,7 +308,7 @@ class Guard:
         self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
     ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
-        if self._recorder.is_behind or has_many_texts(action.arguments):
+        if self._recorder.is_behind or action.has_many_texts:
             first = await self.in_thread(self._decided, action, actor)
         else:
             first = self._decided(action, actor)

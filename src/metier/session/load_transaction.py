@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
 from metier.guard import Action, AuditedAction, Decision, Subject, failure_code, parse_rules, refused
-from metier.guard.tool_rules.ceiling import declared_ceiling
+from metier.guard.decision import declared_ceiling
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active_skills import ActiveSkill, is_same, is_same_load, script_paths, subject_of

@@ -1,20 +1,19 @@
-"""Tool rules: `Tool` or `Tool(pattern)`, as `allowed-tools` and `disallowed-tools` have them."""
+"""Tool rules: `Tool` or `Tool(pattern)`, as `allowed-tools` and `disallowed-tools` have them, and names of tools."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from metier._aliases import TOOLS
 from metier.skill.fields import split_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
-_SAME = {
+_SYNONYMS = {
     "bash": "bash_exec bash_tool exec exec_command execute_bash execute_command local_shell run_bash run_command "
     "run_in_terminal run_shell run_shell_command run_terminal_cmd sandbox_execute sh shell shell_command shell_exec "
     "terminal",
@@ -33,7 +32,7 @@ _SAME = {
     "todowrite": "todo_write update_todos write_todos",
 }
 
-_OTHERS = (
+_OTHER_TOOLS = (
     "ask_user ask_user_question askuserquestion bashoutput code_execution computer enterplanmode execute_code "
     "exitplanmode killbash killshell listmcpresources lsp memory monitor readmcpresource sendmessage skill "
     "slashcommand task_output taskcreate taskget tasklist taskoutput taskstop taskupdate think todoread toolsearch "
@@ -42,13 +41,15 @@ _OTHERS = (
 )
 """Tools that agents have under one name, and at the end those that control skills."""
 
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {alias.lower(): name.lower() for alias, name in TOOLS.items() if alias.lower() != name.lower()}
-    | {alias: name for name, same in _SAME.items() for alias in same.split()}
-)
+_ALIASES: dict[str, str] = {}
 """Another name of a tool -> the name that rules are compared by."""
+for _alias, _name in TOOLS.items():
+    if _alias.lower() != _name.lower():
+        _ALIASES[_alias.lower()] = _name.lower()
+for _name, _synonyms in _SYNONYMS.items():
+    _ALIASES |= dict.fromkeys(_synonyms.split(), _name)
 
-_KNOWN = frozenset((*_SAME, *_OTHERS.split()))
+_KNOWN_TOOLS = frozenset((*_SYNONYMS, *_OTHER_TOOLS.split()))
 
 
 def is_known_tool(tool: str) -> bool:
@@ -57,7 +58,7 @@ def is_known_tool(tool: str) -> bool:
     >>> is_known_tool("bash"), is_known_tool("mcp__files__read"), is_known_tool("frobnicate")
     (True, True, False)
     """
-    return tool in _KNOWN or tool == "*" or tool.startswith("mcp__")
+    return tool in _KNOWN_TOOLS or tool == "*" or tool.startswith("mcp__")
 
 
 def is_patch(tool: str) -> bool:
@@ -80,7 +81,7 @@ def canonical_tool(name: str) -> str:
     if not name.isascii():
         return name
     folded = name.lower()
-    return ALIASES.get(folded, folded)
+    return _ALIASES.get(folded, folded)
 
 
 MAX_PATTERN = 1024

@@ -76,7 +76,6 @@ _HEADER = re.compile(
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 _LONGEST = 32_768
-_FEW = 64
 _TOO_MANY = Decision(
     outcome="deny",
     reason="The call has more texts that could be paths than are looked at.",
@@ -265,15 +264,6 @@ def _unquote(text: str) -> str:
         return text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1").decode("utf-8")
     except (UnicodeError, ValueError):
         return text
-
-
-def has_many_texts(arguments: Mapping[str, Any]) -> bool:
-    """Whether a call may have so many texts that a decision about it takes a while."""
-    return len(arguments) > _FEW or any(
-        isinstance(value, Mapping | list | tuple)
-        or (isinstance(value, str) and (len(value) > _LONGEST or value.lstrip()[:1] in ("{", "[")))
-        for value in arguments.values()
-    )
 
 
 def _protected_name(path: str, base: str, access: FileAccess) -> str | None:

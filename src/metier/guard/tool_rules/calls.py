@@ -21,9 +21,8 @@ from metier.skill.tool_rules import canonical_tool, is_patch, parse_rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.decision import Action, Outcome
+    from metier.guard.decision import Action, Ceiling, Outcome
     from metier.guard.policy.program import Policy
-    from metier.guard.tool_rules.ceiling import Ceiling
     from metier.guard.tool_rules.patterns import Match
     from metier.skill.tool_rules import ToolRule
 
