@@ -23,7 +23,9 @@ import metier.guard
 import metier.hub
 import metier.store
 from metier import _aliases, errors
-from metier.cli.parser import make_parser
+from metier.cli.commands import COMMANDS, GROUPS
+from metier.cli.help import examples
+from metier.cli.parser import TopParser, parser_of
 from metier.scan.finding import rank
 from metier.scan.ruleset import all_rules
 from metier.skill import KINDS
@@ -168,10 +170,14 @@ def scan_rules_page() -> str:
 def command_page() -> str:
     """What `--help` says, for every command and every verb of one."""
     os.environ["NO_COLOR"] = "1"
-    parser = make_parser()
-    lines = ["# The `metier` command\n", NOTICE, f"{parser.description} `--help` behind any command says the same.\n"]
-    lines.extend([*_words(parser), "```text", (parser.epilog or "").rstrip(), "```\n"])
-    for name, command, _ in _commands(parser):
+    lines = ["# The `metier` command\n", NOTICE, "`--help` behind any command says the same.\n", *_words(TopParser())]
+    for group, title in GROUPS.items():
+        rows = [(name, command.summary) for name, command in COMMANDS.items() if command.group == group]
+        lines.extend([f"**{group}**: {title}\n", "| | |", "|---|---|"])
+        lines.extend([*(f"| [`{name}`](#metier-{name}) | {_cell(summary)} |" for name, summary in rows), ""])
+    lines.extend(["```text", examples(describes_all=True).rstrip(), "```\n"])
+    for name in COMMANDS:
+        command = parser_of(name)
         lines.extend([f"## `metier {name}`\n", f"{command.description}\n", *_words(command)])
         for verb, words, what in _commands(command):
             lines.extend([f"### `metier {name} {verb}`\n", f"{what[0].upper()}{what[1:]}.\n", *_words(words)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import importlib
 import io
@@ -27,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-ALL_NEED = ("metier.cli.library", "metier.cli.list", "metier.session.session", "metier.library.places", "yaml")
+ALL_NEED = ("metier.cli.list", "metier.session.session", "metier.library.places", "yaml")
 _STORE = (
     "metier.store.sqlite",
     "metier.store.statements",
@@ -61,9 +60,7 @@ NEEDS = {
     "history": ("metier.cli.history", *_LOOKING),
     "rollback": ("metier.cli.history", *_LOOKING),
     "user": ("metier.cli.user", *_DECIDING),
-    "token": ("metier.cli.user", *_DECIDING),
     "quarantine": ("metier.cli.quarantine", *_DECIDING),
-    "release": ("metier.cli.quarantine", *_DECIDING),
     "audit": ("metier.cli.audit", "metier.guard.audit.verification", "metier.guard.audit.keys", *_DECIDING),
     "store": ("metier.cli.store", *_STORE),
 }
@@ -235,12 +232,10 @@ def end(code: object) -> NoReturn:
 
 
 def prepare() -> None:
-    """All that is the same for every call: modules, the parser, and that nobody waits for the disk."""
+    """All that is the same for every call: modules, and that nobody waits for the disk."""
     for needed in ALL_NEED:
         importlib.import_module(needed)
-    main = importlib.import_module("metier.cli.main")
-    main.make_parser = functools.cache(main.make_parser)  # type: ignore[attr-defined]
-    main.make_parser(lazily=True)
+    importlib.import_module("metier.cli.main")
     sys.path.append(str(Path(__file__).parents[1]))
     importlib.import_module("tests.disk").hurry(setattr)
     sys.path.pop()

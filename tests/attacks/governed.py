@@ -72,7 +72,7 @@ def governed(root: Path, url: str) -> Governed:
         assert command("approve", "deny", requests["denied"], "--reason", "No.", token=admin)[0] == 0
         made = Governed(url=url, folder=folder, root=root, admin=admin, viewer=viewer, removed=removed)
         assert command("approve", "revoke", ids["revoked"], "--reason", "No.", token=admin)[0] == 0
-        assert command("quarantine", "blocked", "--reason", "Taken over.", token=admin)[0] == 0
+        assert command("quarantine", "add", "blocked", "--reason", "Taken over.", token=admin)[0] == 0
         assert command("audit", "checkpoint", token=admin)[0] == 0
         assert loaded(*SKILLS) == ["totals", "second"]
         assert (command("audit", "verify", token=admin)[0], command("store", "check", token=admin)[0]) == (0, 0)

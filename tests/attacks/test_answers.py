@@ -329,10 +329,10 @@ DECIDING = [
     ("user", "add", "mallory", "--role", "admin"),
     ("user", "add", "mallory", "--role", "admin", "--token"),
     ("user", "remove", "{user}"),
-    ("token", "new"),
-    ("token", "new", "{user}"),
+    ("user", "token"),
+    ("user", "token", "{user}"),
     ("trust", "."),
-    ("release", "greet", "--reason", "x"),
+    ("quarantine", "release", "greet", "--reason", "x"),
 ]
 VARIABLES = [
     *({"METIER_APPROVE": "1"}, {"METIER_YES": "1"}, {"METIER_ASSUME_YES": "true", "CI": "1"}, {"METIER_AUDIT": "off"}),
@@ -375,7 +375,7 @@ def test_no_variable_stands_for_a_yes(
 WITH_A_TOKEN = [
     *((role, words) for role in ("viewer", "author") for words in DECIDING if words[0] != "trust"),
     *(("reviewer", words) for words in DECIDING if words[:2] in (("user", "add"), ("user", "remove"))),
-    ("reviewer", ("release", "greet", "--reason", "x")),
+    ("reviewer", ("quarantine", "release", "greet", "--reason", "x")),
 ]
 
 
@@ -392,5 +392,5 @@ def test_a_token_decides_no_more_than_its_person(
     with monkeypatch.context() as given:
         given.setenv("METIER_API_TOKEN", secret)
         code, _, said = metier(*(word.format(**named) for word in words), given="y\n")
-    assert (code, world.scope.people.all()) == (0 if words == ("token", "new") else 1, people), said
+    assert (code, world.scope.people.all()) == (0 if words == ("user", "token") else 1, people), said
     world.require_held()

@@ -280,7 +280,7 @@ def test_an_archive_of_another_machine_is_refused_until_its_key_is_named(
 
 def test_what_is_here_stays_where_nobody_can_rely_on_an_archive(store: Saved, tmp_path: Path) -> None:
     path = changed_archive(store, tmp_path / "backup.zip", emptied(*("blocks", "people", "tokens", "installs")))
-    assert command("quarantine", "totals", "--reason", "x", token=store.admin)[0] == 0
+    assert command("quarantine", "add", "totals", "--reason", "x", token=store.admin)[0] == 0
     assert command("store", "restore", str(path), "--force", "--untrusted", token=store.admin)[0] in (0, 3)
     assert loaded("totals", *BARRED) == []
     assert (token_of(store, store.admin), token_of(store, store.ada)) == (("admin",), ())
@@ -292,7 +292,7 @@ def test_what_is_here_stays_where_nobody_can_rely_on_an_archive(store: Saved, tm
 
 DENY = ("approve", "deny", "{evil}", "--reason", "x")
 REVOKE = ("approve", "revoke", "{totals}", "--reason", "x")
-QUARANTINE = ("quarantine", "totals", "--reason", "x")
+QUARANTINE = ("quarantine", "add", "totals", "--reason", "x")
 REMOVE = ("user", "remove", "ada")
 LOWER = ("user", "add", "ada", "--role", "viewer")
 BLOCKED, LOWERED, OUT = ("totals",), ("viewer",), ()
@@ -300,14 +300,18 @@ BLOCKED, LOWERED, OUT = ("totals",), ("viewer",), ()
 # What was decided since the backup -> the commands, the skills that stay barred, and what ada's token may still do.
 SINCE: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], tuple[str, ...]]] = {
     "a quarantine of a name": ([QUARANTINE], BLOCKED, ("reviewer",)),
-    "a quarantine of a content": ([("quarantine", "--digest", "{digest}", "--reason", "x")], BLOCKED, ("reviewer",)),
+    "a quarantine of a content": (
+        [("quarantine", "add", "--digest", "{digest}", "--reason", "x")],
+        BLOCKED,
+        ("reviewer",),
+    ),
     "a quarantine of a source": (
-        [("quarantine", "--source", "skills", "--reason", "x")],
+        [("quarantine", "add", "--source", "skills", "--reason", "x")],
         ("totals", "second"),
         ("reviewer",),
     ),
     "a quarantine, a release, and another": (
-        [QUARANTINE, ("release", "totals", "--reason", "x"), QUARANTINE],
+        [QUARANTINE, ("quarantine", "release", "totals", "--reason", "x"), QUARANTINE],
         BLOCKED,
         ("reviewer",),
     ),
@@ -322,7 +326,7 @@ SINCE: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], tuple[str, ...]]]
     ),
     "somebody removed": ([REMOVE], (), OUT),
     "somebody removed, and added with less": ([REMOVE, LOWER], (), OUT),
-    "a token revoked": ([("token", "revoke", "{token}")], (), OUT),
+    "a token revoked": ([("user", "revoke", "{token}")], (), OUT),
 }
 
 
@@ -371,7 +375,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("by_hand", BY_HAND)
 def test_rows_that_were_changed_by_hand_before_it_loosen_nothing(by_hand: str, store: Saved) -> None:
-    decide(store, QUARANTINE, REVOKE, LOWER, *([("token", "revoke", "{token}")] if "token" in by_hand else []))
+    decide(store, QUARANTINE, REVOKE, LOWER, *([("user", "revoke", "{token}")] if "token" in by_hand else []))
     with contextlib.closing(sqlite3.connect(store.file)) as database, database:
         for statement in BY_HAND[by_hand]:
             database.execute(statement)

@@ -504,7 +504,7 @@ def test_what_somebody_decides_reaches_a_session_that_is_open(attempt: str, data
     with Library.from_folder("skills").session() as session:
         assert all(can_load(session, name) for name in ("totals", "second"))
         session.unload(all=True)
-        assert command("quarantine", "totals", "--reason", "x", token=one.admin)[0] == 0
+        assert command("quarantine", "add", "totals", "--reason", "x", token=one.admin)[0] == 0
         assert command("approve", "revoke", approval, "--reason", "x", token=one.admin)[0] == 0
         for statement in FROZEN[attempt]:
             before = {"hash": one.records()[-3]["hash"]} if statement == "same hash" else {}
@@ -523,7 +523,7 @@ def test_a_trigger_that_keeps_the_number_as_it_is_hides_nothing_either(database:
         one.execute("CREATE TRIGGER a BEFORE UPDATE ON generations BEGIN SELECT RAISE(IGNORE); END")
     with Library.from_folder("skills").session() as session:
         assert can_load(session, "second")
-        assert command("quarantine", "totals", "--reason", "x", token=one.admin)[0] == 0
+        assert command("quarantine", "add", "totals", "--reason", "x", token=one.admin)[0] == 0
         assert not can_load(session, "totals")
 
 

@@ -538,11 +538,11 @@ INNOCENT = [
 DECIDING = r"""metier approve grant r-1
 metier approve deny r-1 --reason x
 metier approve revoke a-1 --reason x
-metier release x --reason y
+metier quarantine release x --reason y
 metier user add x --role admin
 metier user remove x
-metier token new x
-metier token revoke x
+metier user token x
+metier user revoke x
 metier propose approve p-1
 metier propose reject p-1 --reason x
 metier deploy x

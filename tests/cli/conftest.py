@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 
 from metier.cli import main
-from metier.cli.parser import make_parser
+from metier.cli.parser import parser_of
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_parser() -> Iterator[None]:
-    """The parser for the whole command is made once: it is a part of what a call costs, and always the same."""
-    module = sys.modules["metier.cli.main"]  # the name `main` of the package is the function
+    """The parser of a command is made once: it is a part of what a call costs, and always the same."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(module, "make_parser", functools.cache(make_parser))
+        monkeypatch.setattr("metier.cli.parser.parser_of", functools.cache(parser_of))
         yield
 
 

@@ -64,7 +64,7 @@ def skills(write_skill: Write, tmp_path: Path) -> Path:
 
 
 def test_commands_complete(complete: Callable[[str], list[str]]) -> None:
-    assert {"list", "show", "read", "validate", "new", "trust", "untrust", "doctor", "demo", "completion"} <= set(
+    assert {"list", "show", "catalog", "validate", "new", "trust", "untrust", "doctor", "demo", "completion"} <= set(
         complete("metier ")
     )
     assert complete("metier va") == ["validate"]
@@ -72,7 +72,7 @@ def test_commands_complete(complete: Callable[[str], list[str]]) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["metier --skills skills show ", "metier show --skills skills ", "metier --no-cache read --skills=skills "],
+    ["metier --skills skills show ", "metier show --skills skills ", "metier --no-cache show --skills=skills "],
 )
 def test_names_of_skills_complete(complete: Callable[[str], list[str]], skills: Path, line: str) -> None:
     assert [word for word in complete(line) if not word.startswith("-")] == ["deliver", "deploy", "review"]
@@ -88,7 +88,7 @@ def test_names_of_the_default_places_complete(complete: Callable[[str], list[str
 
 
 def test_files_of_a_skill_complete(complete: Callable[[str], list[str]], skills: Path) -> None:
-    assert complete("metier --skills skills read deploy s") == ["scripts/run.py"]
+    assert complete("metier --skills skills show deploy s") == ["scripts/run.py"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_options_complete(complete: Callable[[str], list[str]]) -> None:
     assert complete("metier validate --st") == ["--strict"]
 
 
-@pytest.mark.parametrize("line", ["metier --skills nowhere show x", "metier --skills skills read nothing s"])
+@pytest.mark.parametrize("line", ["metier --skills nowhere show x", "metier --skills skills show nothing s"])
 def test_where_nothing_can_be_offered_nothing_is_said(
     complete: Callable[[str], list[str]], skills: Path, line: str
 ) -> None:

@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from metier.cli.commands import COMMANDS
 from metier.cli.identity import system_user
-from metier.cli.parser import make_parser
+from metier.cli.parser import parser_of
 from metier.store import Person, Store
 
 Metier = Callable[..., tuple[int, str, str]]
 
 GOVERNING = (
-    *("approve", "quarantine", "release", "propose", "history", "rollback", "deploy"),
-    *("audit", "store", "policy", "user", "token", "scan"),
+    *("approve", "quarantine", "propose", "history", "rollback", "deploy"),
+    *("audit", "store", "policy", "user", "scan"),
 )
 
 
@@ -36,7 +37,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 def examples() -> dict[str, str]:
     """The example of each command and verb, by its words."""
-    found = {one.prog.removeprefix("metier "): one for one in leaves(make_parser()) if one.prog.split()[1] in GOVERNING}
+    found = {one.prog.removeprefix("metier "): one for name in GOVERNING for one in leaves(parser_of(name))}
     return {words: (one.epilog or "").removeprefix("example:\n  ") for words, one in found.items()}
 
 
@@ -45,7 +46,7 @@ EXAMPLES = examples()
 
 def test_every_command_and_verb_has_a_sentence_and_an_example() -> None:
     assert {words.split()[0] for words in EXAMPLES} == set(GOVERNING)
-    for parser in leaves(make_parser()):
+    for parser in (one for name in COMMANDS for one in leaves(parser_of(name))):
         told = parser.format_help()
         assert re.search(r"^[A-Z].{8,}\.$", parser.description or "", re.DOTALL), parser.prog
         assert "\nexample:\n  " in told, parser.prog
@@ -76,7 +77,7 @@ class World:
         code, out, _ = self._metier(*arguments, "--json")
         assert code == 0
         listed: list[dict[str, str]] = json.loads(out)[
-            {"approve": "requests", "propose": "proposals", "token": "tokens"}[arguments[0]]
+            {"approve": "requests", "propose": "proposals", "user": "tokens"}[arguments[0]]
         ]
         return listed
 
@@ -136,8 +137,9 @@ def test_the_examples_of_all_verbs_work(world: World, metier: Metier) -> None:
     world.try_out("approve revoke", id=approval[0])
     world.try_out("approve deny", id=world.needs_approval())
     world.try_out("approve list")
-    world.try_out("quarantine")
-    world.try_out("release")
+    world.try_out("quarantine add")
+    world.try_out("quarantine list")
+    world.try_out("quarantine release")
     world.try_out("scan")
     # How skills change.
     world.try_out("propose update")
@@ -162,8 +164,8 @@ def test_the_examples_of_all_verbs_work(world: World, metier: Metier) -> None:
     assert metier("user", "add", system_user(), "--role", "admin")[0] == 0  # the first must be who adds the others
     world.try_out("user add")
     world.try_out("user list")
-    world.try_out("token new")
-    world.try_out("token list")
-    world.try_out("token revoke", id=world.found("token", "list")[0]["id"])
+    world.try_out("user token")
+    world.try_out("user tokens")
+    world.try_out("user revoke", id=world.found("user", "tokens")[0]["id"])
     world.try_out("user remove")
     assert world.tried == set(EXAMPLES)

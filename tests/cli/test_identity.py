@@ -20,15 +20,15 @@ DECIDING = [
     ["approve", "grant", "r-1"],
     ["approve", "deny", "r-1", "--reason", "x"],
     ["approve", "revoke", "a-1", "--reason", "x"],
-    ["release", "pdf", "--reason", "x"],
+    ["quarantine", "release", "pdf", "--reason", "x"],
     ["propose", "approve", "p-1"],
     ["propose", "reject", "p-1", "--reason", "x"],
     ["deploy", "."],
     ["rollback", "pdf"],
     ["user", "add", "eve", "--role", "admin"],
     ["user", "remove", "eve"],
-    ["token", "new"],
-    ["token", "revoke", "t-1"],
+    ["user", "token"],
+    ["user", "revoke", "t-1"],
     ["trust", "."],
 ]
 NOBODY_THERE = "nobody is at a terminal here"
@@ -106,8 +106,8 @@ def test_scripts_of_the_owner_decide_while_nobody_was_added_and_no_administrator
     metier: Call, tmp_path: Path
 ) -> None:
     assert metier("trust", tmp_path)[0] == 0
-    assert metier("quarantine", "pdf", "--reason", "x")[0] == 0
-    assert metier("release", "pdf", "--reason", "x")[0] == 0
+    assert metier("quarantine", "add", "pdf", "--reason", "x")[0] == 0
+    assert metier("quarantine", "release", "pdf", "--reason", "x")[0] == 0
 
 
 def test_a_person_at_a_terminal_decides(terminal: Callable[..., tuple[int, str]], owned: Store, tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_a_token_that_does_not_count_or_is_an_agents_trusts_nothing(
 
 
 def test_the_brake_and_whatever_only_looks_need_no_terminal(metier: Call, owned: Store) -> None:
-    assert metier("quarantine", "pdf", "--reason", "x")[0] == 0
-    for words in (["approve", "list"], ["user", "list"], ["token", "list"], ["propose", "list"], ["trust", "--list"]):
+    assert metier("quarantine", "add", "pdf", "--reason", "x")[0] == 0
+    for words in (["approve", "list"], ["user", "list"], ["user", "tokens"], ["propose", "list"], ["trust", "--list"]):
         assert metier(*words)[0] == 0
     assert metier("untrust", ".")[0] == 1  # it was not trusted
 

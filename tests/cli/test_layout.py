@@ -133,11 +133,11 @@ def world(
     metier("approve", "grant", made.ids["request"], "--expires", "30d", "--reason", PROSE)
     metier("user", "add", system_user(), "--role", "admin")
     metier("user", "add", "a-colleague-with-a-long-name", "--role", "reviewer", "--role", "author")
-    _, out, _ = metier("token", "new", "--label", PROSE[:80], "--expires", "90d", "--json")
+    _, out, _ = metier("user", "token", "--label", PROSE[:80], "--expires", "90d", "--json")
     made.ids["token"] = json.loads(out)["id"]
     metier("propose", "approve", made.ids["proposal"], "--reason", "Right.")
     metier("trust")
-    metier("quarantine", "release-notes", "--reason", PROSE)
+    metier("quarantine", "add", "release-notes", "--reason", PROSE)
     with Store.open() as store:
         made.ids["approval"] = store.of().approvals.all()[0].id
     return made
@@ -152,7 +152,7 @@ def commands_of(world: World) -> list[list[str]]:
         policy explain {LONG}|policy explain --command ls|audit tail|audit search --type tool|audit verify
         approve list|approve list --all|approve show {ids["request"]}|approve show {ids["request"]} --full
         propose list --all|propose show {ids["proposal"]}|doctor|history deploy|history deploy --diff 1 2
-        user list|token list|sync --to out --dry-run|trust --list|catalog|agents|store check|quarantine --list
+        user list|user tokens|sync --to out --dry-run|trust --list|catalog|agents|store check|quarantine list
         help|help run|approve --help|audit export --help|show no-such-skill|lsit|approve grant r-gone|list --jsno
         run deploy gone.py|waiting|listing deploy
     """
@@ -206,7 +206,7 @@ def test_what_identifies_a_row_is_whole_at_every_width(terminal: Terminal, world
         "audit tail -n 100": ["approval.requested", "tool.denied", "person.added", f"{LONG}@acme", ids["request"]],
         "approve list --all": [ids["request"], ids["approval"], f"{LONG}@acme", "approved", "network-tools"],
         "propose list --all": [ids["proposal"], "deploy@personal", "open"],
-        "token list": [ids["token"], "counts"],
+        "user tokens": [ids["token"], "counts"],
         f"show {LONG}": [LONG, "Bash(git:*)"],
         f"approve show {ids['request']}": [ids["request"], ids["digest"], f"{LONG}@acme"],
     }.items():
@@ -236,7 +236,7 @@ def test_outcomes_have_colours_at_a_terminal(terminal: Terminal, world: World) -
 
 @pytest.mark.covers("USE-5")
 @pytest.mark.parametrize(
-    "words", ["list", "audit tail", "approve list --all", "propose list --all", "token list", "search statements"]
+    "words", ["list", "audit tail", "approve list --all", "propose list --all", "user tokens", "search statements"]
 )
 def test_a_pipe_gets_one_whole_line_for_each_record_with_exact_times(metier: Call, world: World, words: str) -> None:
     _, out, _ = metier(*words.split())

@@ -310,7 +310,7 @@ def test_a_skill_that_is_being_edited_is_listed_as_it_was_good_and_says_so(
     _, out, _ = metier("--skills", tmp_path / "skills", "list", "--all")
     assert "stale" in out and "never closed" in out
     assert "never closed" in metier("--skills", tmp_path / "skills", "show", "alpha")[1]
-    code, _, err = metier("--skills", tmp_path / "skills", "read", "alpha")
+    code, _, err = metier("--skills", tmp_path / "skills", "show", "alpha", "--instructions")
     assert (code, "never closed" in err) == (1, True)
     assert "stale" in metier("--skills", tmp_path / "skills", "doctor")[1]
 
@@ -318,7 +318,7 @@ def test_a_skill_that_is_being_edited_is_listed_as_it_was_good_and_says_so(
 @pytest.mark.covers("ACC-6")
 def test_a_quarantine_is_not_counted_as_policy(metier: Call, own_home: Path, write_skill: Write) -> None:
     write_skill(own_home / ".metier/skills/alpha")
-    assert metier("quarantine", "alpha", "--reason", "It is bad.")[0] == 0
+    assert metier("quarantine", "add", "alpha", "--reason", "It is bad.")[0] == 0
     _, out, _ = metier("list")
     assert "1 in quarantine" in out and "denied by policy" not in out
 

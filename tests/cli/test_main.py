@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from metier import __version__
 from metier.cli import main
-from metier.cli.suggesting import _OTHER_WORDS
+from metier.cli.commands import COMMANDS as TABLE
+from metier.cli.commands import GROUPS, OTHER_NAMES
 
 Call = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -29,7 +30,7 @@ Terminal = Callable[..., tuple[int, str]]
 Write = Callable[..., Path]
 
 COMMANDS = (
-    *("list", "show", "read", "validate", "new", "run", "shell", "trust", "untrust", "doctor", "demo", "completion"),
+    *("list", "show", "catalog", "validate", "new", "run", "shell", "trust", "untrust", "doctor", "demo", "completion"),
 )
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="this is how POSIX systems do it")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux does it")
@@ -48,8 +49,11 @@ def skills(write_skill: Write, tmp_path: Path) -> Path:
 def test_alone_it_says_what_it_can_do(metier: Call) -> None:
     code, out, err = metier()
     assert (code, err) == (0, "")
-    for command in COMMANDS:
-        assert re.search(rf"^ +{command} ", out, re.MULTILINE)
+    everyday = [name for name, command in TABLE.items() if command.everyday]
+    assert 12 <= len(everyday) <= 18
+    for name, command in TABLE.items():
+        assert bool(re.search(rf"^ +{name} ", out, re.MULTILINE)) == command.everyday or name in GROUPS
+        assert re.search(rf"\b{name}\b", out)
     assert "exit codes: 0 fine, 1 problems found, 2 wrong usage" in out
 
 
@@ -71,8 +75,8 @@ def test_the_version_is_printed(metier: Call) -> None:
         ["list", "--nonsense"],
         ["list", "extra", "b"],
         ["show"],
-        ["read"],
-        ["read", "a", "b", "c"],
+        ["show", "--instructions"],
+        ["show", "a", "b", "c"],
         ["new"],
         ["completion"],
         ["--skills"],
@@ -107,7 +111,7 @@ def test_wrong_usage_is_two_and_shows_the_right_one(metier: Call, arguments: lis
         (["install", "x"], "usage: metier ", "copying it installs it"),
         (["add"], "usage: metier ", "copying it installs it"),
         (["run", "builder"], "usage: metier run ", "required: SCRIPT (`metier show NAME` lists those of a skill)\n"),
-        (["zzzzzz"], "usage: metier ", "`metier help` lists them"),
+        (["zzzzzz"], "usage: metier ", "`metier help --all` lists them"),
     ],
 )
 def test_wrong_usage_is_told_with_what_was_meant(metier: Call, arguments: list[str], usage: str, said: str) -> None:
@@ -123,6 +127,15 @@ def test_help_is_a_command_too(metier: Call, words: list[str]) -> None:
     assert metier("help", *words) == metier(*words, "--help")
 
 
+def test_help_describes_all_commands_by_group(metier: Call) -> None:
+    code, out, err = metier("help", "--all")
+    assert (code, err) == (0, "")
+    for group in GROUPS:
+        assert f"\n{group}: " in out
+    for name in {*COMMANDS, *TABLE}:
+        assert re.search(rf"^ +{name} ", out, re.MULTILINE)
+
+
 def test_help_for_a_command_that_is_not_there_says_what_was_meant(metier: Call) -> None:
     code, out, err = metier("help", "polici")
     assert (code, out) == (2, "")
@@ -130,7 +143,7 @@ def test_help_for_a_command_that_is_not_there_says_what_was_meant(metier: Call) 
 
 
 def test_every_word_of_another_tool_leads_to_a_command_that_is_there(metier: Call) -> None:
-    for name, words in _OTHER_WORDS.items():
+    for name, words in OTHER_NAMES.items():
         assert metier(*name.split(), "--help")[0] == 0, name
         assert not {*words.split()} & {*COMMANDS}
 
@@ -146,7 +159,7 @@ def test_every_word_of_another_tool_leads_to_a_command_that_is_there(metier: Cal
         (["approve", "show", "r-gone"], 1, "request-not-found"),
         (["approve", "grant", "r-gone"], 1, "request-not-found"),
         (["propose", "withdraw", "p-gone"], 1, "proposal-not-found"),
-        (["quarantine", "x"], 2, "invalid-argument"),
+        (["quarantine", "add", "x"], 2, "invalid-argument"),
         (["policy", "show", "gone"], 2, "invalid-argument"),
         (["policy", "explain", "gone"], 1, "skill-not-found"),
         (["audit", "search", "--since", "never"], 2, "invalid-argument"),
@@ -200,7 +213,7 @@ def test_the_module_is_the_command(skills: Path) -> None:
 
 
 _words = st.one_of(
-    st.sampled_from(["list", "show", "read", "validate", "doctor", "completion", "trust", "untrust", "bash"]),
+    st.sampled_from(["list", "show", "help", "validate", "doctor", "completion", "trust", "untrust", "bash"]),
     st.sampled_from(["--all", "--json", "--strict", "--portable", "--skills", "--no-cache", "--list", "--version"]),
     st.sampled_from(["--", "-", "-h", "--help", "--js", "--skills=", "--skills=nowhere", "-1", "--=", "@", "@x", "%s"]),
     st.sampled_from(["alpha", "beta", "broken", "alpha@skills", "SKILL.md", "../x", "no/such", "skills", "", " "]),
@@ -245,7 +258,14 @@ def test_a_reader_that_has_seen_enough_causes_no_complaint(
         assert child.wait(timeout=60) == 0
 
 
-_OUTPUTS = [["list"], ["list", "--json"], ["show", "alpha"], ["read", "alpha"], ["doctor"], ["completion", "bash"]]
+_OUTPUTS = [
+    ["list"],
+    ["list", "--json"],
+    ["show", "alpha"],
+    ["show", "alpha", "--instructions"],
+    ["doctor"],
+    ["completion", "bash"],
+]
 _BEFORE_ANY_COMMAND: list[list[str]] = [["--help"], ["--version"], []]
 
 
@@ -286,7 +306,9 @@ def test_a_full_disk_is_a_problem_in_one_sentence(command: list[str], skills: Pa
 
 
 @posix_only
-@pytest.mark.parametrize("arguments", [["list"], ["show", "alpha"], ["read", "alpha"], ["doctor"], ["validate", "."]])
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["show", "alpha"], ["show", "alpha", "--instructions"], ["doctor"], ["validate", "."]]
+)
 def test_without_a_standard_output_there_is_no_traceback(
     command: list[str], skills: Path, arguments: list[str]
 ) -> None:
@@ -535,10 +557,10 @@ _ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u
         ["list"],
         ["list", "--all"],
         ["show", "{name}"],
-        ["read", "{name}"],
-        ["read", "{name}", "raw.txt"],
-        ["read", "{name}", "gone\x1b[2J"],
-        ["read", "{name}\x1b[2J"],
+        ["show", "{name}", "--instructions"],
+        ["show", "{name}", "raw.txt"],
+        ["show", "{name}", "gone\x1b[2J"],
+        ["show", "{name}\x1b[2J", "--instructions"],
         ["doctor"],
         ["validate", "{folder}"],
         ["validate", "{folder}", "--strict"],
@@ -564,10 +586,10 @@ def test_what_acts_on_a_terminal_is_shown_and_never_sent(
 
 def test_a_tab_in_a_file_reaches_the_terminal(terminal: Terminal, write_skill: Write, tmp_path: Path) -> None:
     write_skill(tmp_path / "alpha", body="a\tb\n\nc")
-    assert terminal("--skills", tmp_path, "read", "alpha") == (0, "a\tb\r\n\r\nc\r\n")
+    assert terminal("--skills", tmp_path, "show", "alpha", "--instructions") == (0, "a\tb\r\n\r\nc\r\n")
 
 
 def test_a_program_that_reads_gets_the_bytes_as_they_are(process: Process, write_skill: Write, tmp_path: Path) -> None:
     file = write_skill(tmp_path / "alpha")
     (file.parent / "raw.bin").write_bytes(b"\x1b[2J\xff\r\n")
-    assert process("--skills", tmp_path, "read", "alpha", "raw.bin").stdout == b"\x1b[2J\xff\r\n"
+    assert process("--skills", tmp_path, "show", "alpha", "raw.bin").stdout == b"\x1b[2J\xff\r\n"

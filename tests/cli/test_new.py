@@ -34,7 +34,7 @@ def test_a_new_skill_passes_the_strictest_rules(metier: Call, tmp_path: Path, na
 def test_a_new_skill_can_be_used_at_once(metier: Call, tmp_path: Path) -> None:
     metier("new", "my-skill", "--into", tmp_path, "--description", 'Does it: well. It\'s "good", 100% {sure} #1.')
     assert 'Does it: well. It\'s "good", 100% {sure} #1.' in metier("--skills", tmp_path, "list")[1]
-    assert metier("--skills", tmp_path, "read", "my-skill")[1].startswith("# My skill\n")
+    assert metier("--skills", tmp_path, "show", "my-skill", "--instructions")[1].startswith("# My skill\n")
 
 
 def test_it_is_written_here_when_nobody_says_where(

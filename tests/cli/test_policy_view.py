@@ -78,12 +78,12 @@ def test_json_says_what_policy_says(metier: Call, skills: Path) -> None:
     assert shapes(metier, "--skills", skills, "show", "deploy")["policy"]["status"] == "manual"
 
 
-@pytest.mark.parametrize("command", ["show", "read"])
+@pytest.mark.parametrize("command", ["show", "show --instructions"])
 def test_who_looks_at_what_is_denied_is_told(metier: Call, skills: Path, command: str) -> None:
-    code, out, err = metier("--skills", skills, command, "miner")
+    code, out, err = metier("--skills", skills, *command.split(), "miner")
     assert code == 0
     assert "policy.yaml:3 (enterprise)" in out + err
-    code, out, err = metier("--skills", skills, command, "plain")
+    code, out, err = metier("--skills", skills, *command.split(), "plain")
     assert "policy" not in out + err
 
 
@@ -124,7 +124,7 @@ def test_a_quarantine_is_told_of_too(metier: Call, skills: Path) -> None:
         store.of().blocks.add("name", "plain", reason="It was taken over.", by="ada")
     found = {one["name"]: one["status"] for one in shapes(metier, "--skills", skills, "list")}
     assert found["plain"] == "denied"
-    assert "in quarantine" in metier("--skills", skills, "read", "plain")[2]
+    assert "in quarantine" in metier("--skills", skills, "show", "plain", "--instructions")[2]
     assert "plain" not in metier("--skills", skills, "catalog")[1]
 
 

@@ -255,7 +255,10 @@ def test_an_owner_who_is_alone_answers_for_a_change_by_hand_themselves(
     assert metier("deploy", tmp_path / "drafts" / "greet", "--scope", "personal")[0] == 0
     file = own_home / ".metier/skills/greet/SKILL.md"
     file.write_text(file.read_text() + "Smile.\n")
-    for shown in (metier("history", "greet")[1], metier("release", "greet", "--reason", "It is mine.")[2]):
+    for shown in (
+        metier("history", "greet")[1],
+        metier("quarantine", "release", "greet", "--reason", "It is mine.")[2],
+    ):
         assert "metier rollback greet@personal" in shown and "metier propose update greet@personal" in shown
     code, out, err = metier("propose", "update", "greet", "--why", "Politeness.", "--json")
     assert code == 0, err
@@ -266,7 +269,7 @@ def test_an_owner_who_is_alone_answers_for_a_change_by_hand_themselves(
     assert code == 0, err
     assert "greet" in metier("list")[1]
     assert "changed by hand" not in metier("history", "greet")[1]
-    assert "Smile." in metier("read", "greet")[1]
+    assert "Smile." in metier("show", "greet", "--instructions")[1]
 
 
 @pytest.mark.covers("ACC-6")

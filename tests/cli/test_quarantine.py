@@ -1,4 +1,4 @@
-"""`metier quarantine` and `metier release`."""
+"""`metier quarantine` and `metier quarantine release`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def used(scope: TenantScope, **more: Any) -> None:
 @pytest.mark.covers("A-50")
 def test_a_digest_is_out_of_use_from_the_next_decision_on(metier: Call, scope: TenantScope) -> None:
     assert scope.state().blocked == frozenset()
-    code, out, err = metier("quarantine", "--digest", DIGEST, "--reason", "It phones home.")
+    code, out, err = metier("quarantine", "add", "--digest", DIGEST, "--reason", "It phones home.")
     assert (code, err) == (0, "")
     assert f"The digest {DIGEST} is in quarantine" in out
     assert scope.state().blocked == {("digest", DIGEST)}
@@ -77,7 +77,7 @@ def test_who_used_it_is_listed_with_when(metier: Call, scope: TenantScope) -> No
     used(scope, session="s-2", user="dan", agent="helper", timestamp="2026-01-03T00:00:00.000+00:00")
     used(scope, session="s-3", user="eve", decision="deny")
     used(scope, session="s-4", user="fay", digest="sha256:" + "0" * 64, skill="other")
-    code, out, _ = metier("quarantine", "--digest", DIGEST, "--reason", "x", "--json")
+    code, out, _ = metier("quarantine", "add", "--digest", DIGEST, "--reason", "x", "--json")
     assert code == 0
     assert json.loads(out)["used"] == [
         {
@@ -97,7 +97,7 @@ def test_who_used_it_is_listed_with_when(metier: Call, scope: TenantScope) -> No
             "times": 2,
         },
     ]
-    _, out, _ = metier("quarantine", "--digest", DIGEST, "--reason", "x")
+    _, out, _ = metier("quarantine", "add", "--digest", DIGEST, "--reason", "x")
     assert "2 sessions used it, since 2026-01-01T00:00:00.000+00:00:\n" in out
     assert "2026-01-01T00:00:00.000+00:00  2026-01-02T00:00:00.000+00:00" in out
     assert "s-1" in out
@@ -125,7 +125,7 @@ def test_a_tool_call_while_it_was_loaded_is_usage(scope: TenantScope) -> None:
 
 
 def test_a_name_is_taken_as_the_skill_here_has_it(metier: Call, scope: TenantScope, skills: Path) -> None:
-    code, out, _ = metier("quarantine", "PDF-Forms", "--reason", "x", "--skills", skills)
+    code, out, _ = metier("quarantine", "add", "PDF-Forms", "--reason", "x", "--skills", skills)
     assert code == 0
     assert scope.state().blocked == {("name", "pdf-forms")}
     assert "Nothing with that name" not in out
@@ -134,14 +134,14 @@ def test_a_name_is_taken_as_the_skill_here_has_it(metier: Call, scope: TenantSco
 def test_a_name_that_is_not_here_is_blocked_all_the_same_and_that_is_said(
     metier: Call, scope: TenantScope, skills: Path
 ) -> None:
-    code, out, _ = metier("quarantine", "pdf-from", "--reason", "x", "--skills", skills)
+    code, out, _ = metier("quarantine", "add", "pdf-from", "--reason", "x", "--skills", skills)
     assert code == 0
     assert "Nothing with that name was seen here" in out
     assert scope.state().blocked == {("name", "pdf-from")}
 
 
 def test_everything_of_a_source_is_taken_out(metier: Call, scope: TenantScope) -> None:
-    assert metier("quarantine", "--source", "acme-tools", "--reason", "x")[0] == 0
+    assert metier("quarantine", "add", "--source", "acme-tools", "--reason", "x")[0] == 0
     assert scope.state().blocked == {("source", "acme-tools")}
 
 
@@ -161,36 +161,36 @@ def test_everything_of_a_source_is_taken_out(metier: Call, scope: TenantScope) -
     ],
 )
 def test_what_cannot_be_meant_is_refused(metier: Call, scope: TenantScope, words: list[str]) -> None:
-    code, out, err = metier("quarantine", *words)
+    code, out, err = metier("quarantine", "add", *words)
     assert (code, out) == (2, "")
     assert "\x1b" not in err
     assert scope.state().blocked == frozenset()
 
 
 def test_a_digest_may_be_written_short_and_in_capitals(metier: Call, scope: TenantScope) -> None:
-    assert metier("quarantine", "--digest", "AB" * 32, "--reason", "x")[0] == 0
+    assert metier("quarantine", "add", "--digest", "AB" * 32, "--reason", "x")[0] == 0
     assert scope.state().blocked == {("digest", DIGEST)}
 
 
 @pytest.mark.covers("A-50")
 def test_what_is_released_may_be_used_again(metier: Call, scope: TenantScope) -> None:
-    metier("quarantine", "pdf-forms", "--reason", "x")
-    code, out, _ = metier("release", "Pdf-Forms", "--reason", "Looked at it.")
+    metier("quarantine", "add", "pdf-forms", "--reason", "x")
+    code, out, _ = metier("quarantine", "release", "Pdf-Forms", "--reason", "Looked at it.")
     assert (code, "may be used again" in out) == (0, True)
     assert scope.state().blocked == frozenset()
     record = scope.audit.tail(1)[0]
     assert (record["type"], record["skill"], record["reason"]) == ("skill.released", "pdf-forms", "Looked at it.")
-    code, out, err = metier("release", "pdf-forms", "--reason", "x")
+    code, out, err = metier("quarantine", "release", "pdf-forms", "--reason", "x")
     assert (code, out) == (1, "")
     assert "was not in quarantine" in err
-    assert metier("release", "pdf-forms")[0] == 2
+    assert metier("quarantine", "release", "pdf-forms")[0] == 2
 
 
 def test_a_folder_that_was_taken_out_for_its_content_is_released_by_its_name(metier: Call, scope: TenantScope) -> None:
     install = Install(location="/x/pdf", skill="pdf", source="enterprise", digest=DIGEST, state="quarantined")
     scope.installs.put(install)
-    assert "/x/pdf" in metier("quarantine", "--list")[1]
-    assert metier("release", "pdf", "--reason", "It was restored.")[0] == 0
+    assert "/x/pdf" in metier("quarantine", "list")[1]
+    assert metier("quarantine", "release", "pdf", "--reason", "It was restored.")[0] == 0
     found = scope.installs.get("/x/pdf")
     assert found is not None
     assert found.state == "enabled"
@@ -206,7 +206,7 @@ def test_what_was_taken_out_for_its_content_says_that_a_check_did_it_and_when(
     )
     with pytest.raises(Refused, match="not what was recorded"):
         Library.from_folder(skills).session().load("pdf-forms")
-    _, out, _ = metier("quarantine", "--list")
+    _, out, _ = metier("quarantine", "list")
     rows = [re.split(r"\s{2,}", line) for line in out.splitlines()]
     assert rows[0] == ["KIND", "WHAT", "BY", "AT", "WHY"]
     assert [row[:3] for row in rows[1:3]] == [
@@ -219,13 +219,13 @@ def test_what_was_taken_out_for_its_content_says_that_a_check_did_it_and_when(
 
 
 def test_what_is_in_quarantine_is_listed(metier: Call) -> None:
-    assert metier("quarantine", "--list")[1] == "Nothing is in quarantine.\n"
-    metier("quarantine", "--source", "evil\x1b[2J", "--reason", "bad\x1b]0;x\x07\nnews")
-    code, out, _ = metier("quarantine", "--list")
+    assert metier("quarantine", "list")[1] == "Nothing is in quarantine.\n"
+    metier("quarantine", "add", "--source", "evil\x1b[2J", "--reason", "bad\x1b]0;x\x07\nnews")
+    code, out, _ = metier("quarantine", "list")
     assert code == 0
     assert "\x1b" not in out
     assert len(out.splitlines()) == 2
-    (block,) = json.loads(metier("quarantine", "--list", "--json")[1])["blocks"]
+    (block,) = json.loads(metier("quarantine", "list", "--json")[1])["blocks"]
     assert (block["kind"], block["value"]) == ("source", "evil\x1b[2J")
 
 

@@ -389,9 +389,9 @@ def test_what_waits_for_an_approval_names_the_request_and_not_trust(
     command = of_tenant.partition("`metier ")[2].partition("`")[0].split()
     assert command[-2:] == ["--tenant", "acme"]
     assert metier(*command)[0] == 0, "it shows the request that it names"
-    assert metier("quarantine", "found", "--reason", "x")[0] == 0
+    assert metier("quarantine", "add", "found", "--reason", "x")[0] == 0
     code, _, err = metier("run", "found", "hi.sh", "--skills", tmp_path / "skills")
-    assert (code, "`metier quarantine --list`" in err) == (1, True)
+    assert (code, "`metier quarantine list`" in err) == (1, True)
     assert "metier trust" not in err and "--untrusted" not in err
 
 

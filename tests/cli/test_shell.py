@@ -460,7 +460,7 @@ def test_a_skill_that_policy_denies_is_refused_as_by_run(metier: Call, skills: P
 
 
 def test_a_skill_in_quarantine_is_refused(metier: Call, skills: Path, once: Call) -> None:
-    assert metier("quarantine", "beta", "--reason", "It was bad.")[0] == 0
+    assert metier("quarantine", "add", "beta", "--reason", "It was bad.")[0] == 0
     code, out, err = once("ls /.sandbox/skills", "--skill", "beta")
     assert (code, out) == (1, "")
     assert "[skill-quarantined]" in err

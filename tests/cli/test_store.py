@@ -119,11 +119,11 @@ def test_what_was_taken_from_people_since_a_backup_is_not_given_back(
     monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
     for name, role in (("ada", "admin"), ("eve", "admin"), ("rita", "reviewer"), ("bob", "author")):
         assert metier("user", "add", name, "--role", role)[0] == 0
-    ids = {name: json.loads(metier("token", "new", name, "--json")[1])["id"] for name in ("eve", "bob")}
+    ids = {name: json.loads(metier("user", "token", name, "--json")[1])["id"] for name in ("eve", "bob")}
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     assert metier("user", "remove", "eve")[0] == 0
     assert metier("user", "add", "rita", "--role", "viewer")[0] == 0
-    assert metier("token", "revoke", ids["bob"])[0] == 0
+    assert metier("user", "revoke", ids["bob"])[0] == 0
     code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")
     assert (code, err) == (0, "")
     assert "The user eve is in the backup, and stays removed." in out
@@ -389,7 +389,7 @@ def test_a_backup_of_another_machine_brings_its_key_along(
         return tmp_path / machine / "config" / "keys"
 
     keys = stands_on("old")
-    assert metier("quarantine", "x", "--reason", "It is bad.")[0] == 0
+    assert metier("quarantine", "add", "x", "--reason", "It is bad.")[0] == 0
     assert metier("audit", "checkpoint")[0] == 0
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     (public,) = keys.glob("*.pub")

@@ -62,7 +62,7 @@ class Play:
         if not self._tokens:
             assert self.says("", "user", "add", system_user(), "--role", "admin")[0] == 0
         assert self.says("", "user", "add", name, "--role", role)[0] == 0
-        code, out, _ = self.says("", "token", "new", name, "--json")
+        code, out, _ = self.says("", "user", "token", name, "--json")
         assert code == 0
         self._tokens[name] = json.loads(out)["secret"]
 
@@ -228,12 +228,12 @@ def test_the_story_of_a_quarantine(play: Play, stage: Path) -> None:
     assert play.says("dev", "trust", ".")[0] == 0
     assert play.says("dev", "session", "greet", given="active\n")[0] == 0
     digest = play.gets("dev", "show", "greet")["digest"]
-    code, _, _ = play.says("dev", "quarantine", "--digest", digest, "--reason", "No.")
+    code, _, _ = play.says("dev", "quarantine", "add", "--digest", digest, "--reason", "No.")
     assert code == 1
-    code, out, err = play.says("grace", "quarantine", "--digest", digest, "--reason", "It was taken over.")
+    code, out, err = play.says("grace", "quarantine", "add", "--digest", digest, "--reason", "It was taken over.")
     assert (code, "dev" in out) == (0, True), err
     code, out, err = play.says("dev", "session", "greet", given="active\n")
     assert (code, "in quarantine" in out + err) == (1, True)
-    assert play.says("grace", "release", "--digest", digest, "--reason", "It was not.")[0] == 0
+    assert play.says("grace", "quarantine", "release", "--digest", digest, "--reason", "It was not.")[0] == 0
     assert play.says("dev", "session", "greet", given="active\n")[0] == 0
     assert os.path.exists(skills / "greet" / "SKILL.md")

@@ -1,4 +1,4 @@
-"""`metier user` and `metier token`, and who gives a command."""
+"""`metier user`, and who gives a command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_admin(metier: Call) -> None:
 
 
 def token_of(metier: Call, name: str, *more: str) -> str:
-    code, out, err = metier("token", "new", name, *more)
+    code, out, err = metier("user", "token", name, *more)
     assert code == 0, err
     return out.strip()
 
@@ -89,7 +89,7 @@ def test_a_wrong_token_is_nobodys_and_never_falls_back(
     metier: Call, as_admin: None, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     monkeypatch.setenv("METIER_API_TOKEN", secret)
-    for words in (["user", "list"], ["approve", "list"], ["quarantine", "--list"], ["token", "new"]):
+    for words in (["user", "list"], ["approve", "list"], ["quarantine", "list"], ["user", "token"]):
         code, out, err = metier(*words)
         assert (code in (1, 2), out) == (True, "")
         assert "\x1b" not in err
@@ -163,7 +163,7 @@ def test_who_is_no_admin_adds_nobody_and_that_is_recorded(
     for words in (
         ["user", "add", "ada", "--role", "admin"],
         ["user", "remove", system_user()],
-        ["token", "new", system_user()],
+        ["user", "token", system_user()],
     ):
         code, _, err = metier(*words)
         assert (code, "[not-permitted]" in err) == (1, True)
@@ -199,13 +199,13 @@ def test_two_admins_who_remove_each_other_leave_one(store: Store) -> None:
 
 def test_a_secret_is_shown_once_and_alone(metier: Call, as_admin: None) -> None:
     metier("user", "add", "ada", "--role", "viewer")
-    code, out, err = metier("token", "new", "ada", "--label", "laptop")
+    code, out, err = metier("user", "token", "ada", "--label", "laptop")
     assert code == 0
     assert out.startswith("mtr_")
     assert len(out.split()) == 1
     assert "is a token of ada" in err
-    assert out.strip() not in metier("token", "list")[1]
-    assert out.strip() not in metier("token", "list", "--json")[1]
+    assert out.strip() not in metier("user", "tokens")[1]
+    assert out.strip() not in metier("user", "tokens", "--json")[1]
     assert out.strip() not in metier("audit", "tail", "--json")[1]
 
 
@@ -214,17 +214,17 @@ def test_a_token_that_was_revoked_or_ran_out_counts_no_longer(
 ) -> None:
     metier("user", "add", "ada", "--role", "viewer")
     secret = token_of(metier, "ada")
-    (token,) = listed(metier, "token", "list")["tokens"]
+    (token,) = listed(metier, "user", "tokens")["tokens"]
     assert (token["person"], token["state"]) == ("ada", "counts")
     assert store.by_token(secret) is not None
-    assert metier("token", "revoke", token["id"])[0] == 0
+    assert metier("user", "revoke", token["id"])[0] == 0
     assert store.by_token(secret) is None
-    assert metier("token", "revoke", token["id"])[0] == 1
+    assert metier("user", "revoke", token["id"])[0] == 1
     _, old = make_token(
         store.of(), Person(name="x", roles=frozenset({"admin"})), "ada", expires=60, clock=lambda: 1_000.0
     )
     assert store.by_token(old) is None
-    assert [one["state"] for one in listed(metier, "token", "list")["tokens"]] == ["revoked", "expired"]
+    assert [one["state"] for one in listed(metier, "user", "tokens")["tokens"]] == ["revoked", "expired"]
 
 
 def test_a_token_goes_with_its_person(metier: Call, as_admin: None, store: Store) -> None:
@@ -240,24 +240,24 @@ def test_everybody_makes_and_revokes_their_own_tokens_and_sees_no_others(
     metier: Call, as_admin: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metier("user", "add", "ada", "--role", "viewer")
-    metier("token", "new")
-    (others,) = listed(metier, "token", "list")["tokens"]
+    metier("user", "token")
+    (others,) = listed(metier, "user", "tokens")["tokens"]
     monkeypatch.setenv("METIER_API_TOKEN", token_of(metier, "ada"))
-    assert metier("token", "new", "--label", "second")[0] == 0
-    mine = listed(metier, "token", "list")["tokens"]
+    assert metier("user", "token", "--label", "second")[0] == 0
+    mine = listed(metier, "user", "tokens")["tokens"]
     assert [one["person"] for one in mine] == ["ada", "ada"]
-    code, _, err = metier("token", "revoke", others["id"])
+    code, _, err = metier("user", "revoke", others["id"])
     assert (code, "There is no token" in err) == (1, True)
-    assert metier("token", "revoke", mine[1]["id"])[0] == 0
+    assert metier("user", "revoke", mine[1]["id"])[0] == 0
 
 
 @pytest.mark.parametrize("more", [["--expires", "soon"], ["--expires", "0d"], ["--label", "x" * 300]])
 def test_a_token_lasts_for_a_time_that_can_be_read(metier: Call, as_admin: None, more: list[str]) -> None:
-    code, out, err = metier("token", "new", *more)
+    code, out, err = metier("user", "token", *more)
     assert (code, out) == (2, "")
     assert "[invalid-argument]" in err
 
 
 def test_a_token_is_somebodys(metier: Call) -> None:
-    code, _, err = metier("token", "new")
+    code, _, err = metier("user", "token")
     assert (code, f"metier user add {system_user()} --role" in err) == (1, True)

@@ -165,7 +165,7 @@ def test_a_skill_that_was_changed_by_hand_waits_by_its_name_until_it_is_put_righ
     assert (found["id"].split(":")[0], found["by"]) == ("digest", "integrity check")
     assert found["skill"].startswith("totals@")
 
-    code, out, err = metier("release", "totals", "--reason", "It is fine.")
+    code, out, err = metier("quarantine", "release", "totals", "--reason", "It is fine.")
     assert (code, out) == (1, ""), "nothing is said to be usable that is not"
     assert "metier rollback totals@" in err
     assert metier("rollback", "totals", "--reason", "Back.")[0] == 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.cli.layout import columns_of, row_lines, width_of, wrap_line
-from metier.cli.wrapping import WrappingStream
+from metier.cli.output import WrappingStream
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 20, 80])

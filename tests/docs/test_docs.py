@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 FENCE = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
-DECIDING = re.compile(r"\b(user add|token new|approve grant|release|propose approve|rollback|deploy) ")
+DECIDING = re.compile(r"\b(user add|user token|approve grant|quarantine release|propose approve|rollback|deploy) ")
 
 
 class Block(NamedTuple):

@@ -322,7 +322,7 @@ def test_a_person_may_look_at_what_cannot_be_used(
     TrustStore().trust(world.project)
     assert main(["show", "deploy@project"]) == 0
     assert "denied: Skill 'deploy' cannot be used here." in capsys.readouterr().out
-    assert main(["read", "deploy@project"]) == 0
+    assert main(["show", "deploy@project", "--instructions"]) == 0
     said = capsys.readouterr()
     assert PLANTED in said.out
     assert "a skill that administrators deployed" in said.err

@@ -42,20 +42,20 @@ def test_headless(metier: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 
     # It adds the first administrator of a tenant, and is told how she gets a token.
     code, out, _ = metier("user", "add", "tia", "--role", "admin", "--tenant", "acme")
-    assert code == 0 and "metier token new tia --tenant acme" in out
-    code, _, err = metier("token", "new", "tia")
+    assert code == 0 and "metier user token tia --tenant acme" in out
+    code, _, err = metier("user", "token", "tia")
     assert code == 1 and "--tenant acme" in err
-    code, tia, _ = metier("token", "new", "tia", "--tenant", "acme")
+    code, tia, _ = metier("user", "token", "tia", "--tenant", "acme")
     assert code == 0
 
     # She lets a reviewer in. From then on the installation makes nobody's token in her tenant any more.
     acts(tia.strip())
     assert metier("user", "add", "rae", "--role", "reviewer")[0] == 0
-    code, rae, _ = metier("token", "new", "rae")
+    code, rae, _ = metier("user", "token", "rae")
     assert code == 0
     acts(root.strip())
     for name in ("tia", "rae"):
-        code, out, err = metier("token", "new", name, "--tenant", "acme")
+        code, out, err = metier("user", "token", name, "--tenant", "acme")
         assert (code, out) == (1, "") and "not one of the tenant 'acme'" in err
 
     # What somebody of the tenant asks for, the reviewer of the tenant approves.
@@ -81,11 +81,11 @@ def test_at_a_terminal(terminal: Callable[..., tuple[int, str]], metier: Call, m
     code, screen = terminal("user", "add", ME, "--role", "admin", columns=200)
     assert code == 0 and f"{ME} is admin now" in screen
     code, screen = terminal("user", "add", "tia", "--role", "admin", "--tenant", "acme", columns=200)
-    assert code == 0 and "metier token new tia --tenant acme" in screen
+    assert code == 0 and "metier user token tia --tenant acme" in screen
 
     # The token that she was given first got lost before she used it: she is given another.
-    assert terminal("token", "new", "tia", "--tenant", "acme", columns=200)[0] == 0
-    code, screen = terminal("token", "new", "tia", "--tenant", "acme", columns=200)
+    assert terminal("user", "token", "tia", "--tenant", "acme", columns=200)[0] == 0
+    code, screen = terminal("user", "token", "tia", "--tenant", "acme", columns=200)
     tia = {"METIER_API_TOKEN": secret_in(screen)}
     assert code == 0
 
@@ -98,7 +98,7 @@ def test_at_a_terminal(terminal: Callable[..., tuple[int, str]], metier: Call, m
     monkeypatch.delenv("METIER_API_TOKEN")
 
     # She has decided, so she decides about tokens too.
-    code, screen = terminal("token", "new", "tia", "--tenant", "acme", columns=200)
+    code, screen = terminal("user", "token", "tia", "--tenant", "acme", columns=200)
     assert code == 1 and "is not known to this store" in screen
 
 
@@ -128,6 +128,6 @@ def test_who_is_no_admin_of_the_installation_introduces_nobody(metier: Call, mon
     tia = metier("user", "add", "tia", "--role", "viewer", "--token")[1].strip()
     assert metier("user", "add", "tia", "--role", "admin", "--tenant", "acme")[0] == 0
     monkeypatch.setenv("METIER_API_TOKEN", tia)
-    for words in (("token", "new", "tia"), ("token", "new")):
+    for words in (("user", "token", "tia"), ("user", "token")):
         code, out, _ = metier(*words, "--tenant", "acme")
         assert (code, out) == (1, "")

@@ -151,7 +151,7 @@ def test_an_administrator_knows_approves_and_stops(
 
     code, out, _ = metier("policy", "explain", "--command", "curl example.com", "--check")
     assert code == 1 and "curl" in out, "what is forbidden can be asked about before"
-    assert metier("quarantine", "weather", "--reason", "Its author's account was stolen")[0] == 0
+    assert metier("quarantine", "add", "weather", "--reason", "Its author's account was stolen")[0] == 0
     assert not executor.execute_blocking("skills_run", {"script": "scripts/now.py"}).success
     assert not executor.execute_blocking("skills_load", {"skills": ["weather"]}).success
     code, out, err = metier("audit", "export", "--format", "text")
@@ -242,7 +242,7 @@ def test_a_contributor_learns_what_is_wanted_and_gets_feedback(
     assert metier("validate", "theirs/changelog", "--strict")[0] == 0
     assert metier("user", "add", system_user(), "--role", "admin")[0] == 0
     assert metier("user", "add", "eve", "--role", "author")[0] == 0
-    token = json.loads(metier("token", "new", "eve", "--json")[1])["secret"]
+    token = json.loads(metier("user", "token", "eve", "--json")[1])["secret"]
 
     def as_eve(*arguments: str) -> tuple[int, str, str]:
         with pytest.MonkeyPatch.context() as patch:

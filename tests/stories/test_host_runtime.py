@@ -172,7 +172,9 @@ def test_a_host_keeps_its_names_and_its_session(start: Callable[..., Host], meti
     # The host ends. Meanwhile an administrator takes a skill out of use, in the store that all share.
     (tmp_path / "state.json").write_text(json.dumps(host.session.save()))
     host.session.close()
-    code, _, err = metier("--skills", tmp_path / "skills", "quarantine", "pdf-processing", "--reason", "It leaks")
+    code, _, err = metier(
+        "--skills", tmp_path / "skills", "quarantine", "add", "pdf-processing", "--reason", "It leaks"
+    )
     assert code == 0, err
 
     # After the restart the conversation goes on, without what must not be used any more.

@@ -141,7 +141,7 @@ def test_what_an_administrator_deploys_cannot_be_walked_around(
     # She stops it at once, everywhere, and sees who used it.
     with library.session() as running:
         running.load(["data-handling"])
-        code, out, err = metier("quarantine", "data-handling", "--reason", "Under review")
+        code, out, err = metier("quarantine", "add", "data-handling", "--reason", "Under review")
         assert code == 0, out + err
         assert not running.executor().execute_blocking("skills_load", {"skills": ["data-handling"]}).success
         assert "mask every IBAN" not in running.instructions()

@@ -175,10 +175,10 @@ def test_a_proposal_that_a_rule_applies_at_once_waits_for_nobody(
 def test_a_quarantine_is_told_once_until_it_is_released(notify: Notify, notices: Notices, metier: Call) -> None:
     notify()
     for _ in range(2):
-        assert metier("quarantine", "totals", "--reason", "It lies.")[0] == 0
+        assert metier("quarantine", "add", "totals", "--reason", "It lies.")[0] == 0
     assert [(one["stdin"]["kind"], one["stdin"]["id"]) for one in notices()] == [("quarantine", "name:totals")]
-    assert metier("release", "totals", "--reason", "It does not.")[0] == 0
-    assert metier("quarantine", "totals", "--reason", "It does.")[0] == 0
+    assert metier("quarantine", "release", "totals", "--reason", "It does not.")[0] == 0
+    assert metier("quarantine", "add", "totals", "--reason", "It does.")[0] == 0
     assert len(notices()) == 2
 
 
@@ -249,7 +249,7 @@ def test_a_program_is_told_of_the_kinds_that_policy_names(
 ) -> None:
     notify(**{"for": ["quarantine"]})
     try_to_load(project)
-    assert metier("quarantine", "other", "--reason", "It lies.")[0] == 0
+    assert metier("quarantine", "add", "other", "--reason", "It lies.")[0] == 0
     assert [one["stdin"]["kind"] for one in notices()] == ["quarantine"]
 
 

@@ -39,7 +39,7 @@ class Company:
     def joins(self, name: str, *words: str) -> None:
         code, _, err = self._metier("user", "add", name, *words)
         assert code == 0, err
-        self._tokens[name] = self._metier("token", "new", name)[1].strip()
+        self._tokens[name] = self._metier("user", "token", name)[1].strip()
 
     def says(self, who: str, *words: str | Path, given: str | None = None) -> tuple[int, str, str]:
         with self._monkeypatch.context() as patch:
@@ -98,7 +98,7 @@ def test_proposals_are_approved_and_rejected_and_a_change_by_hand_is_proposed_af
             company.agent_reads()
         assert refused.value.code == "integrity-failed"
     assert "1 in quarantine" in company.says("admin", "list")[1]
-    code, out, err = company.says("admin", "release", "totals", "--reason", "It is fine.")
+    code, out, err = company.says("admin", "quarantine", "release", "totals", "--reason", "It is fine.")
     assert code == 1 and "metier propose update" in out + err, "a release is no acceptance, and says what is one"
     with pytest.raises(Refused, match="not what was recorded"):
         company.agent_reads()
@@ -115,7 +115,7 @@ def test_proposals_are_approved_and_rejected_and_a_change_by_hand_is_proposed_af
     assert code == 1 and "nobody decides about their own" in err
     assert company.says("ada", "propose", "approve", made["id"], "--reason", "Right.")[0] == 0
     assert "Round to cents." in company.agent_reads()
-    assert company.says("admin", "quarantine", "--list")[1].strip() == "Nothing is in quarantine."
+    assert company.says("admin", "quarantine", "list")[1].strip() == "Nothing is in quarantine."
     assert company.says("admin", "audit", "verify")[0] == 0
 
     # The next one is not wanted: the other command of the hint brings back what was accepted.

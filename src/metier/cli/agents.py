@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import write_file
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import library_of
 from metier.errors import AgentInvalid, InvalidArgument, MetierError, SessionNotFound
 from metier.hints import for_person
 
@@ -24,11 +24,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.agent import Agent, AgentFailure, Agents, Manifest
+    from metier.cli.parser import Parser
     from metier.guard.question import Approve
 
 
 DEFAULT = "orchestrator"
 """The agent that is asked where none is named."""
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier agents --json")
+    parser.library()
+    parser.json()
+
+
+def add_agent_options(parser: Parser) -> None:
+    """Add the options that `agent_of` reads: which agent works, on which model, and where."""
+    parser.library(caller=False)
+    parser.option("--agent", metavar="ID", complete="agents", help="the agent (default: orchestrator)")
+    parser.option(
+        "--model",
+        metavar="MODEL",
+        help="such as openai:gpt-5 (default: the agent's own, else METIER_MODEL); `test` shows the wiring without one",
+    )
+    parser.option("--workspace", metavar="DIR", help="where it works (default: here)")
+    for name in ("tenant", "environment"):
+        parser.option(f"--{name}", metavar="NAME", help=f"as this {name} sees the skills")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -23,17 +23,75 @@ from metier.store import ApprovalRequest
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Approval, Person, TenantScope
 
 
+_REQUEST = "the id of a request, the digest of its content, or the name of a skill for which one request waits"
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier approve show r-7f3k2m9q")
+    listed = parser.verb(
+        "list", "list what waits for an answer, and what was approved", "metier approve list --all", _list
+    )
+    listed.flag("--all", help="also what was decided, revoked or has run out")
+
+    show = parser.verb(
+        "show",
+        "show all that somebody who decides should see, new capabilities first",
+        "metier approve show r-7f3k2m9q",
+        _show,
+    )
+    wanted = "the id of a request or an approval, a digest, or the name of a skill for which one request waits"
+    show.option("id", metavar="ID", help=wanted)
+    show.flag("--full", help="all findings and all of the difference")
+
+    grant = parser.verb(
+        "grant",
+        "agree that a skill may do what it asks for, as long as its content is this",
+        'metier approve grant r-7f3k2m9q --expires 30d --reason "I read its scripts"',
+        _grant,
+    )
+    grant.option("id", metavar="ID", help=_REQUEST)
+    grant.option(
+        "--only", metavar="CAPABILITY", action="append", help="this of what is asked for, not all (repeatable)"
+    )
+    tools = "also these tool calls: Bash(git:*) (repeatable)"
+    grant.option("--tool", metavar="RULE", action="append", default=[], help=tools)
+    grant.option("--expires", metavar="TIME", help="for so long: 12h, 30d; never longer than policy says")
+    grant.option("--reason", metavar="TEXT", default="", help="why")
+
+    deny = parser.verb(
+        "deny",
+        "say no; it outweighs everybody who agrees, until it is revoked",
+        'metier approve deny r-7f3k2m9q --reason "It sends files away"',
+        _deny,
+    )
+    deny.option("id", metavar="ID", help=_REQUEST)
+    deny.reason(required=True)
+
+    revoke = parser.verb(
+        "revoke",
+        "take back an approval, or a no",
+        'metier approve revoke a-5h2n8c4d --reason "It is not needed any more"',
+        _revoke,
+    )
+    revoke.option("id", metavar="ID", help="the id of the approval: a-...")
+    revoke.reason(required=True)
+    for verb in (listed, show, grant, deny, revoke):
+        verb.tenant()
+        verb.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    verb = {"list": _list, "show": _show, "grant": _grant, "deny": _deny, "revoke": _revoke}[options.verb]
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
         effective = Policies.discover().current()
         expire_requests(scope, effective)
         supersede_requests(scope)
-        return verb(options, scope, person, effective)
+        code: int = options.do(options, scope, person, effective)
+        return code
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:

@@ -7,7 +7,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.cli.agents import SavedChats, agent_of
+from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.json_shapes import event_shape
 from metier.cli.output import print_json
@@ -21,10 +21,20 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from metier.agent import Agent, Answer, Conversation
+    from metier.cli.parser import Parser
     from metier.guard import Question
     from metier.session import Event
 
 MAX_TASK = 1024 * 1024
+
+
+def add(parser: Parser) -> None:
+    parser.example('metier ask "Which columns does sales.csv have?" --model test')
+    parser.option("task", metavar="TASK", nargs="*", help="what it is to do; `-` reads it from a pipe")
+    add_agent_options(parser)
+    waited = "go on with a task that waited for somebody to agree"
+    parser.option("--resume", metavar="ID", nargs="?", const="last", help=waited)
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

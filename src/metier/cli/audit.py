@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import replace_file
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import positive
 from metier.errors import InvalidArgument
 from metier.guard.audit.export import object_of
 from metier.guard.open_stores import require_store
@@ -26,6 +27,7 @@ from metier.store.link import skill_ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from metier.cli.parser import Parser
     from metier.guard.audit.verification import ChainVerification
     from metier.store import TenantScope
 
@@ -34,10 +36,77 @@ _EXACT = ("skill", "type", "outcome", "session", "user", "agent", "digest", "tex
 _POLL_SECONDS = 0.5
 
 
+_FILTERS = {
+    "skill": ("NAME", "about this skill, or while it was loaded; NAME@SOURCE for one of several"),
+    "type": ("TYPE", "of this type, such as tool.denied; or of all that begin so, such as approval"),
+    "outcome": ("OUTCOME", "with this decision: allow, ask or deny"),
+    "session": ("ID", "of this session"),
+    "user": ("NAME", "of this user"),
+    "agent": ("NAME", "of this agent"),
+    "digest": ("DIGEST", "about this content"),
+    "since": ("TIME", "from then on: 2026-01-31, 2026-01-31T12:00 (here, unless it says where), or 2h, 7d ago"),
+    "until": ("TIME", "before then"),
+    "text": ("TEXT", "with this text in any of their values"),
+}
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier audit search --type tool.denied")
+    tail = parser.verb("tail", "show the last records, the newest at the end", "metier audit tail -n 50", _tail)
+    _add_count(tail, 20)
+    tail.flag("-f", "--follow", help="go on with those that come, until Ctrl-C")
+
+    search = parser.verb(
+        "search",
+        "find records that fit, the newest first",
+        "metier audit search --type tool.denied --since 7d",
+        _search,
+    )
+    for name, (metavar, text) in _FILTERS.items():
+        # A word that no record can have would find nothing, which looks like an answer.
+        choices = ("allow", "ask", "deny") if name == "outcome" else None
+        search.option(f"--{name}", metavar=metavar, choices=choices, help=text)
+    _add_count(search, 100)
+
+    verify = parser.verb(
+        "verify", "say whether all records are as they were written; exit 1 if not", "metier audit verify", _verify
+    )
+    verify.option("--file", metavar="FILE", help="verify an export as JSON lines instead of the store")
+    keys = "the public half of a key that signed (repeatable)"
+    verify.option("--key", metavar="FILE", action="append", default=[], help=keys)
+
+    export = parser.verb(
+        "export",
+        "write out all records, for other programs or for people",
+        "metier audit export --format text -o audit.txt",
+        _export,
+        is_exact=True,
+    )
+    export.option(
+        "--format",
+        choices=("jsonl", "cloudevents", "otlp", "csv", "text"),
+        default="jsonl",
+        help="jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; csv: for a "
+        "spreadsheet; text: to read",
+    )
+    target = export.add_mutually_exclusive_group()
+    target.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+    target.add_argument("--endpoint", metavar="URL", help="send OTLP to a collector, such as http://localhost:4318")
+    checkpoint = parser.verb("checkpoint", "sign what the records are now", "metier audit checkpoint", _checkpoint)
+    for verb in (tail, search, verify, checkpoint):
+        verb.json()
+    for verb in (tail, search, export, checkpoint):
+        verb.tenant()
+
+
+def _add_count(parser: Parser, default: int) -> None:
+    parser.option("-n", metavar="N", type=positive, default=default, help=f"at most so many (default: {default})")
+
+
 def run(options: argparse.Namespace) -> int:
-    verb = {"tail": _tail, "search": _search, "verify": _verify, "export": _export, "checkpoint": _checkpoint}
     _say_if_elsewhere(options)
-    return verb[options.verb](options)
+    code: int = options.do(options)
+    return code
 
 
 def _say_if_elsewhere(options: argparse.Namespace) -> None:

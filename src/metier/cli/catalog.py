@@ -7,22 +7,57 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.cli.json_shapes import listing_shape
-from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, plural, print_json, short_path
+from metier.cli.parser import library_of, positive
 from metier.cli.policy_view import PolicyView
+from metier.cli.search import update_index
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard.policy.files import policy_places
-from metier.skill.listing import Listings
+from metier.skill.listing import MODES, Listings
 
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.find import Catalog
     from metier.guard.policy.files import PolicyPlace
     from metier.skill.listing import ListingRule, Mode
 
 
 _SHOWN = 5
+
+
+def add(parser: Parser) -> None:
+    parser.library()
+    if parser.command == "listing":
+        _add_listing(parser)
+    else:
+        _add_catalog(parser)
+    parser.json()
+
+
+def _add_catalog(parser: Parser) -> None:
+    parser.example('metier catalog --budget 1024 --query "plot a csv file"')
+    parser.option("--budget", metavar="BYTES", type=positive, default=4_096, help="at most (default: 4096)")
+    parser.option("--query", metavar="TEXT", help="what the user asks for: the most relevant skills come in")
+    parser.option("--pin", metavar="NAME", action="append", help="a skill that is always shown (repeatable)")
+    parser.option("--format", choices=("xml", "markdown", "jsonl"), default="xml", help="(default: xml)")
+
+
+def _add_listing(parser: Parser) -> None:
+    parser.example("metier listing legacy-reports name-only --project")
+    parser.skill()
+    parser.option(
+        "mode",
+        metavar="MODE",
+        nargs="?",
+        choices=MODES,
+        help="pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
+        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="in your own policy file (default)")
+    where.add_argument("--project", action="store_true", help="in the policy file of this project")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     pins: dict[str, Mode] = dict.fromkeys(options.pin or (), "pinned")
     if len(library) > 200:
         # So many hardly ever fit, and then the first catalog indexes them.
-        indexed(library)
+        update_index(library)
     barred = PolicyView(library)
     words = barred.among(library)
     catalog = library.catalog(

@@ -7,7 +7,7 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.agents import SavedChats, agent_of
+from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.ask import as_text, start_conversation, take_agent, take_any_bytes
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.output import Style, print_error
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.agent import Conversation
+    from metier.cli.parser import Parser
 
 _HELP = """\
 /SKILL ARGUMENTS  use a skill by its name
@@ -27,6 +28,13 @@ _HELP = """\
 /resume           go on with what waited for somebody to agree
 /exit             end; also Ctrl-D
 Ctrl-C ends an answer that takes too long."""
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier chat --agent skill-builder --model openai:gpt-5")
+    add_agent_options(parser)
+    kept = "go on with a conversation, by default with the last"
+    parser.option("--resume", metavar="ID", nargs="?", const="last", help=kept)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -28,6 +28,8 @@ from metier.source import FolderSource, package_source
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
+
 _ODD = {
     "colon": b"---\nname: colon\ndescription: Use when: the user asks for a colon\n---\nAn unquoted colon.\n",
     "windows": b"\xef\xbb\xbf---\r\nname: windows\r\ndescription: From another editor\r\n---\r\nBOM, CRLF.\r\n",
@@ -60,6 +62,10 @@ description: Helps with files.
 instructions: Be brief.
 uses_tools: [Read]
 """
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier demo")
 
 
 def run(options: argparse.Namespace) -> int:

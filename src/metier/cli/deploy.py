@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import acting, peek_store, who
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
+from metier.cli.parser import library_of
 from metier.guard import Guard
 from metier.hints import for_person
 from metier.hub.deployment import deploy, folder_of_layer
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from metier.cli.parser import Parser
     from metier.hub.dry_run import DeployDryRun
     from metier.store import Person, TenantScope
 
@@ -42,6 +43,29 @@ def folder_of(options: argparse.Namespace) -> str:
 def target_of(options: argparse.Namespace) -> str:
     """The folder of skills that it is deployed to."""
     return options.to or folder_of_layer(options.scope, Path.cwd())
+
+
+def add(parser: Parser) -> None:
+    parser.example('metier deploy ./data-handling --reason "New rules of the data office" --dry-run')
+    parser.option("path", metavar="SKILL", help="the folder of the skill, or the name of one that is here")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--scope",
+        choices=("enterprise", "personal", "project"),
+        default="enterprise",
+        help="for everybody on this machine, for yourself, or for the project around here (default: enterprise)",
+    )
+    where.add_argument(
+        "--to",
+        metavar="DIR",
+        help="another folder of skills; enterprise is the first in METIER_ENTERPRISE, or /etc/metier/skills",
+    )
+    parser.accept_findings("deploy it")
+    parser.reason()
+    parser.option("--environment", metavar="NAME", help="for this environment (default: for all)")
+    parser.flag("--dry-run", help="only say what would be deployed, what decides and what it would approve")
+    parser.tenant()
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
-from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
-from metier.cli.policy_view import PolicyView, unknown_tool_warnings
+from metier.cli.parser import library_of
+from metier.cli.policy_view import PolicyView, out_of_scope, unknown_tool_warnings
 from metier.cli.sandbox_report import KEEPS_FROM, runners
 from metier.errors import MetierError
 from metier.hints import for_person
@@ -29,12 +29,19 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.parser import Parser
     from metier.guard.governance import Governance
     from metier.library import Place
     from metier.source import Finding
 
 _MOST_SHOWN = 10
 _MOST_NAMED = 3
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier doctor")
+    parser.library()
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

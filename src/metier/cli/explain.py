@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.exit_codes import FINE, exit_code_of_outcome
-from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
+from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
@@ -20,8 +20,24 @@ from metier.hints import for_person
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.guard import Decision
     from metier.guard.policy.allowed_tools import Enforcement
+
+
+def add(parser: Parser) -> None:
+    parser.example("""metier explain --rules "Bash(git:*) Read" --tool Bash --args '{"command": "git status"}'""")
+    parser.library()
+    parser.skill("a skill, whose rules count", nargs="?")
+    parser.option("--rules", metavar="RULES", help="rules to allow by, as allowed-tools are written")
+    parser.option("--deny", metavar="RULES", help="rules to refuse by, as disallowed-tools are written")
+    parser.option("--ask", metavar="RULES", help="rules to ask by, as a policy has them")
+    parser.option("--tool", metavar="TOOL", help="the tool that is called")
+    parser.option("--args", metavar="JSON", help="its arguments, a JSON object")
+    parser.option("--command", metavar="TEXT", dest="shell", help="short for --tool Bash with this command")
+    parser.option("--workspace", metavar="DIR", help="where relative paths start (default: here)")
+    parser.check()
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
-from metier.cli.library import library_of
 from metier.cli.output import Style, print_json, table
+from metier.cli.parser import library_of
 from metier.guard import Guard
 from metier.guard.approvals.roles import require_role
 from metier.guard.remedies import restore_or_propose
@@ -20,6 +20,21 @@ from metier.skill import FolderPackage
 
 if TYPE_CHECKING:
     import argparse
+
+    from metier.cli.parser import Parser
+
+
+def add(parser: Parser) -> None:
+    parser.library()
+    parser.skill()
+    if parser.command == "history":
+        parser.example("metier history deploy --diff 1 2")
+        parser.option("--diff", metavar=("A", "B"), nargs=2, type=int, help="what changed between two versions")
+    else:
+        parser.example('metier rollback deploy --to 1 --reason "It broke the build"')
+        parser.option("--to", metavar="N", type=int, help="this version (default: the one before)")
+        parser.reason()
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

@@ -162,7 +162,7 @@ def _require_terminal(store: Store | None, options: argparse.Namespace | None = 
     if is_at_terminal():
         return
     if (store is not None and store.has_people) or Governance.default().insists_on_records:
-        hint = f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier token new` makes one there."
+        hint = f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier user token` makes one there."
         sets_up = options is not None and _said(options) == "metier user add"
         if sets_up and store is not None and _may_be_first_administrator(store):
             first = f"{TOKEN}=$(metier user add {shown(system_user())} --role admin --token)"
@@ -212,6 +212,6 @@ def _by_token(person: Person | None) -> Person:
     if person is None:
         raise PersonNotFound(
             f"The token in {TOKEN} is not valid here.",
-            hint="It may have run out or been revoked; `metier token new` makes another. Unset it to act as yourself.",
+            hint="It may have run out or been revoked; `metier user token` makes another. Unset it to act as yourself.",
         )
     return person

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.json_shapes import entry_shape
-from metier.cli.library import library_of, out_of_scope
 from metier.cli.output import Progress, Style, plural, print_json, shortened, table
-from metier.cli.policy_view import PolicyView, warn_of_denied
+from metier.cli.parser import library_of
+from metier.cli.policy_view import PolicyView, out_of_scope, warn_of_denied
 from metier.library import Machine
 from metier.library.readiness import readiness
 
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.parser import Parser
     from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
 _DESCRIPTION_SHOWN = 160
 """Characters of a description that a person sees of each skill among all."""
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier list --all --json")
+    parser.library()
+    parser.option("text", metavar="TEXT", nargs="?", help="only those whose name or a tag contains it")
+    parser.flag("--all", help="also shadowed, hidden and broken skills")
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,25 +1,21 @@
-"""Where the command begins and ends: arguments in, exit code out, never a traceback for what a user may do."""
+"""The entry point of the command: arguments in, exit code out, and no traceback for what a user may do."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import importlib
-import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
+from metier.cli.commands import COMMANDS
 from metier.cli.exit_codes import FINE, USAGE, exit_code_of
-from metier.cli.parser import make_parser
-from metier.cli.wrapping import wrapped_streams
+from metier.cli.parser import parse
 from metier.errors import MetierError, SourceUnavailable
-from metier.skill.diagnostic import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_EXACT = frozenset({"completion", "mcp", "read", "run", "session", "shell"})
+    from collections.abc import Iterator, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,34 +50,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _read(arguments: Sequence[str] | None, options: argparse.Namespace) -> None:
-    """Read a command line; what is asked for is in `options` from the moment it is known."""
-    is_completing = "_ARGCOMPLETE" in os.environ
-    parser = make_parser(lazily=not is_completing)
-    if is_completing:
-        import argcomplete
+    if "_ARGCOMPLETE" in os.environ:
+        from metier.cli.completion import offer
 
-        argcomplete.autocomplete(parser)
-    parser.parse_args(arguments, options)
-    if options.command is None:
-        parser.print_help()
+        offer()
+    parse(sys.argv[1:] if arguments is None else arguments, options)
 
 
 def _is_exact(options: argparse.Namespace) -> bool:
-    """Whether what is written is the content of files, the words of a program, or for a program."""
-    is_export = (options.command, getattr(options, "verb", "")) == ("audit", "export")
-    asked = any(getattr(options, name, False) for name in ("json", "sarif"))
-    return options.command in _EXACT or is_export or asked
+    """Tell whether a command prints the content of files, the output of a program, or JSON."""
+    return any(getattr(options, name, False) for name in ("is_exact", "json", "sarif"))
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.command is None:
         return FINE
     workspace = getattr(options, "workspace", None)
-    # What is written for another program may name one of its variables.
+    # A configuration for another program may name one of its variables.
     if workspace is not None and options.command != "mcp" and not os.path.isdir(workspace):
+        from metier.skill.diagnostic import shown
+
         hint = "A workspace is a folder that exists: correct the path, or make it first."
         raise SourceUnavailable(f"There is no folder {shown(workspace, 300)}.", hint=hint, path=workspace)
-    module = importlib.import_module(f"metier.cli.{options.module}")
+    module = importlib.import_module(f"metier.cli.{COMMANDS[options.command].module or options.command}")
     code: int = module.run(options)
     return code
 
@@ -120,6 +111,8 @@ def _explain_system(error: OSError, options: argparse.Namespace) -> None:
 def _explain(error: MetierError, options: argparse.Namespace) -> None:
     """Say what went wrong: to a program that asked for JSON where it reads, to everybody else beside the output."""
     if getattr(options, "json", False):
+        import json
+
         from metier.cli.json_shapes import error_shape
 
         try:
@@ -132,3 +125,25 @@ def _explain(error: MetierError, options: argparse.Namespace) -> None:
 
     with wrapped_streams():
         print_error(error.code, str(error), error.hint)
+
+
+@contextlib.contextmanager
+def wrapped_streams() -> Iterator[None]:
+    """Break long lines between words, on streams that a person looks at."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_wrap, before)
+    wrapped = [stream for stream in (sys.stdout, sys.stderr) if stream not in before]
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream in wrapped:
+            stream.flush()
+
+
+def _wrap(stream: TextIO) -> TextIO:
+    if not stream.isatty():
+        return stream
+    from metier.cli.output import Style, WrappingStream
+
+    return cast("TextIO", WrappingStream(stream, Style(stream).width))

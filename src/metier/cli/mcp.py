@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from metier import Policy
 from metier._otel_setup import configure_from_environment
 from metier.cli.identity import user_name
-from metier.cli.library import library_of
 from metier.cli.output import Style
+from metier.cli.parser import DIALECTS, library_of
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.library.clients import CLIENTS
 from metier.library.trust import default_config_folder
 from metier.skill import shown
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from metier.cli.parser import Parser
     from metier.serve.mcp import SkillServer
 
 
@@ -106,6 +108,49 @@ TOKEN = "METIER_TOKEN"
 _MAX_PORT = 65_535
 _PIECE = 65_536
 _MAX_LINE = 10_000
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier mcp --install claude-code")
+    parser.set_defaults(is_exact=True)
+    parser.library()
+    parser.option(
+        "--http",
+        metavar="HOST:PORT",
+        nargs="?",
+        const="127.0.0.1:8321",
+        help="serve Streamable HTTP instead of stdio (default: 127.0.0.1:8321)",
+    )
+    parser.option(
+        "--token",
+        metavar="TEXT",
+        help="what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it (default: one of "
+        "your own, in a file whose path is said)",
+    )
+    parser.flag("--no-token", help="let every user of this machine in over HTTP")
+    parser.option("--dialect", choices=DIALECTS, default="runtime", help="(default: runtime)")
+    parser.option("--workspace", metavar="DIR", help="where scripts work (default: here)")
+    parser.catalog_budget()
+    parser.option("--ask", metavar="RULES", default="", help="tool calls to ask the user about, as a policy has them")
+    parser.option("--deny", metavar="RULES", default="", help="tool calls to refuse, as a policy has them")
+    effects = ("allow", "ask", "deny")
+    parser.option("--scripts", choices=effects, default="allow", help="whether scripts run (default: allow)")
+    parser.flag("--proposals", help="let models propose changes to skills")
+    clients = [client.name for client in CLIENTS.values() if client.servers is not None]
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--install",
+        metavar="CLIENT",
+        choices=clients,
+        help=f"write this server into the configuration of a client: {', '.join(clients[:-1])} or {clients[-1]}",
+    )
+    change.add_argument(
+        "--remove", metavar="CLIENT", choices=clients, help="take the server that --install wrote out again"
+    )
+    parser.flag("--user", help="with --install or --remove: for all your projects, not for this one")
+    called = "with --install or --remove: what the client calls the server"
+    parser.option("--name", metavar="NAME", default="metier", help=called)
+    parser.flag("--dry-run", help="with --install or --remove: only print what would change")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import is_inside
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
-from metier.cli.parser import DEFAULT_BUDGET
+from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard import FileAccess
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
@@ -305,7 +305,7 @@ def _arguments(servers: ServerFile, root: str, options: argparse.Namespace, *, i
         # In one word, so that what begins with a hyphen is no option of its own.
         return f"{word}={text if is_plain else plain(word, text)}"
 
-    for folder in (*(options.skills_before or ()), *(options.skills_after or ())):
+    for folder in skill_folders(options):
         yield path("--skills", folder)
     if options.workspace is not None:
         yield path("--workspace", options.workspace)

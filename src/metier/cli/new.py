@@ -12,6 +12,15 @@ from metier.skill.scaffold import new_skill
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
+
+
+def add(parser: Parser) -> None:
+    parser.example('metier new pdf-forms --description "Fill PDF forms. Use when ..."')
+    parser.option("name", metavar="NAME", help="lower-case letters, digits and single hyphens")
+    parser.option("--into", metavar="DIR", default=".", help="the folder to put it in (default: here)")
+    parser.option("--description", metavar="TEXT", help="what it does and when to use it")
+
 
 def run(options: argparse.Namespace) -> int:
     file = new_skill(options.name, options.into, description=options.description)

@@ -7,10 +7,10 @@ import os
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from metier._paths import is_inside
-from metier.cli.layout import columns_of, pad, row_lines, width_of
+from metier.cli.layout import columns_of, pad, row_lines, width_of, wrap_line
 from metier.hints import for_person
 from metier.skill import shown
 
@@ -210,3 +210,51 @@ class Progress:
     def end(self) -> None:
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+class WrappingStream:
+    """A terminal to which whole lines are written so that no word is broken.
+
+    A line that is flushed before it ends, such as a question or a model's words as they come, stays as it is.
+    """
+
+    def __init__(self, stream: TextIO, width: int) -> None:
+        self._stream = stream
+        self._width = width
+        self._pending = ""
+        self._is_open = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @property
+    def buffer(self) -> Any:
+        self.flush()
+        return self._stream.buffer
+
+    def write(self, text: str) -> int:
+        *lines, self._pending = (self._pending + text).split("\n")
+        for line in lines:
+            self._stream.write("\n".join([line] if self._is_open else wrap_line(line, self._width)) + "\n")
+            self._is_open = False
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        if self._pending:
+            self._stream.write(self._pending)
+            # What takes a line back, as the end of a progress report does, leaves none that is begun.
+            self._is_open = not self._pending.endswith(("\r", "\x1b[K"))
+            self._pending = ""
+        self._stream.flush()
+
+
+def unwrapped(stream: TextIO) -> TextIO:
+    """Return the terminal behind a wrapping stream, for text that is printed as it is."""
+    if not isinstance(stream, WrappingStream):
+        return stream
+    stream.flush()
+    return stream._stream

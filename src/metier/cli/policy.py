@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from metier import Library
+    from metier.cli.parser import Parser
     from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyProblem
@@ -32,14 +33,65 @@ _APPROVAL = "skill-policy.require-approval-for"
 _WOULD = {"allow": "be allowed", "ask": "have to be asked about", "deny": "be denied"}
 
 
+def add(parser: Parser) -> None:
+    parser.example("metier policy explain csv-analyst")
+    check = parser.verb(
+        "check",
+        "say what is wrong with policy files; exits with 1 where something is",
+        "metier policy check .metier/policy.yaml --layer project",
+        _check,
+    )
+    check.option("files", metavar="FILE", nargs="*", help="a policy file (default: all that count here)")
+    check.option(
+        "--layer",
+        choices=("enterprise", "personal", "project"),
+        default="enterprise",
+        help="whose files these are (default: enterprise)",
+    )
+    check.json()
+
+    show = parser.verb("show", "show what holds, and which file and line set it", "metier policy show sources", _show)
+    show.option("key", metavar="KEY", nargs="?", help="only this key, or those below it: sources")
+    show.json()
+
+    explain = parser.verb(
+        "explain",
+        "say why something is allowed, asked about or denied",
+        "metier policy explain csv-analyst --script scripts/peek_csv.py",
+        _explain,
+    )
+    explain.option("name", metavar="NAME", nargs="?", help="the skill: a name, or NAME@SOURCE")
+    explain.option(
+        "--point",
+        metavar="POINT",
+        help="what would happen: discover, activate, read-resource, tool-call, script-run, hook-run, install, update, "
+        "publish, propose, apply, deploy (default: activate)",
+    )
+    explain.option("--tool", metavar="NAME", help="a call of this tool, while the skill is active")
+    explain.option("--args", metavar="JSON", help="the arguments of the call")
+    explain.option("--command", metavar="TEXT", dest="shell", help="a command for the shell, instead of --tool")
+    explain.option("--script", metavar="PATH", help="a run of this script of the skill")
+    explain.option("--source", metavar="URL", help="an installation from there: git+https://github.com/acme/x")
+    callers = ("model", "user", "host")
+    explain.option("--by", choices=callers, default="model", help="who asks for it (default: model)")
+    explain.check()
+    explain.library()
+    explain.json()
+
+    test = parser.verb(
+        "test", "try cases against what holds; exits with 1 where one fails", "metier policy test cases.yaml", _test
+    )
+    test.option("file", metavar="FILE", help="YAML: a list of cases with `expect: allow`, `ask` or `deny`")
+    test.library()
+    test.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    verb: str = options.verb
-    if verb == "check":
-        return _check(options)
-    if verb == "show":
-        return _show(options)
-    if verb == "explain":
-        return _explain(options)
+    code: int = options.do(options)
+    return code
+
+
+def _test(options: argparse.Namespace) -> int:
     from metier.cli.policy_cases import run_cases
 
     return run_cases(options)
@@ -153,7 +205,7 @@ def _words(value: Any) -> str:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from metier.cli.library import library_of
+    from metier.cli.parser import library_of
     from metier.cli.policy_cases import PolicyQuestion, ask
 
     question = PolicyQuestion(

@@ -10,8 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from metier.cli.exit_codes import FINE, PROBLEMS
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject

@@ -137,3 +137,8 @@ def unknown_tool_warnings(skill: Skill) -> list[Diagnostic]:
     """A warning where `allowed-tools` names a tool that no agent is known to have."""
     unknown = unknown_tools(skill.allowed_tools)
     return [Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []
+
+
+def out_of_scope(library: Library) -> list[Entry]:
+    """List the skills that are not there for the caller; the user of this command may know of them."""
+    return [entry for entry in library.snapshot.entries if not entry.is_visible_to(library.caller)]

@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import library_of
 from metier.cli.proposal_view import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Guard
@@ -24,23 +24,92 @@ from metier.skill.contents import files_of
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.skill.contents import Files
     from metier.store import Person, Proposal, TenantScope
 
 
+def add(parser: Parser) -> None:
+    parser.example("metier propose show p-7f3k2m9q")
+    update = parser.verb(
+        "update",
+        "propose to change a skill; nothing changes until somebody agrees",
+        'metier propose update deploy --from ./deploy --why "Step two fails on empty tables"',
+        _update,
+    )
+    update.skill()
+    change = update.add_mutually_exclusive_group()
+    change.add_argument("--diff", metavar="FILE", help="a unified diff, with paths relative to the skill; - for a pipe")
+    change.add_argument(
+        "--from",
+        metavar="DIR",
+        dest="folder",
+        help="a changed copy of the skill's folder (default: the folder itself, where it was changed by hand)",
+    )
+    new = parser.verb(
+        "new",
+        "propose a new skill; nobody can use it until somebody agrees",
+        'metier propose new tidy-tables --from ./tidy-tables --why "We do it every week"',
+        _new,
+    )
+    new.option("name", metavar="NAME", help="what it is called")
+    new.option("--from", metavar="DIR", dest="folder", required=True, help="its folder")
+    new.option("--into", metavar="DIR", help="the folder of skills that it is for (default: ~/.metier/skills)")
+    for verb in (update, new):
+        verb.option("--why", metavar="TEXT", required=True, help="why it is needed")
+        evidence = "what shows that it is needed (repeatable)"
+        verb.option("--evidence", metavar="TEXT", action="append", default=[], help=evidence)
+
+    listed = parser.verb("list", "list what waits for somebody to decide", "metier propose list --skill deploy", _list)
+    listed.flag("--all", help="also what was decided, withdrawn or went stale")
+    listed.option("--skill", metavar="NAME", help="only for this skill")
+
+    show = parser.verb(
+        "show",
+        "show all that somebody who decides should see, new capabilities first",
+        "metier propose show p-7f3k2m9q --full",
+        _show,
+    )
+    approve = parser.verb(
+        "approve",
+        "agree to a proposal, and apply it",
+        'metier propose approve p-7f3k2m9q --reason "It is right"',
+        _approve,
+    )
+    reject = parser.verb(
+        "reject",
+        "decide against a proposal; nothing of the skill changes",
+        'metier propose reject p-7f3k2m9q --reason "The script is not needed"',
+        _reject,
+    )
+    withdraw = parser.verb(
+        "withdraw", "take back a proposal of your own", "metier propose withdraw p-7f3k2m9q", _withdraw
+    )
+    recommend = parser.verb(
+        "recommend",
+        "say what you think of a proposal; it decides nothing",
+        'metier propose recommend p-7f3k2m9q approve --reason "SKILL.md:12 agrees"',
+        _recommend,
+    )
+    for verb in (show, approve, reject, withdraw, recommend):
+        verb.option("id", metavar="ID", help="its id: p-...")
+    show.flag("--full", help="all findings and all of the diff")
+    approve.flag("--no-apply", help="only agree; `approve` once more applies it")
+    recommend.option("verdict", choices=("approve", "reject"), help="what you would do")
+    for verb in (approve, reject, withdraw, recommend):
+        verb.reason(required=verb in (reject, recommend))
+    for verb in (update, approve):
+        verb.library()
+    for verb in (new, listed, show, reject, withdraw, recommend):
+        verb.tenant()
+    for verb in (update, new, listed, show, approve, reject, withdraw, recommend):
+        verb.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    verb = {
-        "update": _update,
-        "new": _new,
-        "list": _list,
-        "show": _show,
-        "approve": _approve,
-        "reject": _reject,
-        "withdraw": _withdraw,
-        "recommend": _recommend,
-    }[options.verb]
     with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
-        return verb(options, scope, person)
+        code: int = options.do(options, scope, person)
+        return code
 
 
 def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:

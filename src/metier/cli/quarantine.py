@@ -1,4 +1,4 @@
-"""`metier quarantine` and `metier release`."""
+"""`metier quarantine`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import library_of
 from metier.errors import InvalidArgument
 from metier.guard.approvals.quarantine import (
     CHANGED,
@@ -31,6 +31,7 @@ from metier.hub.folder_replacement import digest_at
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.guard.approvals.quarantine import SkillUsage
     from metier.store import Install, Person, TenantScope
     from metier.store.blocks import BlockKind
@@ -38,17 +39,38 @@ if TYPE_CHECKING:
 _FEW = 20
 
 
+def add(parser: Parser) -> None:
+    parser.example('metier quarantine add pdf-forms --reason "It sends files away"')
+    added = parser.verb(
+        "add",
+        "take skills out of use everywhere, from the next decision on, and list who used them",
+        'metier quarantine add pdf-forms --reason "It sends files away"',
+        _quarantine,
+    )
+    released = parser.verb(
+        "release",
+        "let skills be used again that are in quarantine",
+        'metier quarantine release pdf-forms --reason "It was looked at"',
+        _release,
+    )
+    for verb in (added, released):
+        target = verb.add_mutually_exclusive_group()
+        target.add_argument("name", metavar="NAME", nargs="?", help="every skill of this name")
+        target.add_argument("--digest", metavar="DIGEST", help="exactly this content, whatever it is called")
+        target.add_argument("--source", metavar="SOURCE", help="everything from this source")
+    added.option("--reason", metavar="TEXT", help="why; it is recorded and shown")
+    released.reason(required=True)
+    listed = parser.verb("list", "list what is in quarantine", "metier quarantine list", _list)
+    for verb in (added, released, listed):
+        verb.library()
+        verb.json()
+
+
 def run(options: argparse.Namespace) -> int:
     # To take something out of use is never made harder than it has to be.
-    with acting(options, decides=options.command == "release") as (scope, person):
-        if getattr(options, "list_blocks", False):
-            return _list(options, scope, person)
-        kind, value = _target(options)
-        if options.command == "release":
-            return _release(options, scope, person, kind, value)
-        if options.reason is None:
-            raise InvalidArgument("It is not said why.", hint="Add --reason TEXT: others will want to know.")
-        return _quarantine(options, scope, person, kind, value)
+    with acting(options, decides=options.verb == "release") as (scope, person):
+        code: int = options.do(options, scope, person)
+        return code
 
 
 def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
@@ -61,7 +83,10 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
     return "name", known_target("name", options.name)
 
 
-def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person, kind: BlockKind, value: str) -> int:
+def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    kind, value = _target(options)
+    if options.reason is None:
+        raise InvalidArgument("It is not said why.", hint="Add --reason TEXT: others will want to know.")
     value, is_known = _as_written(options, kind, value)
     with notifying(Governance.default().effective):
         block = quarantine(scope, person, kind, value, reason=options.reason)
@@ -105,7 +130,8 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
         print(style.dim(f"and {plural(len(used) - _FEW, 'session')} more; --json lists all"))
 
 
-def _release(options: argparse.Namespace, scope: TenantScope, person: Person, kind: BlockKind, value: str) -> int:
+def _release(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    kind, value = _target(options)
     blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
     if kind == "name" and value not in blocked:
         alike = [name for name in blocked if name.casefold() == value.casefold()]
@@ -123,7 +149,7 @@ def _release(options: argparse.Namespace, scope: TenantScope, person: Person, ki
         )
     if not was_there and not changed:
         print(
-            f"{_describe(kind, value)} was not in quarantine. `metier quarantine --list` shows what is.",
+            f"{_describe(kind, value)} was not in quarantine. `metier quarantine list` shows what is.",
             file=sys.stderr,
         )
     if not was_there or changed:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from metier import Guard, Policy
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
-from metier.cli.library import library_of
 from metier.cli.output import Style, print_json
+from metier.cli.parser import library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.governance import Governance
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier import Session
+    from metier.cli.parser import Parser
     from metier.run import Outcome, Runner
     from metier.session.active_skills import ActiveSkill
     from metier.skill import Execution
@@ -57,6 +58,39 @@ _LIMIT_OF = {
 """The keys below `run.limits` of a policy."""
 _TOO_LARGE = 128 + 25
 """The exit code of what the system ends for a file that is too large."""
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier run csv-analyst peek_csv.py --timeout 10 -- data.csv")
+    parser.set_defaults(is_exact=True)
+    parser.library()
+    parser.skill()
+    where = "scripts/x.sh, or x.sh where no other has the same name"
+    parser.option("script", metavar="SCRIPT", complete="scripts", help=where)
+    words = "what the script gets; behind `--` it may begin with a dash"
+    parser.option("arguments", metavar="ARG", nargs="*", default=[], help=words)
+    parser.passed_on = "arguments"
+    parser.option(
+        "--runner",
+        choices=("auto", "native", "virtual", "plain"),
+        default="auto",
+        help="auto: the strongest sandbox here (default); native: one of the operating system; virtual: a shell over "
+        "files in memory; plain: none at all",
+    )
+    parser.option(
+        "--network",
+        choices=("none", "restricted", "host"),
+        help="what it reaches: nothing (default), the hosts of --host, or all that this machine reaches",
+    )
+    parser.option(
+        "--host", metavar="HOST", action="append", help="a host that it reaches: api.example.com (repeatable)"
+    )
+    parser.option("--timeout", metavar="S", type=seconds, help="seconds that it has (default: 30, at most 600)")
+    parser.option("--workspace", metavar="DIR", help="where it works, and may write (default: here)")
+    parser.option("--env", metavar="NAME=VALUE", action="append", help="a variable for it (repeatable)")
+    parser.flag("--stdin", help="let it read what this command is given to read")
+    parser.flag("--untrusted", help="also if nobody vouches for where the skill is from")
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

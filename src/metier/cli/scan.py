@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from metier.cli.parser import Parser
     from metier.cli.scan_targets import ScanTarget
     from metier.guard.policy.effective import EffectivePolicy
     from metier.scan.external import ExternalScanner
@@ -180,6 +181,37 @@ class Scanned:
     def as_json(self) -> dict[str, Any]:
         kept = [{name: value for name, value in asdict(row).items() if name != "findings"} for row in self.kept]
         return {"path": self.path, **self.report.as_dict(), "kept": kept}
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier scan ./skills")
+    parser.library()
+    places = "a SKILL.md, a skill's folder, a folder of skills, an archive; or the name of a skill that is there"
+    parser.option("paths", metavar="PATH", nargs="+", help=places)
+    parser.option(
+        "--fail-on",
+        metavar="SEVERITY",
+        choices=SEVERITIES,
+        default="high",
+        help=f"exit with 1 from this severity on: {', '.join(SEVERITIES)} (default: high)",
+    )
+    parser.option("--suppressions", metavar="FILE", help="findings that somebody takes responsibility for (YAML)")
+    found = "add what another scanner found (SARIF 2.1.0); may be given again"
+    parser.option("--import", metavar="FILE", action="append", default=[], dest="imported", help=found)
+    parser.option(
+        "--with",
+        metavar="COMMAND",
+        action="append",
+        default=[],
+        dest="scanners",
+        help="run another scanner that writes SARIF, with {dir} for the skill's folder; may be given again",
+    )
+    parser.flag(
+        "--keep", help="also run the scanners that policy names, and keep what all of them say for whoever decides"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON for a program to read")
+    form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.cli.library import library_of
 from metier.cli.output import Style
+from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.scan.sarif_in import THE_SKILL

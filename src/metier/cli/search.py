@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.library import indexed, library_of
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.output import Progress, Style, plural, print_json, table
+from metier.cli.parser import library_of, positive
 from metier.cli.policy_view import PolicyView, warn_of_denied
 from metier.find import Query
 
@@ -14,13 +14,24 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.parser import Parser
     from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
 
+def add(parser: Parser) -> None:
+    parser.example('metier search "plot a csv file" tag:data -k 3')
+    parser.library()
+    words = 'words, "a phrase", /name, tag:NAME, layer:NAME; quoted for the shell'
+    parser.option("query", metavar="QUERY", nargs="+", help=words)
+    parser.option("-k", metavar="N", type=positive, default=10, help="how many at most (default: 10)")
+    parser.flag("--for-models", help="only what models may find: ready, and not for people only")
+    parser.json()
+
+
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    indexed(library)
+    update_index(library)
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
     query = " ".join(options.query)
     for_people = options.agent is None and not options.for_models
@@ -63,6 +74,20 @@ def run(options: argparse.Namespace) -> int:
     print(table(style, ("NAME", "SCORE", "LAYER", "WHY", "DESCRIPTION"), rows, paint=paint, most_lines=3))
     print(style.dim(f"`metier show {results[0].name}` shows more of the first."))
     return 0
+
+
+def update_index(library: Library) -> None:
+    """Bring the search index up to date, with a progress line when that takes a while."""
+    progress: list[Progress] = []
+
+    def step(done: int, total: int) -> None:
+        if not progress:
+            progress.append(Progress("Indexing", total))
+        progress[0].reach(done)
+
+    library.update_index(step)
+    for one in progress:
+        one.end()
 
 
 def _nothing(library: Library, text: str) -> str:

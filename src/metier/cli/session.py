@@ -12,8 +12,9 @@ from metier import Guard, Policy
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
-from metier.cli.library import indexed, library_of
 from metier.cli.output import Style, print_error, table
+from metier.cli.parser import DIALECTS, library_of
+from metier.cli.search import update_index
 from metier.cli.terminal import at_terminal
 from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from metier import Event, Session
+    from metier.cli.parser import Parser
 
 _HELP = """\
   load NAME...        load skills instead of the loaded ones     add NAME...         beside them
@@ -35,6 +37,34 @@ _HELP = """\
   instructions [ASK]  the top-level text for a model             tools               what a model can call
   call TOOL [JSON]    a tool call, as a model makes it           /NAME [ARGS]        a skill as a person invokes it
   save                the session as JSON                        help, quit"""
+
+
+def add(parser: Parser) -> None:
+    parser.example('echo "instructions" | metier session csv-analyst')
+    parser.set_defaults(is_exact=True)
+    parser.library()
+    parser.option("names", metavar="NAME", nargs="*", complete="names", help="skills to begin with")
+    parser.option("--dialect", choices=DIALECTS, default="runtime", help="(default: runtime)")
+    parser.option(
+        "--delivery",
+        choices=("result", "instructions"),
+        default="result",
+        help="where a skill's instructions go: into the result of loading it (default), or to the top level",
+    )
+    parser.catalog_budget()
+    parser.option("--workspace", metavar="DIR", help="where scripts work (default: here)")
+    parser.flag("--unsandboxed", help="let scripts run with all that you may do yourself")
+    parser.flag("--hooks", help="run the hooks that skills declare")
+    parser.flag("--proposals", help="with the tools by which models propose changes to skills")
+    parser.flag("--injection", help="run the commands inside instructions")
+    parser.option(
+        "--builtin",
+        metavar="TOOL",
+        action="append",
+        choices=("Read", "Write", "Edit", "Glob", "Grep", "Bash"),
+        help="a tool for `call`: Read, Write, Edit, Glob, Grep or Bash (repeatable)",
+    )
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:
@@ -201,7 +231,7 @@ class SessionPrompt:
         self._ended(outcome.is_success)
 
     def _search(self, rest: str) -> None:
-        indexed(self._session.library)
+        update_index(self._session.library)
         found = self._session.search(rest)
         if self._json:
             _print([{"name": result.name, "score": result.score} for result in found])

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from metier.cli.exit_codes import exit_code_of
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape, outcome_shape
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
+from metier.cli.parser import library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard import Action, Actor, Decision, Guard
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
+    from tree_sitter import Parser as ShellSyntax
 
     from metier import Library
     from metier.cli.folder_copy import FolderCopy
+    from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.run import Outcome, VirtualShell
 
@@ -54,7 +56,7 @@ def missing_end(text: str) -> str:
     if (len(text) - len(text.rstrip("\\"))) % 2:
         return "more"
     data = f"{text}\n".encode(errors="replace")
-    size, nodes = len(data.rstrip()), [_parser().parse(data).root_node]
+    size, nodes = len(data.rstrip()), [_syntax().parse(data).root_node]
     waits = False
     while nodes:
         node = nodes.pop()
@@ -76,7 +78,7 @@ def _has_end(start: Node) -> bool:
 
 
 @functools.cache
-def _parser() -> Parser:
+def _syntax() -> ShellSyntax:
     import tree_sitter_bash
     from tree_sitter import Language, Parser
 
@@ -88,6 +90,19 @@ _WORKSPACE = "/workspace"
 _HAS_EXIT = re.compile(r"\bexit\b").search
 _MARK = "__went_on"
 """A variable that says of a command with an `exit` in it whether it went on behind it."""
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier shell --skill csv-analyst -c 'ls /.sandbox/skills/csv-analyst'")
+    parser.set_defaults(is_exact=True)
+    parser.library()
+    mounted = "mount just this skill (repeatable; default: the first 50)"
+    parser.option("--skill", metavar="NAME", action="append", complete="names", help=mounted)
+    parser.option("--workspace", metavar="DIR", help="a folder to copy to /workspace")
+    parser.flag("--write-back", help="at the end, bring what changed in /workspace back to the folder")
+    parser.option("-c", metavar="COMMAND", dest="line", help="run this, and end with its exit code")
+    parser.option("--timeout", metavar="S", type=seconds, help="seconds that a command has (default: 30)")
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

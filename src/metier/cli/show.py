@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.json_shapes import digest_of, entry_shape
-from metier.cli.library import library_of
-from metier.cli.output import Style, plural, print_diagnostics, print_json, table
+from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
+from metier.cli.parser import library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
-from metier.errors import MetierError
+from metier.errors import InvalidArgument, MetierError
 from metier.library import Machine
 from metier.skill import Listing, shown
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from metier import Library
+    from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.skill import Skill
 
@@ -30,10 +31,23 @@ _TOLD_APART = {
 }  # fmt: skip
 
 
+def add(parser: Parser) -> None:
+    parser.example("metier show csv-analyst scripts/profile_csv.py")
+    parser.library()
+    parser.skill()
+    parser.option(
+        "file", metavar="FILE", nargs="?", complete="files", help="a path inside the skill, to print that file"
+    )
+    parser.flag("--instructions", help="print the instructions, as a model gets them")
+    parser.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    if options.command == "read":
-        return _print_content(options)
+    if (options.file is not None) + options.instructions + options.json > 1:
+        raise InvalidArgument("One thing is shown at a time.", hint="Give FILE, --instructions or --json alone.")
     library = library_of(options)
+    if options.file is not None or options.instructions:
+        return _print_content(options, library)
     entry = library.get(options.name)
     listing = _listing(entry)
     barred = PolicyView(library)
@@ -150,8 +164,8 @@ def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _print_content(options: argparse.Namespace) -> int:
-    library = library_of(options)
+def _print_content(options: argparse.Namespace, library: Library) -> int:
+    """Print the instructions of a skill or one of its files, byte by byte unless a person looks."""
     # A person must be able to look at what is denied; a session hands out nothing of it.
     warn_of_denied(PolicyView(library).among([library.get(options.name)]))
     if options.file is None:
@@ -161,7 +175,7 @@ def _print_content(options: argparse.Namespace) -> int:
     if sys.stdout.isatty():
         # A person looks: what acts on a terminal is shown instead of sent.
         for line in data.decode(errors="replace").splitlines():
-            print("\t".join(shown(part, limit=100_000) for part in line.split("\t")))
+            print("\t".join(shown(part, limit=100_000) for part in line.split("\t")), file=unwrapped(sys.stdout))
     else:
         sys.stdout.buffer.write(data)
     return 0

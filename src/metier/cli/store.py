@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from metier.cli.parser import Parser
     from metier.store import TenantScope
     from metier.store.checks import StoreProblem
     from metier.store.forbidden import KeptDecision
@@ -32,9 +33,43 @@ if TYPE_CHECKING:
     from metier.store.restore_policy import KeptPerson
 
 
+def add(parser: Parser) -> None:
+    parser.example("metier store backup metier-backup.zip")
+    migrate = parser.verb("migrate", "make the store, or bring its tables up to date", "metier store migrate", _migrate)
+    # Whoever has all tenants' must be an admin of all of them.
+    backup = parser.verb(
+        "backup",
+        "write everything in it into one file, while others go on (admins)",
+        "metier store backup metier-backup.zip",
+        _backup,
+        tenant="",
+    )
+    backup.option("file", metavar="FILE", help="a file that is not there yet")
+    restored = parser.verb(
+        "restore",
+        "bring a backup back, into either kind of database (admins)",
+        "metier store restore metier-backup.zip --force",
+        _restore,
+        tenant="",
+    )
+    restored.option("file", metavar="FILE", help="a file that `backup` wrote")
+    restored.flag("--force", help="also in place of what the store holds now")
+    keys = "the public half of a key that signs elsewhere"
+    restored.option("--key", metavar="FILE", action="append", default=[], help=keys)
+    restored.flag("--untrusted", help="also one that no known key signed, without all that loosens")
+    restored.flag(
+        "--accept-loss", help="also where the store is damaged or gone, and cannot say what was forbidden since"
+    )
+    check = parser.verb(
+        "check", "say whether all of it is there and as it was; exit 3 if not", "metier store check", _check
+    )
+    for verb in (migrate, backup, restored, check):
+        verb.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    verb = {"migrate": _migrate, "backup": _backup, "restore": _restore, "check": _check}[options.verb]
-    return verb(options)
+    code: int = options.do(options)
+    return code
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier.cli.library import library_of
 from metier.cli.output import Style, plural, print_json
+from metier.cli.parser import library_of
 from metier.errors import InvalidArgument
 from metier.hints import for_person
 from metier.hub import sync_to
@@ -20,9 +20,25 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from metier.cli.parser import Parser
     from metier.hub import Step, Synced
 
 _MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflict": "!", "failed": "!"}
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier sync --to .claude/skills,.agents/skills --dry-run")
+    parser.library()
+    folders = "the folders to write to; what others put there is never changed (repeatable)"
+    parser.option("--to", metavar="DIR,...", action="append", help=folders)
+    client = "write to the folder in which a client looks for the skills of a project, such as cursor (repeatable)"
+    parser.option("--client", metavar="CLIENT,...", action="append", help=client)
+    parser.flag("--user", help="with --client: to its folder for all your projects")
+    some = "just these skills; others stay as they are (repeatable)"
+    parser.option("--only", metavar="NAME,...", action="append", complete="names", help=some)
+    parser.flag("--dry-run", help="only say what would be done")
+    parser.accept_findings("write skills")
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

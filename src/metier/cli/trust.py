@@ -21,8 +21,17 @@ from metier.library.trust import TrustStore
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.scan import ScanReport
+
+
+def add(parser: Parser) -> None:
+    parser.example(f"metier {parser.command} .")
+    parser.option("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
+    if parser.command == "trust":
+        parser.flag("--list", dest="list_trusted", help="list the folders that are trusted")
+        parser.accept_findings("trust them")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`metier user` and `metier token`."""
+"""`metier user`: people and their tokens."""
 
 from __future__ import annotations
 
@@ -18,21 +18,49 @@ from metier.guard.remedies import tenant_option
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.store import AccessToken, Person, TenantScope
 
 
+def add(parser: Parser) -> None:
+    parser.example("metier user add ada --role reviewer")
+    user = parser.verb(
+        "add",
+        "add somebody, or give them other roles; the first is you, as admin",
+        "metier user add ada --role reviewer",
+        _add,
+    )
+    user.option("name", metavar="NAME", help="as they are called on this system, or as their token says")
+    roles = "viewer, author, reviewer or admin (repeatable)"
+    user.option("--role", metavar="ROLE", action="append", required=True, help=roles)
+    user.option("--kind", choices=("user", "agent", "service"), default="user", help="(default: user)")
+    user.flag("--token", help="make a token for them too, and print its secret alone")
+    listed = parser.verb("list", "list who is known, and what they may do", "metier user list", _list)
+    removed = parser.verb("remove", "remove somebody, and all of their tokens", "metier user remove ada", _remove)
+    removed.add_argument("name", metavar="NAME")
+
+    token = parser.verb(
+        "token",
+        "make a token, by which somebody is known; its secret is shown once",
+        "metier user token ada --label laptop --expires 90d",
+        _make_token,
+    )
+    token.option("name", metavar="NAME", nargs="?", help="for whom (default: for you)")
+    token.option("--label", metavar="TEXT", default="", help="what it is for")
+    token.option("--expires", metavar="TIME", help="for so long: 12h, 90d (default: until it is revoked)")
+    tokens = parser.verb("tokens", "list all tokens, without their secrets", "metier user tokens", _tokens)
+    revoked = parser.verb("revoke", "accept a token no longer", "metier user revoke t-3k9w6p2x", _revoke_token)
+    revoked.option("id", metavar="ID", help="its id: t-...")
+    for verb in (user, listed, removed, token, tokens, revoked):
+        verb.tenant()
+        verb.json()
+
+
 def run(options: argparse.Namespace) -> int:
-    verbs = {
-        ("user", "add"): _add,
-        ("user", "list"): _list,
-        ("user", "remove"): _remove,
-        ("token", "new"): _new_token,
-        ("token", "list"): _tokens,
-        ("token", "revoke"): _revoke_token,
-    }
-    introduces = (options.command, options.verb) == ("token", "new")
-    with acting(options, decides=options.verb != "list", introduces=introduces) as (scope, person):
-        return verbs[options.command, options.verb](options, scope, person)
+    decides = options.verb not in ("list", "tokens")
+    with acting(options, decides=decides, introduces=options.verb == "token") as (scope, person):
+        code: int = options.do(options, scope, person)
+        return code
 
 
 def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
@@ -48,7 +76,7 @@ def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int
     style = Style(sys.stdout)
     print(f"{style.good('✓')} {Style.text(added.name)} is {_roles(added)} now.")
     if added.name != system_user():
-        command = f"metier token new {Style.text(added.name)}{tenant_option(scope.tenant)}"
+        command = f"metier user token {Style.text(added.name)}{tenant_option(scope.tenant)}"
         print(style.dim(f"`{command}` makes a token that they are known by."))
     return 0
 
@@ -78,14 +106,14 @@ def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
     return 0
 
 
-def _new_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _make_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
     name = person.name if options.name is None else options.name
     token, secret = make_token(scope, person, name, label=options.label, expires=seconds(options.expires))
     if options.json:
         print_json({**_token_shape(token), "secret": secret})
         return 0
     until = f" until {token.expires_at}" if token.expires_at else ""
-    # Alone on standard output: `export METIER_API_TOKEN=$(metier token new)`.
+    # Alone on standard output: `export METIER_API_TOKEN=$(metier user token)`.
     print(secret)
     style = Style(sys.stderr)
     print(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from metier.cli.parser import Parser
     from metier.source import Finding, Source
 
 
@@ -41,6 +42,15 @@ class ValidationResult(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         found = [diagnostic.as_json() for diagnostic in self.diagnostics]
         return {"path": self.path, "name": self.name, "ok": self.ok, "diagnostics": found}
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier validate ./my-skill --strict")
+    places = "a SKILL.md, a skill's folder, a folder of skills, an archive (default: the skills that are here)"
+    parser.option("paths", metavar="PATH", nargs="*", help=places)
+    parser.flag("--strict", help="the specification decides: its violations are errors")
+    parser.flag("--portable", help="strict, and the rules of places skills are uploaded to")
+    parser.json()
 
 
 def run(options: argparse.Namespace) -> int:

@@ -25,12 +25,29 @@ from metier.run.notify_command import run_notify_command
 if TYPE_CHECKING:
     import argparse
 
+    from metier.cli.parser import Parser
     from metier.guard.approvals.pending import PendingItem
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, TenantScope
 
 _MAX_CURSOR = 400
 _NOTHING: dict[str, Any] = {"waiting": [], "counts": {}, "oldest_seconds": 0, "cursor": ""}
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier waiting --json")
+    parser.option("--since", metavar="CURSOR", help="only what came after the `cursor` of an earlier --json")
+    parser.flag("--new", help="only what was not told to you with --new before")
+    parser.option("--timeout", metavar="TIME", help="how long the program of --then may take (default: 30s)")
+    parser.tenant()
+    parser.json()
+    parser.option(
+        "--then",
+        metavar="PROGRAM",
+        nargs="...",
+        default=[],
+        help="if anything waits, start this program with its arguments, and give it the JSON on its input",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

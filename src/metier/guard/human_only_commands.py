@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
-    *("release", "trust", "user", "token", "deploy", "rollback", "listing"),
+    *("quarantine release", "trust", "user", "deploy", "rollback", "listing"),
 )
 _MAX_PATHS = 32
 _BETWEEN = ("", " -*")
@@ -47,7 +47,7 @@ _INTERPRETERS = re.compile(
     r"osascript|tclsh[0-9.]*|Rscript|julia|n?vim?|emacs|gdb|sqlite3"
 )
 _PATH = re.compile(r"[^\s'\"`;|&()<>$]*/[^\s'\"`;|&()<>$]+")
-_UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject))\b")
+_UNMISTAKABLE = re.compile(r"\b(?:approve\s+(?:grant|deny|revoke)|propose\s+(?:approve|reject)|quarantine\s+release)\b")
 """What is about nothing else, whatever the program before it turns out to be: `${m}ier approve grant`."""
 
 

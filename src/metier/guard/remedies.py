@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 BLOCKED = for_people("`guard.unblock` takes the block back, unless the policy has it.", model=WITHOUT_IT)
 QUARANTINED = for_people(
-    "`metier quarantine --list` says who took it out of use, and why; `metier release` ends that.", model=WITHOUT_IT
+    "`metier quarantine list` says who took it out of use, and why; `metier quarantine release` ends that.",
+    model=WITHOUT_IT,
 )
 STORE = for_people("`metier store check` says what is wrong with it.")
 POLICY = for_people("`metier policy check` says what is wrong with it.")
 TRUST = for_people(
-    "Look at it with `metier read`; then `metier trust DIR` trusts the project that it comes from.",
+    "Look at it with `metier show`; then `metier trust DIR` trusts the project that it comes from.",
     # Not the command that does it: a model that may run commands might trust a project by itself.
     model=ASK_TO_TRUST,
 )

@@ -181,7 +181,9 @@ class People:
             if not row["parent"]:
                 return min(ends, default="")
             hashed = row["parent"]
-        raise PersonNotFound("The token counts no longer.", hint=for_people("`metier token list` shows those that do."))
+        raise PersonNotFound(
+            "The token counts no longer.", hint=for_people("`metier user tokens` shows those that do.")
+        )
 
     def tokens(self) -> list[AccessToken]:
         """All tokens, the oldest first."""

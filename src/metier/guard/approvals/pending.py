@@ -87,7 +87,7 @@ def pending_items(scope: TenantScope, effective: EffectivePolicy, person: Person
             by=block.by,
             since=block.at,
             may_decide=person.kind == "user" and has_role(person, "admin"),
-            next=f"metier quarantine --list{tenant}",
+            next=f"metier quarantine list{tenant}",
         )
         if block.by != INTEGRITY:
             yield entry, block.by == person.name

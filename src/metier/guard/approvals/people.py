@@ -166,12 +166,12 @@ def revoke_token(scope: TenantScope, by: Person, token: str) -> list[AccessToken
         # A person who may not see a token is not told whether there is one.
         if found is None or not (found.person == by.name or has_role(by, "admin")):
             raise PersonNotFound(
-                f"There is no token {shown(token)!r}.", hint=for_people("`metier token list` shows them.")
+                f"There is no token {shown(token)!r}.", hint=for_people("`metier user tokens` shows them.")
             )
         revoked = scope.people.revoke_token(token, event_record(scope, "token.revoked", actor_of(by, scope)))
         if not revoked:
             raise PersonNotFound(
-                f"AccessToken {shown(token)} was revoked already.", hint=for_people("`metier token list` shows them.")
+                f"Token {shown(token)} was revoked already.", hint=for_people("`metier user tokens` shows them.")
             )
     return revoked
 

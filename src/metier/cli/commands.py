@@ -1,0 +1,135 @@
+"""The table of commands, with the module, the group and the summary of each; names that other tools have for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+class Command(NamedTuple):
+    """A row of the table. `metier.cli.MODULE` has `add(parser)` for its options and `run(options)` for its work."""
+
+    group: str
+    summary: str
+    module: str = ""
+    """The module of this room; empty where it has the name of the command."""
+    everyday: bool = False
+    """Whether `metier --help` describes it; `metier help --all` describes all."""
+
+
+GROUPS = {
+    "use": "find skills, and let agents use them",
+    "write": "write skills, and change those of others",
+    "run": "run what skills bring",
+    "govern": "decide what skills may do, and see what they did",
+    "operate": "look after an installation",
+}
+
+COMMANDS = {
+    "list": Command("use", "list the skills that are there", everyday=True),
+    "search": Command("use", "find the skills that fit, the best first", everyday=True),
+    "show": Command("use", "show what a skill says of itself, its instructions or one of its files", everyday=True),
+    "catalog": Command("use", "print what a model is shown of the skills, within a budget of bytes"),
+    "listing": Command("use", "show or set how much models are shown of a skill", "catalog"),
+    "ask": Command("use", "let an agent do a task with the skills that fit, and tell what it does", everyday=True),
+    "chat": Command("use", "talk with an agent; /SKILL ARGUMENTS uses a skill by its name", everyday=True),
+    "agents": Command("use", "list the agents that are declared here"),
+    "mcp": Command(
+        "use", "serve skills to an MCP client, over stdio or HTTP; or write the client's configuration", everyday=True
+    ),
+    "sync": Command("use", "write skills as plain folders, for clients that only read disk, and keep them up to date"),
+    "new": Command("write", "write a new skill to begin with", everyday=True),
+    "validate": Command("write", "say what is wrong with skills", everyday=True),
+    "propose": Command("write", "propose changes to skills, and decide about them"),
+    "history": Command("write", "list the versions that a skill had, and what changed between them"),
+    "rollback": Command("write", "bring back an earlier version of a skill, exactly", "history"),
+    "run": Command("run", "run a script of a skill in a sandbox, and show what it writes as it comes", everyday=True),
+    "session": Command("run", "load, read and run skills as a model would, and see what it is told"),
+    "shell": Command("run", "open a virtual shell, with skills mounted in it and nothing of this machine"),
+    "trust": Command("govern", "trust the skills of a project", everyday=True),
+    "untrust": Command("govern", "no longer trust the skills of a project", "trust"),
+    "scan": Command("govern", "look for signs of an attack in skills, without running anything", everyday=True),
+    "explain": Command("govern", "say whether a tool call is allowed, and by which rule", everyday=True),
+    "policy": Command("govern", "check, show and explain what policy files allow"),
+    "approve": Command("govern", "decide what skills may do", everyday=True),
+    "waiting": Command(
+        "govern", "say what waits for you: requests, proposals, quarantines; ends with 4 if anything does"
+    ),
+    "quarantine": Command("govern", "take skills out of use everywhere, and let them be used again"),
+    "deploy": Command("govern", "put a skill into the folder that everybody's agents read first"),
+    "user": Command("govern", "say who may decide, and make the tokens by which they are known"),
+    "audit": Command("govern", "read, verify and export what was recorded"),
+    "store": Command("operate", "look after what is kept: approvals, history, the audit trail"),
+    "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
+    "demo": Command("operate", "show in a minute what this does, on skills that come with it"),
+    "completion": Command("operate", "print the completion script for a shell"),
+    "help": Command("operate", "show what a command does, and its options", everyday=True),
+}
+
+_SKILL_FOLDERS = "~/.metier/skills is for you, .metier/skills for a project"
+OTHER_NAMES = {
+    "list": "ls dir skills index",
+    "search": "find query grep",
+    "show": "info inspect view describe details get cat print open read",
+    "validate": "check lint verify test",
+    "new": "init create generate scaffold template",
+    "run": "exec execute start",
+    "ask": "prompt do",
+    "chat": "talk repl",
+    "mcp": "serve server",
+    "sync": "export copy link",
+    "scan": "security analyze analyse",
+    "explain": "why can",
+    "approve list": "approvals requests pending",
+    "approve grant": "grant allow accept",
+    "approve deny": "deny reject",
+    "propose new": "submit suggest",
+    "quarantine add": "block ban disable revoke",
+    "quarantine release": "release unblock enable",
+    "rollback": "undo revert restore",
+    "history": "versions diff changes",
+    "audit tail": "log logs events",
+    "user list": "users people whoami",
+    "user token": "token login auth",
+    "store backup": "backup",
+    "doctor": "status diagnose health config",
+    "--version": "version",
+}
+"""Names that other tools have for a command, by the command."""
+_ADVICE = {
+    "install add import": f"a skill is a folder, and copying it installs it ({_SKILL_FOLDERS}); `metier deploy` gives "
+    "it to everybody, `metier mcp --install` sets up a client",
+    "uninstall remove rm delete": f"removing its folder removes a skill ({_SKILL_FOLDERS}); see `metier list`",
+    "update upgrade publish": "`metier deploy` puts a skill's new content in place",
+}
+"""Advice for names of other tools that no command stands for."""
+
+
+def suggestion(word: str, known: Collection[str], command: str) -> str:
+    """Format the error for a word that is no command, or no verb of one, with the one that may have been meant.
+
+    >>> suggestion("lsit", ["list", "show"], "metier")
+    "there is no command 'lsit': did you mean `metier list`?"
+    """
+    from metier.skill.diagnostic import shown
+
+    if command != "metier":
+        problem, otherwise = f"`{command}` has no verb {shown(word)!r}", f"verbs are {', '.join(known)}"
+        close = closest(word.lower(), known)
+    else:
+        problem, otherwise = f"there is no command {shown(word)!r}", "`metier help --all` lists them"
+        otherwise = next((advice for words, advice in _ADVICE.items() if word in words.split()), otherwise)
+        same = [name for name, words in OTHER_NAMES.items() if word.lower() in words.split()]
+        close = [] if word in " ".join(_ADVICE).split() else same or closest(word.lower(), known)
+    if close:
+        otherwise = f"did you mean {' or '.join(f'`{command} {one}`' for one in close)}?"
+    return f"{problem}: {otherwise}"
+
+
+def closest(word: str, known: Collection[str]) -> list[str]:
+    """List the known words for which another may be a slip, the likeliest first."""
+    import difflib
+
+    return difflib.get_close_matches(word[:100], known, n=2, cutoff=0.6)
