@@ -45,7 +45,7 @@ class Door:
         self.allowed: tuple[str, ...] | None = allowed or None
         self.entries: list[Entry] = []
 
-    async def admitted(
+    async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> Entry:
         decision = Decision(outcome="allow", reason="It is on the list.")
@@ -143,7 +143,7 @@ def test_restrictions_survive_an_exception_in_a_tool_and_end_with_the_skill(
 
 def test_a_decision_to_ask_is_a_refusal_for_now(registry: ToolRegistry, done: list[str]) -> None:
     class Asking:
-        async def admitted(
+        async def admit_async(
             self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
         ) -> Entry:
             return Entry(tool, arguments, Decision(outcome="ask", reason="Somebody has to agree."))
@@ -399,7 +399,7 @@ class Failing:
     def __init__(self, *, at: str, error: Exception) -> None:
         self.at, self.error = at, error
 
-    async def admitted(
+    async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> Failing:
         if self.at == "admit":
@@ -440,7 +440,7 @@ def test_what_keeps_an_admitted_call_from_being_made_is_recorded_as_the_decision
     entry = Late("read", {}, Decision(outcome="allow", reason=""))
 
     class Once:
-        async def admitted(
+        async def admit_async(
             self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
         ) -> Late:
             return entry
@@ -456,11 +456,11 @@ def test_nobody_is_asked_about_a_call_that_cannot_be_made(registry: ToolRegistry
     asked: list[bool] = []
 
     class Asking(Door):
-        async def admitted(
+        async def admit_async(
             self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
         ) -> Entry:
             asked.append(asks)
-            return await super().admitted(tool, arguments, is_control=is_control, asks=asks)
+            return await super().admit_async(tool, arguments, is_control=is_control, asks=asks)
 
     assert not Executor(registry, Asking()).execute_blocking(name, arguments).success
     assert asked == [False]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.tools.globbing import PathPattern
+from metier.tools.builtin.search import PathPattern
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 

@@ -248,7 +248,7 @@ class Kit:
         Nobody is asked. Gives the refusal where it would have been refused, and else None.
         """
         async with self._order.place(changes=False):
-            return await self.executor.attempted(tool, arguments, problem)
+            return await self.executor.record_attempt(tool, arguments, problem)
 
 
 def library_of(where: Where | None) -> Library:

@@ -266,7 +266,7 @@ class Use(State):
         self._tell_refused(action, audited.decision)
         return CallAdmission(self, audited, action, active, decided_under)
 
-    async def admitted(
+    async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> CallAdmission:
         """`admit`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""

@@ -1,4 +1,4 @@
-"""What an agent can do: tools, the registry that names them, the executor that is the one way to call them.
+"""Tools for agents, the registry that names them, and the executor that calls them.
 
 The built-in tools work in a `Workspace`. This room imports `skill`, `source`, `library`, `find`, `guard` and `run`.
 """

@@ -1,4 +1,7 @@
-"""The arguments of a call as a model gives them: anything at all, made into plain JSON values or refused."""
+"""Arguments of a call: read into plain JSON values, and checked against the JSON schema of the tool.
+
+Nothing is fetched for a schema, patterns are matched within bounds, and nothing is coerced: "3" is not 3.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _AS_OBJECT = 'Give the arguments as a JSON object, such as {"name": "value"}.'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """Why arguments cannot be used, and what to do about it."""
+    """The reason why arguments cannot be used, with a hint."""
 
     problem: str
     hint: str
@@ -77,7 +80,7 @@ def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words that fit a sentence.
+    """The kind of a value, in words that fit a sentence.
 
     >>> kind_of("3"), kind_of(True), kind_of([])
     ('text', 'a boolean', 'a list')
@@ -222,7 +225,7 @@ class Schema:
         self._validator = compiled(parameters)
 
     def misfit(self, arguments: Mapping[str, Any]) -> Misfit | None:
-        """Why plain JSON arguments do not fit; None when they do."""
+        """The reason why plain JSON arguments do not fit; None when they do."""
         try:
             errors = list(itertools.islice(self._validator.iter_errors(arguments), _MAX_SHOWN + 1))
         except Exception as error:

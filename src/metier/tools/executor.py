@@ -1,4 +1,4 @@
-"""The one way a tool is called: found, its arguments checked, admitted, run within its time, and recorded.
+"""The executor: a tool is found, its arguments checked, the call admitted, run within its time, and recorded.
 
 Whatever happens, a call ends in exactly one record, and what a model sees is a result with a code and a hint.
 """
@@ -35,39 +35,39 @@ T = TypeVar("T")
 
 
 class Admission(Protocol):
-    """One call at the gate: what was decided about it, and where its end is recorded."""
+    """The admission of one call: the decision about it, and the record of its end."""
 
     @property
     def decision(self) -> Decision:
-        """Whether it may be made."""
+        """The decision about the call."""
         ...
 
     async def before(self) -> Decision | None:
-        """Whatever has to happen before the call is made; a decision when it must not be made after all."""
+        """Run the steps before the call; a decision when it must not be made after all."""
         ...
 
     async def after(self, result: ToolResult) -> None:
-        """Whatever has to happen after a call that was made or cancelled."""
+        """Run the steps after a call that was made or cancelled."""
         ...
 
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
-        """Called exactly once, at the end of the call, whatever became of it.
+        """Record the call; called exactly once, at its end, whatever its result.
 
-        `against` is the decision that kept a call from being made which had been admitted.
+        `against` is a decision that stopped a call which had been admitted.
         """
         ...
 
 
 class Gate(Protocol):
-    """What stands in the way of every call. A session is one."""
+    """The interface that every call passes. A session has one."""
 
-    async def admitted(
+    async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> Admission:
-        """Decide about a call, and ask somebody where that is needed, without holding up the event loop.
+        """Decide about a call, and ask a person where that is needed, without blocking the event loop.
 
-        Calls that cannot be made come here too, to be recorded: without `asks`, nobody is asked. A call about which
-        nothing can be decided is recorded before that is raised.
+        Calls that cannot be made come here too, to be recorded: without `asks`, nobody is asked. A call that cannot be
+        decided is recorded before the error is raised.
         """
         ...
 
@@ -93,7 +93,7 @@ class Executor:
         words: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`words` are the tools by which the model uses skills, by what they do: hints name no others."""
+        """`words` are the tools by which the model uses skills, by their function: hints name no others."""
         self.registry = registry
         self._gate = gate
         self._words = dict(words or {})
@@ -111,21 +111,21 @@ class Executor:
         tool = self.registry.get(name) if isinstance(name, str) else None
         named = tool.name if tool is not None else shown(name, 200) if isinstance(name, str) else ""
         read = read_arguments(arguments) if tool is None else arguments_for(tool, arguments)
-        problem = self._unknown(named) if tool is None else _unfit(tool, read)
+        problem = self._format_unknown(named) if tool is None else _check_arguments(tool, read)
         values = {} if isinstance(read, Misfit) else read
 
         async def call() -> ToolResult:
             assert tool is not None
-            return await _called(tool, values, tool.timeout if timeout is None else timeout)
+            return await _call_tool(tool, values, tool.timeout if timeout is None else timeout)
 
         is_control = tool is not None and tool.is_control
-        return await self._passed(named, values, call, is_control=is_control, problem=problem, started=started)
+        return await self._run_call(named, values, call, is_control=is_control, problem=problem, started=started)
 
     async def around(self, name: str, arguments: Any, call: Callable[[], Awaitable[T]]) -> T | ToolResult:
-        """Make a call of a tool that somebody else has, through the same gate and with the same record.
+        """Make a call of a tool of a framework, through the same gate and with the same record.
 
-        Gives what `call` gives, or a failed `ToolResult` where the call must not be made. What `call` raises is raised,
-        as frameworks speak to themselves by exceptions.
+        Returns the value of `call`, or a failed `ToolResult` where the call must not be made. Exceptions of `call` are
+        raised, as frameworks use them for their own control flow.
 
         >>> async def fetch() -> str:
         ...     return "a page"
@@ -143,34 +143,34 @@ class Executor:
             read = {}
         made: list[T] = []
 
-        async def kept() -> ToolResult:
+        async def call_and_keep() -> ToolResult:
             made.append(await call())
-            return _told(made[0])
+            return _external_result(made[0])
 
-        result = await self._passed(named, read, kept, is_control=False, problem=problem, started=started)
+        result = await self._run_call(named, read, call_and_keep, is_control=False, problem=problem, started=started)
         return made[0] if made else result
 
-    async def attempted(self, name: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:
-        """Leave a record of a call that is not made here: somebody else makes it, or nobody can, for a `problem`.
+    async def record_attempt(self, name: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:
+        """Record a call that is not made here: a framework makes it, or nobody can, for a `problem`.
 
-        Nobody is asked. Gives the refusal where it would have been refused, and else None.
+        Nobody is asked. Returns the refusal where it would have been refused, and else None.
         """
         started = self._clock()
         named = shown(name, 200) if isinstance(name, str) else ""
         read = read_arguments(arguments)
         values = {} if isinstance(read, Misfit) else read
         try:
-            admission = await self._admitted(named, values, asks=False)
+            admission = await self._admit(named, values, asks=False)
             decision = admission.decision
         except Exception as error:
-            return self._ended(_undecided(named, error), started)
+            return self._finish(_format_undecided(named, error), started)
         if decision.outcome == "deny":
-            return self._recorded(admission, _refused(named, decision), started)
-        against = None if problem is None else _unmakable(problem, decision)
-        self._recorded(admission, problem or ToolResult(success=True), started, against)
+            return self._record(admission, _format_refusal(named, decision), started)
+        against = None if problem is None else _missing_tool_denial(problem, decision)
+        self._record(admission, problem or ToolResult(success=True), started, against)
         return None
 
-    async def _passed(
+    async def _run_call(
         self,
         name: str,
         values: Mapping[str, Any],
@@ -180,14 +180,16 @@ class Executor:
         problem: ToolResult | None,
         started: float,
     ) -> ToolResult:
-        """Admit a call, make it, and record what became of it; with a `problem` it is recorded and not made."""
+        """Admit a call, make it, and record its result; with a `problem` it is recorded and not made."""
         is_unknown = problem is not None and problem.code == _NOT_THERE
         with tool_call("" if is_unknown else name) as telemetry:
-            result = await self._decided(name, values, call, is_control=is_control, problem=problem, started=started)
+            result = await self._admit_and_call(
+                name, values, call, is_control=is_control, problem=problem, started=started
+            )
             telemetry.ended(None if result.success else result.code or "failed")
             return result
 
-    async def _decided(
+    async def _admit_and_call(
         self,
         name: str,
         values: Mapping[str, Any],
@@ -199,29 +201,29 @@ class Executor:
     ) -> ToolResult:
         try:
             # Nobody is asked about what will not happen, whatever they say.
-            admission = await self._admitted(name, values, is_control=is_control, asks=problem is None)
+            admission = await self._admit(name, values, is_control=is_control, asks=problem is None)
             decision = admission.decision
         except Exception as error:
-            return self._ended(_undecided(name, error), started)
+            return self._finish(_format_undecided(name, error), started)
         if problem is None and not decision.is_allowed:
-            problem = _refused(name, decision)
+            problem = _format_refusal(name, decision)
         if problem is not None:
-            return self._recorded(admission, problem, started, _unmakable(problem, decision))
+            return self._record(admission, problem, started, _missing_tool_denial(problem, decision))
         try:
-            against = await _before(admission)
+            against = await _run_before(admission)
             if against is not None:
-                return self._recorded(admission, _refused(name, against), started, against)
+                return self._record(admission, _format_refusal(name, against), started, against)
             result = await call()
         except BaseException as error:
-            await _after(admission, self._record_end(admission, name, error, started))
+            await _run_after(admission, self._record_end(admission, name, error, started))
             raise
         # Recorded first: whatever comes afterwards may be cancelled.
-        result = self._recorded(admission, result, started)
-        await _after(admission, result)
+        result = self._record(admission, result, started)
+        await _run_after(admission, result)
         return result
 
     def execute_blocking(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
-        """The same for programs without an event loop."""
+        """`execute` for programs without an event loop."""
         import anyio
 
         if _has_event_loop():
@@ -232,14 +234,12 @@ class Executor:
 
         return anyio.run(main)
 
-    async def _admitted(
-        self, name: str, values: Mapping[str, Any], *, is_control: bool = False, asks: bool
-    ) -> Admission:
+    async def _admit(self, name: str, values: Mapping[str, Any], *, is_control: bool = False, asks: bool) -> Admission:
         if self._gate is None:
-            return _Open()
-        return await self._gate.admitted(name, values, is_control=is_control, asks=asks)
+            return _OpenAdmission()
+        return await self._gate.admit_async(name, values, is_control=is_control, asks=asks)
 
-    def _unknown(self, name: str) -> ToolResult:
+    def _format_unknown(self, name: str) -> ToolResult:
         names = self.registry.names()
         close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1)
         if close:
@@ -252,22 +252,22 @@ class Executor:
             hint = "There are no tools."
         return ToolResult.failure(_NOT_THERE, f"There is no tool {name!r}.", hint=hint)
 
-    def _ended(self, result: ToolResult, started: float) -> ToolResult:
-        """The result as its reader, a model, gets it: with a hint in its words, and the time that the call took."""
+    def _finish(self, result: ToolResult, started: float) -> ToolResult:
+        """The result for a model: with a hint in its words, and the duration of the call."""
         hint = result.hint
         if isinstance(hint, Hint):
             own = {name: name for name in BUILTIN if name in self.registry}
             hint = for_model(hint, own | self._words)
         return dataclasses.replace(result, hint=hint, duration_ms=max(0.0, (self._clock() - started) * 1000))
 
-    def _recorded(
+    def _record(
         self, admission: Admission, result: ToolResult, started: float, against: Decision | None = None
     ) -> ToolResult:
-        result = self._ended(result, started)
+        result = self._finish(result, started)
         try:
             admission.record(result, against)
         except Exception as error:
-            return self._ended(
+            return self._finish(
                 ToolResult.failure(
                     "not-recorded",
                     f"The call ended, but no record of it could be made: {type(error).__name__}.",
@@ -282,16 +282,16 @@ class Executor:
 
         cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         if isinstance(error, Exception) and not cancelled:
-            return self._recorded(admission, failure_of(name, error), started)
+            return self._record(admission, failure_of(name, error), started)
         ended = ToolResult.failure(
             "cancelled" if cancelled else "interrupted",
             f"The call of '{name}' was {'cancelled' if cancelled else f'interrupted by {type(error).__name__}'}.",
         )
-        return self._recorded(admission, ended, started)
+        return self._record(admission, ended, started)
 
 
-class _Open:
-    """The admission of a call that nothing stands in the way of."""
+class _OpenAdmission:
+    """The admission of a call without a gate."""
 
     decision = Decision(outcome="allow", reason="There is no gate.", rule="no gate")
 
@@ -305,7 +305,7 @@ class _Open:
         pass
 
 
-def _unfit(tool: Tool, read: dict[str, Any] | Misfit) -> ToolResult | None:
+def _check_arguments(tool: Tool, read: dict[str, Any] | Misfit) -> ToolResult | None:
     try:
         misfit = read if isinstance(read, Misfit) else schema_of(tool.parameters).misfit(read)
     except InvalidArgument as error:
@@ -315,8 +315,8 @@ def _unfit(tool: Tool, read: dict[str, Any] | Misfit) -> ToolResult | None:
     return ToolResult.failure("invalid-arguments", f"Tool '{tool.name}': {misfit.problem}", hint=misfit.hint)
 
 
-def _undecided(name: str, error: Exception) -> ToolResult:
-    """A gate that fails is closed."""
+def _format_undecided(name: str, error: Exception) -> ToolResult:
+    """The refusal of a call that could not be decided: a gate that fails is closed."""
     if isinstance(error, MetierError):
         return failure_of(name, error)
     return ToolResult.failure(
@@ -326,8 +326,8 @@ def _undecided(name: str, error: Exception) -> ToolResult:
     )
 
 
-def _unmakable(problem: ToolResult, decision: Decision) -> Decision | None:
-    """What is against a call of a tool that is not there, whatever the rules would say to it; None for others."""
+def _missing_tool_denial(problem: ToolResult, decision: Decision) -> Decision | None:
+    """The denial of a call of a tool that does not exist, whatever the rules allow; None for others."""
     if problem.code != _NOT_THERE or not decision.is_allowed:
         return None
     return Decision(
@@ -335,7 +335,7 @@ def _unmakable(problem: ToolResult, decision: Decision) -> Decision | None:
     )
 
 
-def _refused(name: str, decision: Decision) -> ToolResult:
+def _format_refusal(name: str, decision: Decision) -> ToolResult:
     return ToolResult.failure(
         decision.code or "tool-not-allowed",
         decision.reason or f"The tool '{name}' may not be used now.",
@@ -353,7 +353,7 @@ def _has_event_loop() -> bool:
     return True
 
 
-async def _before(admission: Admission) -> Decision | None:
+async def _run_before(admission: Admission) -> Decision | None:
     try:
         return await admission.before()
     except Exception as error:
@@ -364,14 +364,14 @@ async def _before(admission: Admission) -> Decision | None:
         )
 
 
-async def _after(admission: Admission, result: ToolResult) -> None:
+async def _run_after(admission: Admission, result: ToolResult) -> None:
     try:
         await admission.after(result)
     except Exception:
         log.exception("what has to happen after a call failed")
 
 
-async def _called(tool: Tool, values: dict[str, Any], timeout: float | None) -> ToolResult:
+async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) -> ToolResult:
     import anyio
 
     with anyio.move_on_after(timeout):
@@ -387,8 +387,8 @@ async def _called(tool: Tool, values: dict[str, Any], timeout: float | None) -> 
     )
 
 
-def _told(value: object) -> ToolResult:
-    """What somebody else's tool gave, as records and hooks are told of it."""
+def _external_result(value: object) -> ToolResult:
+    """The value of a framework's own tool, as a result for records and hooks."""
     try:
         return result_of(value)
     except Exception:

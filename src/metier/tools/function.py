@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.tools.function_schema import Form
 
 _MAX_THREADS = 16
-"""How many calls of one function run at a time, each in a thread; a function that hangs holds up no other tool."""
+"""Calls of one function at a time, each in a thread; a function that hangs blocks no other tool."""
 
 
 class FunctionTool:
@@ -67,17 +67,17 @@ class FunctionTool:
         """
         if not callable(function):
             raise InvalidArgument(f"{function!r} cannot be called.", hint="A tool is made of a function.")
-        self.name = checked_name(str(name or getattr(_plain(function), "__name__", "")))
+        self.name = checked_name(str(name or getattr(_unwrap_partial(function), "__name__", "")))
         if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
             raise InvalidArgument(f"{timeout!r} is no time limit.", hint="Give seconds, or None for no limit.")
         self.timeout = timeout
-        said = parse_docstring(inspect.getdoc(_plain(function)))
+        said = parse_docstring(inspect.getdoc(_unwrap_partial(function)))
         self.description = said.summary if description is None else description
         self._function = function
         self._forms: dict[str, Form] = {}
         self._positional: dict[str, Any] = {}
         if parameters is None:
-            parameters = self._derived(said.parameters)
+            parameters = self._derive_schema(said.parameters)
         schema_of(parameters)
         self.parameters = parameters
 
@@ -85,12 +85,12 @@ class FunctionTool:
         return f"<FunctionTool {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, as if it were no tool."""
+        """Call the function itself."""
         return self._function(*args, **kwargs)
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function with arguments that fit the schema."""
-        values = {name: self._made(name, value) for name, value in arguments.items()}
+        values = {name: self._convert(name, value) for name, value in arguments.items()}
         positional = [values.pop(name, default) for name, default in self._positional.items()]
         call = functools.partial(self._function, *positional, **values)
         if _is_async(self._function):
@@ -110,7 +110,7 @@ class FunctionTool:
 
         return await run_sync(guarded, abandon_on_cancel=True, limiter=_limiter(self))
 
-    def _made(self, name: str, value: Any) -> Any:
+    def _convert(self, name: str, value: Any) -> Any:
         form = self._forms.get(name)
         if form is None or form.convert is None:
             return value
@@ -121,7 +121,7 @@ class FunctionTool:
                 f"'{name}' does not fit: {type(error).__name__}: {str(error)[:500]}", hint="Correct the argument."
             ) from None
 
-    def _derived(self, said: Mapping[str, str]) -> dict[str, Any]:
+    def _derive_schema(self, said: Mapping[str, str]) -> dict[str, Any]:
         try:
             signature = inspect.signature(self._function)
             hints = typing.get_type_hints(_annotated(self._function), include_extras=True)
@@ -185,7 +185,7 @@ def tool(
     return FunctionTool(function, **options) if function is not None else lambda given: FunctionTool(given, **options)
 
 
-def _plain(function: Any) -> Any:
+def _unwrap_partial(function: Any) -> Any:
     """The function that has the name and the docstring."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -193,15 +193,15 @@ def _plain(function: Any) -> Any:
 
 
 def _annotated(function: Any) -> Any:
-    """What has the annotations: a function, a method, a class, or what is called of an object."""
-    function = inspect.unwrap(_plain(function))
+    """The function with the annotations: itself, the constructor of a class, or the `__call__` of an object."""
+    function = inspect.unwrap(_unwrap_partial(function))
     if inspect.isclass(function):
         return function.__init__
     return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _is_async(function: Any) -> bool:
-    plain = _plain(function)
+    plain = _unwrap_partial(function)
     return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(type(plain).__call__)
 
 
@@ -218,7 +218,7 @@ _limiters: RunVar[WeakKeyDictionary[FunctionTool, CapacityLimiter]] | None = Non
 
 
 def _limiter(tool: FunctionTool) -> CapacityLimiter:
-    """How many threads one tool may have, in this event loop."""
+    """The limit on the threads of one tool, in this event loop."""
     global _limiters
     from weakref import WeakKeyDictionary
 

@@ -41,7 +41,7 @@ class Form:
     convert: Callable[[Any], Any] | None = None
     """None: the JSON value is the value."""
     definitions: Mapping[str, Any] = field(default_factory=dict)
-    """What the schema refers to as `#/$defs/...`."""
+    """The definitions that the schema refers to as `#/$defs/...`."""
 
     def made(self, value: Any) -> Any:
         """The value that an annotation names, from plain JSON that fits the schema."""
@@ -84,7 +84,7 @@ def form_of(annotation: Any, depth: int = 0) -> Form:
         converts: dict[Any, Callable[[Any], Any]] = {int: int, float: float}
         # JSON does not tell 3 from 3.0; Python does.
         return Form(schema={"type": _SCALARS[annotation]}, convert=converts.get(annotation))
-    return _container(origin or annotation, arguments, depth) or _named(annotation, depth)
+    return _container(origin or annotation, arguments, depth) or _class_form(annotation, depth)
 
 
 def _is_hashable(annotation: Any) -> bool:
@@ -200,7 +200,7 @@ def _fixed_tuple(items: list[Form]) -> Form:
     )
 
 
-def _named(annotation: Any, depth: int) -> Form:
+def _class_form(annotation: Any, depth: int) -> Form:
     if isinstance(annotation, type):
         if issubclass(annotation, enum.Enum):
             return _enumeration(annotation)

@@ -43,7 +43,7 @@ def line_range(text: str, start: int = 1, end: int | None = None) -> str:
 
 
 def line_end(line: str) -> str:
-    """How a line ends: LF, CRLF, CR, or not at all.
+    """The end of a line: LF, CRLF, CR, or nothing.
 
     >>> line_end("one\\r\\n"), line_end("one")
     ('\\r\\n', '')
@@ -52,7 +52,7 @@ def line_end(line: str) -> str:
 
 
 def usual_line_end(lines: list[str]) -> str:
-    """How most lines of a text end; LF where none does.
+    """The most frequent line end of a text; LF where there is none.
 
     >>> usual_line_end(["a\\r\\n", "b\\r\\n", "c\\n", "d"])
     '\\r\\n'
@@ -125,7 +125,7 @@ def _declared(hunk: _Hunk) -> int:
 
 
 def _place(hunk: _Hunk, bare: list[str], position: int, shift: int) -> int:
-    """Where a hunk begins, as an index into the lines; never before `position`."""
+    """The index of the line where a hunk begins; never before `position`."""
     old = hunk.old
     wanted = _declared(hunk) + shift
     if not old:

@@ -1,4 +1,4 @@
-"""Something that a worker thread makes for a task, which may be cancelled before it gets it."""
+"""A value that a worker thread makes for a task, which may be cancelled before it gets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InThread(Protocol):
     """Calls something in a worker thread, as `Guard.in_thread` does."""
 
     def __call__(self, function: Callable[..., Any], /, *args: Any) -> Awaitable[Any]:
-        """What it gives."""
+        """The value of the call."""
         ...
 
 
@@ -35,7 +35,7 @@ class ThreadHandoff(Generic[T]):
         self._is_left = False
 
     async def fetch(self, make: Callable[[], T]) -> T:
-        """What `make` gives. Cancelled meanwhile, `give_up` is called with it, now or when it is made."""
+        """The value of `make`. Cancelled meanwhile, `give_up` is called with it, now or when it is made."""
         import anyio
 
         try:

@@ -1,4 +1,4 @@
-"""What an agent can do: a tool is a name, a description, a JSON schema and an async call."""
+"""Tools, the registry that names them, and the results of their calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from metier._aliases import TOOLS
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.audit.redaction import redact
 from metier.hints import for_model
 from metier.skill import shown
 from metier.tools.arguments import schema_of
@@ -28,7 +27,7 @@ DEFAULT_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What became of a call. A refusal or a failure is a result too, never an exception.
+    """The result of a call. A refusal or a failure is a result too, never an exception.
 
     >>> ToolResult(success=True, result="4").result
     '4'
@@ -43,7 +42,7 @@ class ToolResult:
     code: str | None = None
     """A stable code for what went wrong."""
     hint: str | None = None
-    """What to do next."""
+    """The next step, for the model."""
     duration_ms: float = 0.0
     tokens_used: int = 0
     cost_usd: float = 0.0
@@ -64,7 +63,7 @@ class ToolResult:
 
 @runtime_checkable
 class Tool(Protocol):
-    """Anything an agent can call. `FunctionTool` makes one of a Python function.
+    """The interface of a tool that an agent can call. `FunctionTool` makes one of a Python function.
 
     `timeout` is in seconds. `call` gets arguments that fit the schema; it may return any value or a `ToolResult`, and
     what it raises becomes a failed result.
@@ -72,12 +71,12 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """What a model calls it by: letters, digits, `_` and `-`, at most 64."""
+        """The name by which a model calls it: letters, digits, `_` and `-`, at most 64."""
         ...
 
     @property
     def description(self) -> str:
-        """What it does, for a model."""
+        """The description for a model."""
         ...
 
     @property
@@ -87,7 +86,7 @@ class Tool(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """How many seconds a call may take; None for no limit."""
+        """Seconds that a call may take; None for no limit."""
         ...
 
     @property
@@ -119,7 +118,7 @@ def result_of(value: Any) -> ToolResult:
         result=result,
         truncated=given.truncated or truncated,
         error=None if given.error is None else _cut(str(given.error), _MAX_ERROR)[0],
-        data=_plain(given.data),
+        data=_to_plain(given.data),
     )
 
 
@@ -137,11 +136,13 @@ def failure_of(tool: str, error: BaseException, words: Mapping[str, str] | None 
         text = str(error)
     except Exception:
         text = ""
-    # What a program says of its failure may quote what it was configured with.
-    said = f": {shown(redact(text[:4_000]), 1_000)}" if text else ""
+    from metier.guard.audit.redaction import redact
+
+    # The message of a program may quote its configuration.
+    message = f": {shown(redact(text[:4_000]), 1_000)}" if text else ""
     return ToolResult.failure(
         "tool-failed",
-        f"The tool '{tool}' failed: {type(error).__name__}{said}",
+        f"The tool '{tool}' failed: {type(error).__name__}{message}",
         hint="Check the arguments; the same call is likely to fail again.",
     )
 
@@ -159,7 +160,7 @@ def _bounded(value: Any) -> tuple[Any, bool]:
     return json.loads(text), False
 
 
-def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain(data: Mapping[str, Any]) -> dict[str, Any]:
     text = _as_json(dict(data))
     plain: dict[str, Any] = {} if text is None else json.loads(text)
     return plain
@@ -220,7 +221,7 @@ class ToolRegistry:
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        # Replaced and never changed, so that whoever reads needs no lock.
+        # Replaced and never changed, so that readers need no lock.
         self._tools: dict[str, Tool] = {}
         self._lock = threading.Lock()
         self._version = 0

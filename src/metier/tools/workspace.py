@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """What a file holds."""
+    """The content of a file."""
 
     path: str
     """Absolute, with every link followed."""
@@ -55,7 +55,7 @@ class FileListing:
     files: tuple[str, ...]
     """Paths below it, with `/` on every system; folder by folder, in order of names."""
     stopped_at: str | None = None
-    """Which limit cut the list short, if one did."""
+    """The limit that cut the list short, if one did."""
 
 
 class Workspace:
@@ -105,7 +105,7 @@ class Workspace:
 
     def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> FileContent:
         """The content of a file of at most `limit` bytes, for a tool."""
-        with _explaining(path, "read"), self._spot(path, tool) as spot:
+        with _explaining(path, "read"), self._open(path, tool) as spot:
             return FileContent(path=spot.path, data=_read(spot, path, limit))
 
     def write(self, path: str, data: bytes) -> str:
@@ -123,7 +123,7 @@ class Workspace:
 
     def folder(self, path: str = ".", *, tool: str | None = None) -> str:
         """The absolute path of a folder inside, with every link followed."""
-        with _explaining(path, "opened"), self._spot(path, tool) as spot:
+        with _explaining(path, "opened"), self._open(path, tool) as spot:
             status = _status(spot)
             if status is None:
                 raise FileMissing(f"The folder {_quoted(path)} does not exist.", hint=list_files())
@@ -133,7 +133,7 @@ class Workspace:
 
     def is_folder(self, path: str) -> bool:
         """Whether a path leads to a folder; raises `FileMissing` when it leads nowhere."""
-        with _explaining(path, "opened"), self._spot(path) as spot:
+        with _explaining(path, "opened"), self._open(path) as spot:
             status = _status(spot)
             if status is None:
                 raise _missing(path)
@@ -168,7 +168,7 @@ class Workspace:
                 f"{_quoted(path)} would have {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}.",
                 hint="Write less, or several files.",
             )
-        with _explaining(path, "written"), self._spot(path, tool, writing=True) as spot:
+        with _explaining(path, "written"), self._open(path, tool, writing=True) as spot:
             status = _status(spot)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 raise FileRefused(f"{_quoted(path)} is a folder, not a file.", hint="Name a file in it.")
@@ -186,7 +186,7 @@ class Workspace:
         return self._access() if callable(self._access) else self._access
 
     @contextlib.contextmanager
-    def _spot(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[SafePath]:
+    def _open(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[SafePath]:
         root, segments = self._placed(path, writing=writing)
         access = self.access
         with open_below(root, segments, create=writing, check=access.require_open if writing else None) as spot:

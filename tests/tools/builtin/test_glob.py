@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metier.tools import ToolResult
-from metier.tools.builtin.glob import MAX_PATHS
+from metier.tools.builtin.search import MAX_PATHS
 
 Call = Callable[..., ToolResult]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.tools import Executor, ToolRegistry, ToolResult, Workspace
-from metier.tools.builtin.grep import MAX_MATCHES, grep_tool
+from metier.tools.builtin.search import MAX_MATCHES, grep_tool
 
 Call = Callable[..., ToolResult]
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)

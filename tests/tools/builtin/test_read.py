@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier.tools import Executor, ToolRegistry, ToolResult, Workspace
-from metier.tools.builtin.read import MAX_READ_BYTES, read_tool
+from metier.tools.builtin.files import MAX_READ_BYTES, read_tool
 
 Call = Callable[..., ToolResult]
 

@@ -30,11 +30,8 @@ def builtin_tools(
     ['Read', 'Write', 'Edit', 'Glob', 'Grep']
     """
     from metier.tools.builtin.bash import bash_tool
-    from metier.tools.builtin.edit import edit_tool
-    from metier.tools.builtin.glob import glob_tool
-    from metier.tools.builtin.grep import grep_tool
-    from metier.tools.builtin.read import read_tool
-    from metier.tools.builtin.write import write_tool
+    from metier.tools.builtin.files import edit_tool, read_tool, write_tool
+    from metier.tools.builtin.search import glob_tool, grep_tool
 
     tools: list[Tool] = [make(workspace) for make in (read_tool, write_tool, edit_tool, glob_tool)]
     tools.append(grep_tool(workspace, unsearched))

@@ -1,4 +1,4 @@
-"""`Bash`: a command line, through a runner."""
+"""The tool `Bash`: a command line, through a runner."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`WebFetch`: the text of one page of the web.
+"""The tool `WebFetch`: the text of one page of the web.
 
 Every connection goes through the proxy of `metier.run`, which reaches the hosts that policy grants and nothing else. A
 redirect is not followed: the address that it leads to is a call of its own, which rules decide about anew. HTML is
-converted in a process of its own: a hostile page can make a parser take minutes and gigabytes, and nobody else waits.
+converted in a process of its own: a hostile page can make a parser take minutes and gigabytes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def web_fetch_tool(hosts: Callable[[], Sequence[str] | None]) -> FunctionTool:
                 hint=f"Start at 0 or later, and ask for 1 to {MAX_CHARACTERS:,} characters.",
             )
         address, end = _address(url), current_time() + MAX_SECONDS
-        answer = await _fetched(address, await run_sync(hosts))
+        answer = await _fetch(address, await run_sync(hosts))
         if isinstance(answer, ToolResult):
             return answer
         text = await run_sync(answer.text)
@@ -185,14 +185,14 @@ def _address(url: str) -> str:
     return str(parsed)
 
 
-async def _fetched(url: str, hosts: Sequence[str] | None) -> _Answer | ToolResult:
+async def _fetch(url: str, hosts: Sequence[str] | None) -> _Answer | ToolResult:
     import anyio
 
     decisions: list[ProxyDecision] = []
     answer: _Answer | ToolResult | None = None
     with anyio.move_on_after(MAX_SECONDS):
         async with _proxy(hosts, decisions.append) as proxy:
-            answer = await _asked(url, proxy, decisions)
+            answer = await _request(url, proxy, decisions)
     if answer is None:
         answer = _failure("timed-out", f"{shown(url, 200)} did not answer within {MAX_SECONDS:g} seconds.", decisions)
     return answer
@@ -214,7 +214,7 @@ async def _proxy(hosts: Sequence[str] | None, note: Callable[[ProxyDecision], No
             await run_sync(proxy.close)
 
 
-async def _asked(url: str, proxy: str, decisions: list[ProxyDecision]) -> _Answer | ToolResult:
+async def _request(url: str, proxy: str, decisions: list[ProxyDecision]) -> _Answer | ToolResult:
     """The answer of the server, or why there is none."""
     import httpx2
 

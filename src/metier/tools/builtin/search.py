@@ -1,4 +1,4 @@
-"""`Grep`: the lines of files that a regular expression matches.
+"""Search tools: `Glob` finds files by path patterns, `Grep` finds lines by a regular expression.
 
 The expressions are those of Rust's `regex`, as in ripgrep: matching takes time in proportion to the text, so that no
 expression can hang the host. It has no look-around and no back-references.
@@ -6,6 +6,8 @@ expression can hang the host. It has no look-around and no back-references.
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import threading
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,14 +17,99 @@ from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
 from metier.skill.diagnostic import shown_text
 from metier.tools.function import FunctionTool
-from metier.tools.globbing import PathPattern
 from metier.tools.patch import split_lines
 from metier.tools.tool import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from metier.tools.workspace import Workspace
+
+
+_MAX_LENGTH = 1_024
+_MAX_ALTERNATIVES = 64
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+class PathPattern:
+    """A pattern for paths with `/` between their names. Matching takes time in proportion to the path.
+
+    >>> pattern = PathPattern("src/**/*.{py,pyi}")
+    >>> pattern.matches("src/a.py"), pattern.matches("src/b/c.pyi"), pattern.matches("a.py")
+    (True, True, False)
+    """
+
+    def __init__(self, text: str) -> None:
+        """Raises `InvalidArgument` for a pattern that is empty, too long or leads upwards."""
+        if not text.strip() or len(text) > _MAX_LENGTH or "\0" in text:
+            raise InvalidArgument(
+                f"The pattern cannot be empty or longer than {_MAX_LENGTH} characters.", hint="Try **/*.md."
+            )
+        self._alternatives = [_compiled(alternative) for alternative in _expanded(text)]
+
+    def matches(self, path: str) -> bool:
+        """Whether the whole of a relative path fits."""
+        names = path.split("/")
+        return any(_fits(parts, names) for parts in self._alternatives)
+
+
+def _expanded(text: str) -> list[str]:
+    done: list[str] = []
+    waiting = [text]
+    while waiting:
+        current = waiting.pop()
+        match = _BRACES.search(current)
+        if match is None:
+            done.append(current)
+        else:
+            for option in match[1].split(","):
+                waiting.append(current[: match.start()] + option + current[match.end() :])
+        if len(done) + len(waiting) > _MAX_ALTERNATIVES:
+            raise InvalidArgument(
+                f"The pattern {shown(text)!r} has more than {_MAX_ALTERNATIVES} alternatives.",
+                hint="Make several calls.",
+            )
+    return done
+
+
+def _compiled(text: str) -> list[Callable[[str], object] | None]:
+    """A pattern for each name; None stands for any number of folders."""
+    parts: list[Callable[[str], object] | None] = []
+    for segment in text.split("/"):
+        if segment == "..":
+            raise InvalidArgument(
+                f"The pattern {shown(text)!r} leads upwards.", hint="Patterns match below the folder that is searched."
+            )
+        if segment == "**":
+            if not parts or parts[-1] is not None:
+                parts.append(None)
+        elif segment not in ("", "."):
+            parts.append(re.compile(fnmatch.translate(segment)).match)
+    return parts
+
+
+def _fits(parts: list[Callable[[str], object] | None], names: list[str]) -> bool:
+    # All the places in the pattern that the names so far can have led to, at once: nothing is ever tried again.
+    places = _reached(parts, [0])
+    for name in names:
+        following = [
+            place if part is None else place + 1
+            for place in places
+            if place < len(parts) and ((part := parts[place]) is None or part(name))
+        ]
+        places = _reached(parts, following)
+        if not places:
+            return False
+    return len(parts) in places
+
+
+def _reached(parts: list[Callable[[str], object] | None], places: Iterable[int]) -> set[int]:
+    return {
+        further
+        for place in places
+        for further in ((place, place + 1) if place < len(parts) and parts[place] is None else (place,))
+    }
+
 
 MAX_MATCHES = 500
 _MAX_PATTERN = 1_000
@@ -146,7 +233,7 @@ def _search(
 
 
 def _files(workspace: Workspace, path: str, found: _Found) -> Iterator[tuple[str, str]]:
-    """What each file is called in the results, and the path to read it by."""
+    """The name of each file in the results, and the path to read it by."""
     if not workspace.is_folder(path):
         yield path, path
         return
@@ -155,3 +242,42 @@ def _files(workspace: Workspace, path: str, found: _Found) -> Iterator[tuple[str
         found.notes[f"[The search stopped at {tree.stopped_at}]"] = None
     for file in tree.files:
         yield file, f"{tree.folder}/{file}"
+
+
+MAX_PATHS = 1_000
+
+
+def glob_tool(workspace: Workspace) -> FunctionTool:
+    """The tool `Glob`."""
+
+    def glob(pattern: str, path: str = ".") -> ToolResult:
+        """List the files of the workspace whose paths fit a pattern, such as **/*.py or docs/*.{md,txt}.
+
+        Version control, installed modules and links are passed over.
+
+        Args:
+            pattern: The pattern for paths below the folder; ** stands for any number of folders.
+            path: The folder to look in.
+        """
+        wanted = PathPattern(pattern)
+        tree = workspace.walk(path)
+        found = [file for file in tree.files if wanted.matches(file)]
+        listed = found[:MAX_PATHS]
+        notes = []
+        if len(found) > MAX_PATHS:
+            notes.append(f"[{len(found) - MAX_PATHS:,} more files]")
+        if tree.stopped_at is not None:
+            notes.append(f"[The search stopped at {tree.stopped_at}]")
+        return ToolResult(
+            success=True,
+            result="\n".join([*(shown(path, len(path)) for path in listed), *notes]) or "No files found.",
+            truncated=bool(notes),
+            data={
+                "message": f"Found {len(found):,} files in {tree.folder}",
+                "paths": listed,
+                "count": len(found),
+                "path": tree.folder,
+            },
+        )
+
+    return FunctionTool(glob, name="Glob")
