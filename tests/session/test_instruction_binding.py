@@ -9,7 +9,7 @@ import pytest
 
 from metier import Library
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.session import instruction_binding
+from metier.session import bound_instructions
 
 Files = Callable[..., dict[str, str]]
 
@@ -30,29 +30,29 @@ def library(skill: Files) -> Library:
     ],
 )
 def test_prompt_then_bodies_in_order_then_instructions(library: Library, names: Any, text: str) -> None:
-    assert instruction_binding(library, names, prompt="P.", instructions="I.") == text
+    assert bound_instructions(library, names, prompt="P.", instructions="I.") == text
 
 
 @pytest.mark.covers("Y-30")
 @pytest.mark.parametrize(("prompt", "instructions", "text"), [("P.", "I.", "P.\n\nI."), ("P.", "", "P."), ("", "", "")])
 def test_without_skills_nothing_changes(library: Library, prompt: str, instructions: str, text: str) -> None:
-    assert instruction_binding(library, prompt=prompt, instructions=instructions) == text
+    assert bound_instructions(library, prompt=prompt, instructions=instructions) == text
 
 
 @pytest.mark.covers("Y-31")
 def test_an_unknown_skill_is_an_error_that_names_agent_and_skill(library: Library) -> None:
     with pytest.raises(SkillNotFound, match="Agent 'clerk' uses skill 'zz'") as caught:
-        instruction_binding(library, ["a", "zz"], agent="clerk")
+        bound_instructions(library, ["a", "zz"], agent="clerk")
     assert caught.value.hint
 
 
 @pytest.mark.covers("Y-31")
 def test_leniently_an_unknown_skill_is_a_warning(library: Library, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING", logger="metier.session"):
-        assert instruction_binding(library, ["zz", "a"], agent="clerk", lenient=True) == "Body A."
+        assert bound_instructions(library, ["zz", "a"], agent="clerk", lenient=True) == "Body A."
     assert "Agent 'clerk' uses skill 'zz'" in caplog.text
 
 
 def test_one_name_is_no_list(library: Library) -> None:
     with pytest.raises(InvalidArgument):
-        instruction_binding(library, "a")
+        bound_instructions(library, "a")

@@ -18,7 +18,7 @@ from metier.guard import current_user
 from metier.hints import ASK_TO_TRUST, for_people
 from metier.library.places import project_folders
 from metier.library.trust import TrustStore, home_folder
-from metier.session import instruction_binding
+from metier.session import bound_instructions
 from metier.skill import shown
 from metier.source.path import expanded
 from metier.source.source import absolute
@@ -200,7 +200,7 @@ class Agents:
         The prompt knows `agent`, `date`, `user`, `workspace` and `skills`, and what is given here over these.
         """
         skills = self.skills_for(manifest, lenient=lenient)
-        return instruction_binding(
+        return bound_instructions(
             self.library_for(manifest),
             skills,
             agent=manifest.id,
