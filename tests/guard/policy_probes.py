@@ -100,8 +100,8 @@ def _skill(effective: EffectivePolicy, facts: Known) -> int:
     subject = facts.subject
     assert subject is not None
     name, source = subject.name, subject.source
-    denied = any(names_skill(pattern, name, source) for _, pattern in effective.skills_deny)
-    for _, patterns in effective.skills_allow:
+    denied = any(names_skill(pattern, name, source) for pattern, _ in effective.skills_deny)
+    for patterns, _ in effective.skills_allow:
         denied = denied or not any(names_skill(pattern, name, source) for pattern in patterns)
     denied = denied or (name in effective.reserved and subject.layer != "enterprise")
     denied = denied or effective.listing.mode(name, source) in ("manual", "off")
@@ -115,8 +115,8 @@ def _rules(effective: EffectivePolicy, facts: Known) -> int:
 
 
 def _source(effective: EffectivePolicy, source: str) -> int:
-    denied = any(denies_source(pattern, source) for _, pattern in effective.sources_deny)
-    for _, patterns in effective.sources_allow:
+    denied = any(denies_source(pattern, source) for pattern, _ in effective.sources_deny)
+    for patterns, _ in effective.sources_allow:
         denied = denied or not any(allows_source(pattern, source) for pattern in patterns)
     return 2 * denied
 
@@ -170,10 +170,9 @@ def _running(effective: EffectivePolicy) -> dict[str, int]:
         policy = effective.narrow(given)
         for outcome in ("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"):
             found[f"{name} {outcome}"] = RANK[getattr(policy, outcome)]
-        network = policy.network or "none"
-        found[f"{name} network"] = _NETWORKS.index(network)
-        found[f"{name} paths"] = -sum(2 if path.endswith(":rw") else 1 for path in policy.paths or ())
-        found[f"{name} secrets"] = -sum(map(len, (policy.secrets or {}).values()))
+        found[f"{name} network"] = _NETWORKS.index(policy.network)
+        found[f"{name} paths"] = -sum(2 if path.endswith(":rw") else 1 for path in policy.paths)
+        found[f"{name} secrets"] = -sum(map(len, policy.secrets.values()))
         said = given.allowed_tools if given is not None else {}
         found[f"{name} advisory"] = -sum(enforcement_of(place, effective, said).is_advisory for place in _PLACES)
         found[f"{name} requires"] = len(policy.require)

@@ -23,8 +23,7 @@ from metier.guard.approvals.decisions import (
 )
 from metier.guard.approvals.requests import lapse_earlier_approvals, request_approval
 from metier.guard.approvals.status import ApprovalStatus, approval_status, timestamp
-from metier.guard.policy.compound_types import AutoApproval
-from metier.guard.policy.effective import ApprovalTerms, EffectivePolicy
+from metier.guard.policy.effective import ApprovalTerms, AutoApproval, EffectivePolicy
 from metier.store import Approval, ApprovalRequest, Person, Revision, Store, TenantScope
 from metier.testing import FakeClock
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from metier.guard.policy import intersect
-from metier.guard.policy.file import parse_policy
 from metier.guard.policy.merge import merge
-from metier.guard.policy.program import Policy
+from metier.guard.policy.program import ClosedPolicy, Policy
+from metier.guard.policy.reader import parse_policy
 from metier.run.job import Limits
 
 
@@ -22,7 +22,7 @@ def narrow(policy: Policy | None, *texts: tuple[str, str]) -> Policy:
 
 def test_without_files_a_policy_stays_as_it_is() -> None:
     policy = Policy(hooks="allow", network="host", paths=["/data"], secrets={}, limits={"seconds": 5})
-    assert narrow(policy) == replace(policy, hosts=(), unchecked="deny", injection="deny")
+    assert narrow(policy) == ClosedPolicy.of(replace(policy, hosts=(), unchecked="deny", injection="deny"))
 
 
 @pytest.mark.each(
@@ -123,4 +123,4 @@ def test_a_project_cannot_raise_a_limit_above_what_holds_without_it() -> None:
 
 def test_what_holds_without_a_limit_is_what_jobs_have() -> None:
     usual = {field.name: getattr(Limits(), field.name) for field in fields(Limits) if field.name != "seconds"}
-    assert dict(intersect._USUAL_LIMITS) == usual
+    assert dict(intersect._DEFAULT_LIMITS) == usual

@@ -10,8 +10,9 @@ from tests.guard.policy_probes import SUBJECTS, answers, looser
 
 from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.effective import DEFAULT, EffectivePolicy
-from metier.guard.policy.file import PolicyFile, parse_policy
+from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.merge import merge
+from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS
 from metier.library.places import Place
@@ -205,7 +206,7 @@ def test_a_source_must_be_on_the_list_of_every_layer_and_each_list_knows_its_lin
     effective = merge([ours, theirs])
     assert outcome(effective, "install git+https://github.com/acme/skills") == 2
     assert outcome(effective, "install dir:/srv/skills") == 0
-    assert [str(origin) for origin, _ in effective.sources_allow] == [
+    assert [str(origin) for _, origin in effective.sources_allow] == [
         f"{ENTERPRISE}:3 (enterprise)",
         f"{PROJECT}:1 (project)",
     ]
@@ -288,7 +289,7 @@ def test_only_the_strongest_file_has_rules_that_allow() -> None:
 def test_a_project_adds_no_command_that_would_be_run() -> None:
     text = 'scan: {engines: [core, {sarif: "cmd: ./evil.sh {dir}"}]}'
     theirs = merge([file(text, PROJECT)])
-    assert (theirs.scan.engines, dict(theirs.scan.commands)) == (("core",), {})
+    assert ([one.name for one in theirs.scan.engines], theirs.scan.commands) == (["core"], {})
     assert "adds no scanner" in theirs.problems[0].message
     assert dict(merge([file(text)]).scan.commands) == {"evil.sh": "./evil.sh {dir}"}
 

@@ -189,7 +189,7 @@ def test_while_nothing_changes_nothing_is_read_again(machine: Path, monkeypatch:
     def read(*_: object) -> None:
         raise AssertionError("it was read again")
 
-    monkeypatch.setattr("metier.guard.policy.file.read_policy", read)
+    monkeypatch.setattr("metier.guard.policy.reader.read_policy", read)
     assert policies.current() is first
     assert policies.version == version
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.guard.policy.edit import set_listing_mode
-from metier.guard.policy.file import parse_policy
+from metier.guard.policy.reader import parse_policy
 from metier.skill.listing import MODES, Mode
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)

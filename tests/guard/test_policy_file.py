@@ -11,9 +11,10 @@ import pytest
 
 from metier.guard import Action, Guard, MemoryLog, Subject
 from metier.guard.governance import Governance
-from metier.guard.policy.file import MAX_BYTES, PolicyFile, parse_policy, read_policy
+from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.files import Policies
 from metier.guard.policy.merge import merge
+from metier.guard.policy.reader import MAX_BYTES, parse_policy, read_policy
 from metier.guard.policy.schema import KEYS
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "reference" / "policy-file.md"

@@ -13,9 +13,10 @@ from tests.guard.policy_probes import CALLS, RANK, SOURCES, SUBJECTS, answers, l
 
 from metier.guard import Action, Guard, MemoryLog
 from metier.guard.governance import Governance
-from metier.guard.policy.file import MAX_BYTES, PolicyFile, parse_policy
+from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.files import Policies
 from metier.guard.policy.merge import merge
+from metier.guard.policy.reader import MAX_BYTES, parse_policy
 from metier.guard.policy.schema import KEYS
 
 PARTS = (

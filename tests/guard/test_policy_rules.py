@@ -8,7 +8,8 @@ import pytest
 from tests.guard.policy_probes import known
 
 from metier.guard.decision import Actor, Subject
-from metier.guard.policy.file import PolicyFile, parse_policy
+from metier.guard.policy.file import PolicyFile
+from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import PolicyRule
 from metier.skill.patterns import names_skill
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard.policy.file import parse_policy
+from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
 from metier.scan.capabilities import CAPABILITIES

@@ -67,18 +67,18 @@ def test_the_rules_that_are_found_are_those_that_say_so_themselves() -> None:
 
 
 def test_what_is_kept_has_an_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr("metier.guard.policy.rules._KEPT", 4)
+    monkeypatch.setattr("metier.guard.policy.rules._MAX_CACHED", 4)
     book = RuleIndex(RULES)
     for number in range(20):
         book.about(Facts(Action(point="load", skill=Subject(name=f"s{number}")), Actor()))
-        assert len(book._kept) <= 4
+        assert len(book._cache) <= 4
 
 
 def test_agents_that_no_rule_asks_for_are_not_told_apart() -> None:
     book = RuleIndex([PolicyRule(id="R1", effect="deny", skill="deploy")])
     for number in range(20):
         book.about(Facts(Action(point="load", skill=Subject(name="deploy")), Actor(agent=f"bot-{number}")))
-    assert len(book._kept) == 1
+    assert len(book._cache) == 1
 
 
 def test_each_rule_of_a_thousand_is_asked_once_about_a_skill(monkeypatch: Any) -> None:

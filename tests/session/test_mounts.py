@@ -10,6 +10,7 @@ import pytest
 
 from metier import Guard, Library, Policy
 from metier.errors import FileRefused
+from metier.guard.policy.program import ClosedPolicy
 from metier.hints import for_person
 from metier.run.job import Place
 from metier.session.mounts import (
@@ -38,7 +39,7 @@ def world(tmp_path: Path) -> Path:
 
 def asked(world: Path, *paths: str, policy: Policy, kept: tuple[str, ...] = ()) -> tuple[dict[str, bool], list[str]]:
     """What is granted, by where it is, with whether it may be written; and what was said of the rest."""
-    places, notes = asked_places(paths, policy, workspace=str(world / "work"), kept=kept)
+    places, notes = asked_places(paths, ClosedPolicy.of(policy), workspace=str(world / "work"), kept=kept)
     return {place.path: place.is_writable for place in places}, list(notes)
 
 

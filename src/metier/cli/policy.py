@@ -12,8 +12,8 @@ from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path, table
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.policy.file import read_policy, unreadable
 from metier.guard.policy.files import Policies
+from metier.guard.policy.reader import read_policy, unreadable
 from metier.guard.policy.schema import KEYS
 from metier.hints import for_person
 from metier.skill import shown
@@ -177,7 +177,7 @@ def value_of(effective: EffectivePolicy, key: str) -> object:
     if key in ("tools.network", "tools.write"):
         return list(effective.network_tools if key == "tools.network" else effective.write_tools)
     value = effective.values.get(key, KEYS[key].default)
-    return None if value is None else KEYS[key].kind.shown(value)
+    return None if value is None else KEYS[key].type.shown(value)
 
 
 def _origins(effective: EffectivePolicy, key: str) -> list[str]:

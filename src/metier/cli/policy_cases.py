@@ -17,7 +17,7 @@ from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotF
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
 from metier.guard.decision import declared_ceiling
 from metier.guard.explanation import explain, run_of_call
-from metier.guard.policy.file import bytes_of
+from metier.guard.policy.reader import read_regular_file
 from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
 from metier.guard.policy.yaml_tree import read_tree
 from metier.session.active_skills import subject_of
@@ -228,7 +228,7 @@ def read_cases(path: str) -> list[Case]:
     """The cases in a file; raises `PolicyInvalid` with the line of what is none."""
     text = ""
     try:
-        data = bytes_of(path)
+        data = read_regular_file(path)
         text = data.decode("utf-8") if isinstance(data, bytes) else ""
     except (OSError, ValueError) as error:
         data = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"

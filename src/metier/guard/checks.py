@@ -119,10 +119,10 @@ def skill_lists(context: DecisionContext) -> Iterator[Verdict]:
     if subject is None or action.point not in (*USES, "discover"):
         return
     name, source = subject.name, subject.source
-    for origin, pattern in effective.skills_deny:
+    for pattern, origin in effective.skills_deny:
         if may_name(pattern, name, source):
             yield _against(subject, f"Policy denies {shown(pattern)!r}.", "skills.deny", "skill-denied", origin)
-    for listed, patterns in effective.skills_allow:
+    for patterns, listed in effective.skills_allow:
         if not any(names_skill(pattern, name, source) for pattern in patterns):
             why = "It is not among the skills that policy allows."
             yield _against(subject, why, "skills.allow", "skill-denied", listed)
@@ -200,10 +200,10 @@ def sources(context: DecisionContext) -> Iterator[Verdict]:
     action, effective = context.action, context.effective
     if action.point not in ("install", "update") or not action.source:
         return
-    for origin, pattern in effective.sources_deny:
+    for pattern, origin in effective.sources_deny:
         if denies_source(pattern, action.source):
             yield _from(f"Policy denies the source {shown(pattern)!r}.", "sources.deny", origin)
-    for origin, patterns in effective.sources_allow:
+    for patterns, origin in effective.sources_allow:
         if not any(allows_source(pattern, action.source) for pattern in patterns):
             listed = shown(", ".join(patterns), 300) or "none"
             yield _from(f"The source is not among those that policy allows: {listed}.", "sources.allow", origin)

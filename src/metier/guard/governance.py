@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metier.guard.decision_context import DecisionContext
     from metier.guard.inspection import Inspector
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.policy.program import Policy
+    from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.policy.tool_layers import ToolLayers
     from metier.guard.verdict import Verdict
     from metier.guard.visibility import Visibility
@@ -71,7 +71,7 @@ class Governance:
         self._version = 0
         self._looking = threading.Lock()
         self._noted: set[str] = set()
-        self._narrowed: tuple[object, object, Policy] | None = None
+        self._narrowed: tuple[object, object, ClosedPolicy] | None = None
         self._tools: tuple[object, ToolLayers] | None = None
         self._suppressions = SuppressionFile()
 
@@ -233,16 +233,15 @@ class Governance:
             log.warning("nothing begins while the store cannot be used: %s", error)
             return (UNREADABLE,)
 
-    def narrowed(self, policy: Policy | None) -> Policy:
+    def narrowed(self, policy: Policy | None) -> ClosedPolicy:
         """A program's policy within what policy files allow; without one, what the strongest file grants."""
         effective, kept = self.policies.current(), self._narrowed
         if kept is not None and kept[0] is effective and kept[1] is policy:
             return kept[2]
         if not effective.files:
-            from metier.guard.policy.program import Policy, closed
+            from metier.guard.policy.program import ClosedPolicy, Policy
 
-            found = closed(policy or Policy())
-            found = found if found.network is not None else replace(found, network="none")
+            found = ClosedPolicy.of(policy or Policy())
         elif effective.mode == "enforce":
             found = effective.narrow(policy)
         else:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action, Outcome, Subject
     from metier.guard.governance import Governance
     from metier.guard.policy.allowed_tools import Enforcement
+    from metier.guard.policy.program import ClosedPolicy
     from metier.guard.question import Approve
     from metier.library import Place
 
@@ -89,7 +90,7 @@ class Guard:
         self._recorder = Recorder(audit, self._governance)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> ClosedPolicy:
         """What is allowed, with what policy files take from it; a new one counts from the next decision on."""
         return self._governance.narrowed(self._policy)
 

@@ -91,7 +91,7 @@ class JobSandbox:
             policy = replace(policy, network="none")
         reach = network_grant(policy, [execution])
         asked_names = {path for path, mode in map(split_mode, asked) if mode != "ro"}
-        grants = tuple(sorted(granted_names(policy.paths or ()) & asked_names))
+        grants = tuple(sorted(granted_names(policy.paths) & asked_names))
         workspace = self._workspace(kept, grants)
         job = replace(
             job,
@@ -123,7 +123,7 @@ class JobSandbox:
         hidden = {path for one in barred for path in folders_of(session, one)}
         places = tuple(place for place in job.places if place.path not in hidden)
         notes = [f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred]
-        grants = tuple(sorted(granted_names(policy.paths or ())))
+        grants = tuple(sorted(granted_names(policy.paths)))
         if not has_places:
             kept = kept_folders(session.library, session.guard, active)
             seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
@@ -187,7 +187,7 @@ class JobSandbox:
         session = self._session
         hidden = hidden_paths(session.guard, session.workspace)
         kept = (*kept, *own_folders(session.guard, session.workspace))
-        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths or (), grants=grants)
+        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
         if not session.runner.capabilities().hides_files:
             return places
         repository = repository_elsewhere(session.workspace)

@@ -29,7 +29,8 @@ from metier.source import FolderSource
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from metier.guard import Guard, Policy
+    from metier.guard import Guard
+    from metier.guard.policy.program import ClosedPolicy
     from metier.library import SkillLookup
     from metier.session.active_skills import ActiveSkill
 
@@ -263,7 +264,7 @@ def _require_small(real: str, granted: Iterable[str]) -> None:
 
 
 def asked_places(
-    asked: Sequence[str], policy: Policy, *, workspace: str, kept: Iterable[str]
+    asked: Sequence[str], policy: ClosedPolicy, *, workspace: str, kept: Iterable[str]
 ) -> tuple[tuple[Place, ...], tuple[str, ...]]:
     """The places of `allowed-paths` that policy grants, and a sentence for each that it does not."""
     kept = tuple(kept)
@@ -281,7 +282,7 @@ def asked_places(
     return tuple(places.values()), tuple(notes)
 
 
-def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) -> tuple[Place | None, str]:
+def _judged(text: str, policy: ClosedPolicy, workspace: str, kept: tuple[str, ...]) -> tuple[Place | None, str]:
     """The place, if there is one to give, or why it is not given."""
     path, mode = split_mode(text)
     if not path.isprintable() or not path.strip():
@@ -292,12 +293,12 @@ def _judged(text: str, policy: Policy, workspace: str, kept: tuple[str, ...]) ->
     real = real_path(named)
     if is_inside(real, workspace):
         name = os.path.relpath(named, workspace)
-        if mode == "rw" and protected_name_in(name) is not None and name not in granted_names(policy.paths or ()):
+        if mode == "rw" and protected_name_in(name) is not None and name not in granted_names(policy.paths):
             return None, "it is a protected place, and policy does not grant it"
         # It has that already; it can still say that it only reads there.
         is_narrowed = mode == "ro" and os.path.exists(real)
         return (Place(real) if is_narrowed else None), ""
-    grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths or ())]
+    grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths)]
     fitting = [(granted, kind) for granted, kind in grants if is_inside(real, granted)]
     if not fitting:
         return None, "policy does not grant it"

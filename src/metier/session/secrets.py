@@ -19,7 +19,7 @@ from metier.skill import requirements_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from metier.guard import Policy
+    from metier.guard.policy.program import ClosedPolicy
     from metier.session.active_skills import ActiveSkill
 
 
@@ -84,13 +84,13 @@ class EnvironmentSecrets:
 
 
 def secrets_for(
-    active: ActiveSkill, policy: Policy, provider: SecretProvider | None
+    active: ActiveSkill, policy: ClosedPolicy, provider: SecretProvider | None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The secrets that a skill's scripts get, by name, and what to tell people of those that are not there.
 
     A skill that nobody vouches for gets none, whatever it is called: names can be taken by anybody.
     """
-    by_skill = policy.secrets or {}
+    by_skill = policy.secrets
     granted = {*by_skill.get(active.name, ()), *by_skill.get(active.digest, ())}
     names = [name for name in requirements_of(active.skill).env if name in granted]
     if not names:

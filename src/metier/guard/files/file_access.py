@@ -184,7 +184,7 @@ class WorkspaceFiles:
 
         access = FileAccess.of(
             workspace or os.getcwd(),
-            grants=granted_names(self._governance.narrowed(policy).paths or ()),
+            grants=granted_names(self._governance.narrowed(policy).paths),
             read_only=(*folders, *self._read_only()),
             hidden=self._governance.secret_paths(workspace or os.getcwd()),
         )

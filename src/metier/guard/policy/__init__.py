@@ -1,1 +1,1 @@
-"""What policy says: the program's own, and the files of the machine, the user and the project."""
+"""Policy: the program's own, and the files of the machine, the user and the project."""

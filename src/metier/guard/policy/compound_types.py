@@ -1,51 +1,55 @@
-"""Kinds of values in a policy file by which something is granted, and how a weaker layer narrows them."""
+"""The value types of policy keys that are maps, or lists of more than plain text."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._paths import is_inside
 from metier.errors import InvalidArgument
+from metier.guard.policy.effective import NOTIFY_KINDS, AutoApproval, NotifyCommand, ScanEngine
+from metier.guard.policy.file import Located
 from metier.guard.policy.program import Policy, split_mode
-from metier.guard.policy.value_types import Choice, Kind, Number, texts_of
+from metier.guard.policy.value_types import ValueType, choice, number, one_of, read_texts
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
+from metier.skill.listing import MODES, ListingRule, Listings
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.guard.policy.file import Origin
-    from metier.guard.policy.reader import At
+    from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
     from metier.skill.tool_rules import ToolRule
-
 
 _ROLES = ("viewer", "author", "reviewer", "admin")
 _APPROVER = re.compile(r"(role|user|agent|service):(\S.{0,127})").fullmatch
 _SIGNER = re.compile(r"(oms|sigstore):\S.{0,255}").fullmatch
-LEAST = ("none", *SEVERITIES)
-"""How bad what a scan found may be, from nothing on."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_SEVERITIES = ("none", *SEVERITIES)
+_ENFORCEMENTS = ("advisory", "enforced")
+_MAX_ARGUMENTS = 64
 
 
-def wrong_for_policy(field: str) -> Callable[[str], str]:
-    """What a `Policy` says to a text in one of its lists: the checks of programs and of files are the same."""
+def problem_in_policy(field: str) -> Callable[[str], str]:
+    """The check of one list of a `Policy`: programs and files may grant the same."""
 
-    def wrong(text: str) -> str:
+    def problem_of(entry: str) -> str:
         try:
-            Policy(**{field: [text]})  # type: ignore[arg-type]
+            Policy(**{field: [entry]})  # type: ignore[arg-type]
         except InvalidArgument as error:
-            return f"{shown(text)!r}. {error.message.rstrip('.')}"
+            return f"{shown(entry)!r}. {error.message.rstrip('.')}"
         return ""
 
-    return wrong
+    return problem_of
 
 
 def covers_host(entry: str, other: str) -> bool:
-    """Whether one entry of a list of hosts means all that another one does."""
+    """Whether one entry of a list of hosts includes another."""
     from metier import _hosts  # imported when lists are compared, as it takes a while
 
     return _hosts.covers_host(entry, other)
@@ -56,14 +60,14 @@ def _split_port(entry: str) -> tuple[str, str]:
     return (host, port) if colon and port.isdigit() and not host.endswith(":") else (entry, "")
 
 
-def plain_host(entry: str) -> str:
-    """An entry as it is compared: lower case, without the dot at the end."""
+def normal_host(entry: str) -> str:
+    """A host as it is compared: lower case, without the dot at the end."""
     host, port = _split_port(entry.lower())
     return host.removesuffix(".") + (f":{port}" if port else "")
 
 
 def covers_path(entry: str, other: str) -> bool:
-    """Whether a path that is granted is all that another one is.
+    """Whether one granted path includes another.
 
     >>> covers_path("/data", "/data/in"), covers_path("/data", "/data:rw"), covers_path("/data:rw", "/data")
     (True, False, True)
@@ -74,251 +78,311 @@ def covers_path(entry: str, other: str) -> bool:
     return (mode == "rw" or inner_mode != "rw") and is_inside(inner, path)
 
 
-class Secrets(Kind["dict[str, tuple[str, ...]]"]):
-    """A map from skills to the names of the secrets that they get."""
+_ListingModes: TypeAlias = "tuple[tuple[ListingRule, ...], ...]"
 
+
+def listing_modes() -> ValueType[_ListingModes]:
+    """Maps from patterns of skills to listing modes, one for each file that has one; the strictest mode counts."""
+    example = "{my-skill: name-only}"
+
+    def read(key: KeyReader, node: Node) -> _ListingModes:
+        rules: list[ListingRule] = []
+        for pattern, value in key.pairs(node, example):
+            inner = key.below(pattern)
+            mode = next((one for one in MODES if value.kind == "text" and one == value.text), None)
+            if mode is None:
+                inner.wrong(value, f"Write one of {', '.join(MODES)}.")
+            rules.append(ListingRule(pattern=pattern, mode=mode or MODES[-1], origin=inner.origin(value)))
+        return (tuple(rules),)
+
+    def tighten(base: _ListingModes, value: _ListingModes) -> tuple[_ListingModes, str]:
+        lost = ""
+        stricter = {rule.pattern: rule for layer in base for rule in layer if rule.is_strict}
+        for own in (rule for layer in value for rule in layer):
+            given = stricter.get(own.pattern)
+            if given is not None and MODES.index(own.mode) < MODES.index(given.mode):
+                lost = f"`{own.mode}` for {shown(own.pattern)!r} is less strict than `{given.mode}`"
+        return (*base, *value), lost
+
+    def show(value: _ListingModes) -> object:
+        maps = [{rule.pattern: rule.mode for rule in layer} for layer in value]
+        return maps[0] if len(maps) == 1 else maps
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=Listings, adds_up=True)
+
+
+_Pins: TypeAlias = "Mapping[str, tuple[Located, ...]]"
+
+
+def pins() -> ValueType[_Pins]:
+    """A map from skills to the only digest that their content may have; two different ones exclude the skill."""
+    example = '{"pdf@acme": "sha256:..."}'
+
+    def read(key: KeyReader, node: Node) -> _Pins:
+        found: _Pins = {}
+        for name, value in key.pairs(node, example):
+            inner = key.below(name)
+            digest = value.text if value.kind == "text" else ""
+            hexadecimal = digest.removeprefix("sha256:")
+            if len(hexadecimal) != 64 or hexadecimal == digest or not set(hexadecimal) <= set("0123456789abcdef"):
+                inner.wrong(value, "Write sha256: and 64 digits and letters a-f, as `metier show` has them.")
+            found, _ = tighten(found, {name: (Located(digest, inner.origin(value)),)})
+        return found
+
+    def tighten(base: _Pins, value: _Pins) -> tuple[_Pins, str]:
+        merged = dict(base)
+        for name, digests in value.items():
+            known = merged.get(name, ())
+            merged[name] = (*known, *(pin for pin in digests if all(pin.text != one.text for one in known)))
+        return merged, ""
+
+    def show(value: _Pins) -> object:
+        return {name: pins[0].text if len(pins) == 1 else [one.text for one in pins] for name, pins in value.items()}
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+
+
+_Enforcements: TypeAlias = "Mapping[str, Located]"
+
+
+def enforcements() -> ValueType[_Enforcements]:
+    """A map from layers, sources or folders to `advisory` or `enforced`; a weaker file only enforces."""
+    example = '{plugin: advisory, ".claude/skills": enforced}'
+
+    def read(key: KeyReader, node: Node) -> _Enforcements:
+        found: dict[str, Located] = {}
+        for pattern, value in key.pairs(node, example):
+            inner = key.below(pattern)
+            word = value.text if value.kind == "text" else ""
+            if word not in _ENFORCEMENTS:
+                inner.wrong(value, f"Write one of {', '.join(_ENFORCEMENTS)}.")
+                word = "enforced"
+            elif word == "advisory" and pattern == "enterprise" and key.reader.layer != "enterprise":
+                message = "Only an enterprise file makes the lists of enterprise skills advisory"
+                key.warning(value.line, message, "Take it out.")
+                continue
+            if pattern not in found or word == "enforced":
+                found[pattern] = Located(word, inner.origin(value))
+        return found
+
+    def tighten(base: _Enforcements, value: _Enforcements) -> tuple[_Enforcements, str]:
+        enforced = {pattern: own for pattern, own in value.items() if own.text == "enforced"}
+        loosening = [one for one in value if one not in enforced and (one not in base or base[one].text != "advisory")]
+        lost = f"it cannot make {shown(loosening[0])!r} advisory" if loosening else ""
+        # An entry that is enforced already keeps the line that said so first.
+        first = {pattern: own for pattern, own in base.items() if own.text == "enforced"}
+        return {**base, **enforced, **first}, lost
+
+    def show(value: _Enforcements) -> object:
+        return {pattern: one.text for pattern, one in value.items()}
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+
+
+_Secrets: TypeAlias = "Mapping[str, tuple[str, ...]]"
+
+
+def secrets() -> ValueType[_Secrets]:
+    """A map from skills to the names of the secrets that they get."""
     example = "{deploy: [API_TOKEN]}"
 
-    def read(self, at: At, node: Node) -> dict[str, tuple[str, ...]] | None:
-        """All of the map that can be read."""
+    def problem_of(entry: str) -> str:
+        return "" if _VARIABLE(entry) else f"{shown(entry)!r}, which is no name"
+
+    def read(key: KeyReader, node: Node) -> _Secrets:
         found: dict[str, tuple[str, ...]] = {}
-        for name, value in at.pairs(node, self.example):
-            texts = texts_of(at.below(name), value, _wrong_variable, "[API_TOKEN]")
-            mine = tuple(dict.fromkeys(one.text for one in texts))
-            found[name] = tuple(one for one in mine if one in found[name]) if name in found else mine
+        for skill, value in key.pairs(node, example):
+            texts = read_texts(key.below(skill), value, problem_of, "[API_TOKEN]")
+            names = tuple(dict.fromkeys(one.text for one in texts))
+            found[skill] = tuple(one for one in names if one in found[skill]) if skill in found else names
         return found
 
-    def tighten(
-        self, base: dict[str, tuple[str, ...]], value: dict[str, tuple[str, ...]]
-    ) -> tuple[dict[str, tuple[str, ...]], str]:
-        """What both grant."""
-        lost = next((own for own, names in value.items() if set(names) - set(base.get(own, ()))), None)
-        kept = {name: tuple(one for one in base[name] if one in value[name]) for name in base if name in value}
-        return kept, f"it cannot grant more to {shown(lost)!r}" if lost is not None else ""
+    def tighten(base: _Secrets, value: _Secrets) -> tuple[_Secrets, str]:
+        lost = next((skill for skill, names in value.items() if set(names) - set(base.get(skill, ()))), None)
+        common = {skill: tuple(one for one in base[skill] if one in value[skill]) for skill in base if skill in value}
+        return common, f"it cannot grant more to {shown(lost)!r}" if lost is not None else ""
 
-    def shown(self, value: dict[str, tuple[str, ...]]) -> object:
-        """Skill to names."""
-        return {name: list(names) for name, names in value.items()}
+    def show(value: _Secrets) -> object:
+        return {skill: list(names) for skill, names in value.items()}
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
 
 
-def _wrong_variable(text: str) -> str:
-    return "" if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,127}", text) else f"{shown(text)!r}, which is no name"
+_Limits: TypeAlias = "Mapping[str, float]"
 
 
-class Limits(Kind["dict[str, float]"]):
-    """A map from what is limited to the most of it."""
-
+def limits(*names: str) -> ValueType[_Limits]:
+    """A map from resources to their limits."""
     example = "{seconds: 60, memory-bytes: 1073741824}"
 
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def read(self, at: At, node: Node) -> dict[str, float] | None:
-        """All of the map that can be read; a number that cannot be read is the least there is."""
+    def read(key: KeyReader, node: Node) -> _Limits:
         found: dict[str, float] = {}
-        for written, value in at.pairs(node, self.example):
-            inner, name = at.below(written), written.replace("-", "_")
-            if name not in self._names:
-                known = ", ".join(one.replace("_", "-") for one in self._names)
+        for written, value in key.pairs(node, example):
+            inner, name = key.below(written), written.replace("-", "_")
+            if name not in names:
+                known = ", ".join(one.replace("_", "-") for one in names)
                 inner.error(value.line, f"There is no limit {shown(written)!r}", f"Limits are {known}.")
                 continue
-            number = _number(value.text if value.kind == "text" else "", is_whole=name != "seconds")
-            if number is None:
+            limit = _positive(value.text if value.kind == "text" else "", is_whole=name != "seconds")
+            if limit is None:
                 inner.wrong(value, "Write a number above 0; all but the seconds are whole.")
-            found[name] = min(number or 1, found.get(name, number or 1))
+            found[name] = min(limit or 1, found.get(name, limit or 1))
         return found
 
-    def tighten(self, base: dict[str, float], value: dict[str, float]) -> tuple[dict[str, float], str]:
-        """Of each the least."""
+    def tighten(base: _Limits, value: _Limits) -> tuple[_Limits, str]:
         lost = next((name for name, most in value.items() if most > base.get(name, most)), None)
-        merged = {name: min(base.get(name, most), value.get(name, most)) for name, most in (base | value).items()}
+        merged = {name: min(base.get(name, most), value.get(name, most)) for name, most in {**base, **value}.items()}
         return merged, f"{lost.replace('_', '-')} is more than is allowed" if lost is not None else ""
 
-    def shown(self, value: dict[str, float]) -> object:
-        """Limit to number."""
+    def show(value: _Limits) -> object:
         return {name.replace("_", "-"): most for name, most in value.items()}
 
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
 
-def _number(text: str, *, is_whole: bool) -> float | None:
-    if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) and int(text) > 0:
-        return int(text)
-    if not is_whole and re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", text, re.ASCII) and float(text) > 0:
-        return float(text)
+
+def _positive(written: str, *, is_whole: bool) -> float | None:
+    if re.fullmatch(r"[0-9]{1,18}", written, re.ASCII) and int(written) > 0:
+        return int(written)
+    if not is_whole and re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", written, re.ASCII) and float(written) > 0:
+        return float(written)
     return None
 
 
-class Approvers(Kind["tuple[str, ...]"]):
-    """Who may decide about approvals."""
-
+def approvers() -> ValueType[tuple[str, ...]]:
+    """The people, roles and agents who decide about approvals."""
     example = '["role:admin", "user:ada"]'
 
-    def read(self, at: At, node: Node) -> tuple[str, ...] | None:
-        """All of the list that can be read; nobody where there is none."""
-        texts = texts_of(at, node, _wrong_approver, self.example)
+    def problem_of(entry: str) -> str:
+        found = _APPROVER(entry)
+        if found and (found[1] != "role" or found[2] in (*_ROLES, "skill-admin")):
+            return ""
+        return f"{shown(entry)!r}, which is neither role:{'|'.join(_ROLES)} nor user:NAME or agent:NAME"
+
+    def read(key: KeyReader, node: Node) -> tuple[str, ...]:
+        texts = read_texts(key, node, problem_of, example)
         return tuple(dict.fromkeys("role:admin" if one.text == "role:skill-admin" else one.text for one in texts))
 
-    def tighten(self, base: tuple[str, ...], value: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """Whoever the stronger layer names, as far as the weaker does too; it cannot name anybody else."""
-        kept = tuple(own for own in value if any(_covers_approver(given, own) for given in base))
-        lost = next((own for own in value if own not in kept), None)
-        return kept if kept or not value else base, f"it cannot add {shown(lost)!r}" if lost is not None else ""
+    def covers(given: str, own: str) -> bool:
+        if given == own:
+            return True
+        # Each role includes the ones before it.
+        role, other = given.removeprefix("role:"), own.removeprefix("role:")
+        return role in _ROLES and other in _ROLES and _ROLES.index(role) <= _ROLES.index(other)
 
-    def shown(self, value: tuple[str, ...]) -> object:
-        """The list."""
-        return list(value)
+    def tighten(base: tuple[str, ...], value: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        common = tuple(own for own in value if any(covers(given, own) for given in base))
+        lost = next((own for own in value if own not in common), None)
+        return common if common or not value else base, f"it cannot add {shown(lost)!r}" if lost is not None else ""
 
-
-def _wrong_approver(text: str) -> str:
-    found = _APPROVER(text)
-    if found and (found[1] != "role" or found[2] in (*_ROLES, "skill-admin")):
-        return ""
-    return f"{shown(text)!r}, which is neither role:{'|'.join(_ROLES)} nor user:NAME or agent:NAME"
+    return ValueType(example=example, read=read, tighten=tighten, shown=list, adds_up=True)
 
 
-def _covers_approver(given: str, own: str) -> bool:
-    """Whether everybody whom one entry means is meant by another: each role includes the ones before it."""
-    if given == own:
-        return True
-    role, other = given.removeprefix("role:"), own.removeprefix("role:")
-    return role in _ROLES and other in _ROLES and _ROLES.index(role) <= _ROLES.index(other)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoApproval:
-    """When content is approved without a person: all of it must hold."""
-
-    signer: tuple[str, ...] = ()
-    """Who must have signed it, one of them; empty: it need not be signed."""
-    scan_max: str | None = None
-    """The worst that scanners may have found: `none`, `info`, `low`, `medium` and so on."""
-    no_new_capabilities: bool = False
-    """Whether it must do nothing that the version approved before did not."""
-    origin: Origin | None = None
-
-
-class AutoApprovals(Kind["AutoApproval | None"]):
-    """The conditions for approval without a person; whatever cannot be read of them approves nothing."""
-
-    takes_none = True
+def auto_approval() -> ValueType[AutoApproval | None]:
+    """The conditions for approval without a person; with one that cannot be read, nothing is approved."""
     example = "{scan-max: low, no-new-capabilities: true}"
+    names = ("signer", "scan-max", "no-new-capabilities")
 
-    def read(self, at: At, node: Node) -> AutoApproval | None:
-        """The conditions."""
-        before = len(at.reading.problems)
-        signer: tuple[str, ...] = ()
-        scan_max: str | None = None
-        no_new: bool | None = None
-        names = ("signer", "scan-max", "no-new-capabilities")
-        for name, value in at.pairs(node, self.example):
-            inner = at.below(name)
+    def problem_of(entry: str) -> str:
+        return "" if _SIGNER(entry) else f"{shown(entry)!r}, which names no signer"
+
+    def read(key: KeyReader, node: Node) -> AutoApproval | None:
+        before = len(key.reader.problems)
+        conditions: dict[str, Any] = {}
+        for name, value in key.pairs(node, example):
+            inner = key.below(name)
             if name == "signer":
-                signer = tuple(one.text for one in texts_of(inner, value, _wrong_signer, '["oms:keys/acme.pub"]'))
-                if not signer and value.kind == "list" and not value.items:
+                signers = read_texts(inner, value, problem_of, '["oms:keys/acme.pub"]')
+                conditions["signer"] = tuple(one.text for one in signers)
+                if value.kind == "list" and not value.items:
                     inner.error(value.line, "An empty list of signers is nobody", "Name one, or leave `signer` out.")
             elif name == "scan-max":
-                scan_max = Choice(*reversed(LEAST)).read(inner, value)
+                conditions["scan_max"] = choice(*reversed(_SEVERITIES)).read(inner, value)
             elif name == "no-new-capabilities":
-                no_new = value.text.lower() == "true"
+                conditions["no_new_capabilities"] = value.text.lower() == "true"
                 if value.kind != "text" or value.text.lower() not in ("true", "false"):
                     inner.wrong(value, "Write true or false.")
             else:
                 inner.error(value.line, f"There is no condition {shown(name)!r}", f"Conditions are {', '.join(names)}.")
         if node.kind == "map" and not node.pairs:
-            at.error(node.line, "No condition would approve everything", f"Write such as {self.example}.")
-        if len(at.reading.problems) > before:
+            key.error(node.line, "No condition would approve everything", f"Write such as {example}.")
+        if len(key.reader.problems) > before:
             return None
-        return AutoApproval(signer=signer, scan_max=scan_max, no_new_capabilities=bool(no_new), origin=at.origin(node))
+        return AutoApproval(**conditions, origin=key.origin(node))
 
-    def tighten(self, base: AutoApproval | None, value: AutoApproval | None) -> tuple[AutoApproval | None, str]:
-        """The conditions of both; a weaker layer cannot begin to approve by itself."""
+    def tighten(base: AutoApproval | None, value: AutoApproval | None) -> tuple[AutoApproval | None, str]:
+        # All conditions of both hold; a weaker layer cannot begin to approve by itself.
         if base is None or value is None:
             return None, "nothing is approved without a person" if value is not None else ""
-        if base.signer and value.signer and not set(base.signer) & set(value.signer):
-            return None, ""
-        both = tuple(one for one in base.signer if one in value.signer) if base.signer and value.signer else ()
-        found = [one for one in (base.scan_max, value.scan_max) if one is not None]
-        return (
-            AutoApproval(
-                signer=both or base.signer or value.signer,
-                scan_max=min(found, key=LEAST.index) if found else None,
-                no_new_capabilities=base.no_new_capabilities or value.no_new_capabilities,
-                origin=base.origin,
-            ),
-            "",
+        signer = base.signer or value.signer
+        if base.signer and value.signer:
+            signer = tuple(one for one in base.signer if one in value.signer)
+            if not signer:
+                return None, ""
+        severities = [one for one in (base.scan_max, value.scan_max) if one is not None]
+        both = AutoApproval(
+            signer=signer,
+            scan_max=min(severities, key=_SEVERITIES.index) if severities else None,
+            no_new_capabilities=base.no_new_capabilities or value.no_new_capabilities,
+            origin=base.origin,
         )
+        return both, ""
 
-    def shown(self, value: AutoApproval | None) -> object:
-        """The conditions."""
+    def show(value: AutoApproval | None) -> object:
         if value is None:
             return None
-        said = {
-            "signer": list(value.signer) or None,
-            "scan-max": value.scan_max,
-            "no-new-capabilities": value.no_new_capabilities or None,
-        }
-        return {name: one for name, one in said.items() if one is not None}
+        conditions = (list(value.signer) or None, value.scan_max, value.no_new_capabilities or None)
+        return {name: one for name, one in zip(names, conditions, strict=True) if one is not None}
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True, takes_none=True)
 
 
-def _wrong_signer(text: str) -> str:
-    return "" if _SIGNER(text) else f"{shown(text)!r}, which names no signer"
+_Engines: TypeAlias = "tuple[ScanEngine, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A scanner: our own, or a command that writes SARIF."""
-
-    name: str
-    command: str = ""
-    """With `{dir}` for the folder of the skill; empty for our own."""
-    origin: Origin | None = None
-
-
-class Engines(Kind["tuple[Engine, ...]"]):
+def engines() -> ValueType[_Engines]:
     """The scanners. A project adds none: whoever opens it would run its commands."""
-
     example = '[core, {sarif: "cmd: skill-scanner scan {dir} --format sarif"}]'
 
-    def read(self, at: At, node: Node) -> tuple[Engine, ...] | None:
-        """All of the list that can be read and that this file may say."""
+    def read(key: KeyReader, node: Node) -> _Engines | None:
         if node.kind != "list":
-            at.wrong(node, f"Write a list, such as {self.example}.")
+            key.wrong(node, f"Write a list, such as {example}.")
             return None
-        found: dict[str, Engine] = {}
+        found: dict[str, ScanEngine] = {}
         for item in node.items:
-            engine = self._engine(at, item)
-            if engine is not None and engine.command and (flaw := _flaw_of(engine.command)) is not None:
-                at.error(item.line, f"`{at.key}`: {flaw.message.rstrip('.')}", flaw.hint)
+            engine = read_engine(key, item)
+            if engine is not None and engine.command and (flaw := _command_flaw(engine.command)) is not None:
+                key.error(item.line, f"`{key.key}`: {flaw.message.rstrip('.')}", flaw.hint)
             elif engine is None:
-                at.error(item.line, f"`{at.key}` has {shown(item.text) or item.noun}", f"Write such as {self.example}.")
-            elif engine.command and at.reading.layer == "project":
-                at.warning(item.line, "A project's policy adds no scanner", "Add it to your own policy file.")
+                key.error(item.line, f"`{key.key}` has {shown(item.text) or item.noun}", f"Write such as {example}.")
+            elif engine.command and key.reader.layer == "project":
+                key.warning(item.line, "A project's policy adds no scanner", "Add it to your own policy file.")
             else:
                 found.setdefault(engine.name, engine)
         return tuple(found.values())
 
-    def _engine(self, at: At, item: Node) -> Engine | None:
+    def read_engine(key: KeyReader, item: Node) -> ScanEngine | None:
         if item.kind == "text":
-            return Engine("core", origin=at.origin(item)) if item.text == "core" else None
-        said = {name: value.text for name, value in at.pairs(item, "{sarif: ...}") if value.kind == "text"}
-        command = said.get("sarif", "").removeprefix("cmd:").strip()
+            return ScanEngine(name="core") if item.text == "core" else None
+        fields = {name: value.text for name, value in key.pairs(item, "{sarif: ...}") if value.kind == "text"}
+        command = fields.get("sarif", "").removeprefix("cmd:").strip()
         words = command.split()
-        name = said.get("name") or (os.path.basename(words[0]) if words else "")
-        if not command or len(said) != len(item.pairs) or set(said) - {"sarif", "name"} or name == "core":
+        name = fields.get("name") or (os.path.basename(words[0]) if words else "")
+        if not command or len(fields) != len(item.pairs) or set(fields) - {"sarif", "name"} or name == "core":
             return None
-        return Engine(name, command, at.origin(item)) if name.isprintable() and len(command) <= 1_024 else None
+        return ScanEngine(name=name, command=command) if name.isprintable() and len(command) <= 1_024 else None
 
-    def tighten(self, base: tuple[Engine, ...], value: tuple[Engine, ...]) -> tuple[tuple[Engine, ...], str]:
-        """All scanners of both; of two with one name the first."""
+    def tighten(base: _Engines, value: _Engines) -> tuple[_Engines, str]:
         known = {one.name for one in base}
         return (*base, *(one for one in value if one.name not in known)), ""
 
-    def shown(self, value: tuple[Engine, ...]) -> object:
-        """The scanners."""
+    def show(value: _Engines) -> object:
         return [{"name": one.name, "command": one.command} if one.command else one.name for one in value]
 
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
 
-def _flaw_of(command: str) -> InvalidArgument | None:
-    """Why a command can never scan anything: found while the file is read, not when the first skill is scanned."""
+
+def _command_flaw(command: str) -> InvalidArgument | None:
+    """The reason why a command can never scan: found while the file is read, not when the first skill is scanned."""
     from metier.scan.external import scanner_of
 
     try:
@@ -329,7 +393,7 @@ def _flaw_of(command: str) -> InvalidArgument | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRules:
+class ToolRuleList:
     """The tool rules of one list of one file."""
 
     rules: tuple[ToolRule, ...]
@@ -338,95 +402,73 @@ class ToolRules:
     """The line of each rule, by its text."""
 
 
-class Tools(Kind["tuple[ToolRules, ...]"]):
-    """Tool rules, one list for each file that has one."""
+TOOL_RULE_EXAMPLE = '["WebFetch", "Bash(curl *)"]'
 
-    example = '["WebFetch", "Bash(curl *)"]'
 
-    def read(self, at: At, node: Node) -> tuple[ToolRules, ...] | None:
-        """The rules; one that cannot be understood allows nothing, and forbids every use of its tool."""
+def tool_rules() -> ValueType[tuple[ToolRuleList, ...]]:
+    """Tool rules, one list for each file that has one; a malformed one allows nothing, and denies its whole tool."""
+
+    def read(key: KeyReader, node: Node) -> tuple[ToolRuleList, ...]:
         rules: dict[ToolRule, None] = {}
         lines: dict[str, int] = {}
-        for one in texts_of(at, node, None, self.example):
+        for one in read_texts(key, node, None, TOOL_RULE_EXAMPLE):
             line = one.origin.line if one.origin is not None else node.line
             for rule in parse_rules(one.text):
                 rules[rule] = None
                 lines.setdefault(rule.text, line)
                 if rule.is_malformed:
-                    what = f"`{at.key}` has {shown(rule.text)!r}, which is no rule"
-                    at.error(line, what, "Write `Tool` or `Tool(pattern)`, with every parenthesis closed.")
-        return (ToolRules(rules=tuple(rules), origin=at.origin(node), lines=lines),)
+                    what = f"`{key.key}` has {shown(rule.text)!r}, which is no rule"
+                    key.error(line, what, "Write `Tool` or `Tool(pattern)`, with every parenthesis closed.")
+        return (ToolRuleList(rules=tuple(rules), origin=key.origin(node), lines=lines),)
 
-    def tighten(self, base: tuple[ToolRules, ...], value: tuple[ToolRules, ...]) -> tuple[tuple[ToolRules, ...], str]:
-        """Both."""
+    def tighten(
+        base: tuple[ToolRuleList, ...], value: tuple[ToolRuleList, ...]
+    ) -> tuple[tuple[ToolRuleList, ...], str]:
         return (*base, *value), ""
 
-    def shown(self, value: tuple[ToolRules, ...]) -> object:
-        """The lists."""
+    def show(value: tuple[ToolRuleList, ...]) -> object:
         return [[rule.text for rule in one.rules] for one in value] if value else None
 
-
-NOTIFY_KINDS = ("request", "proposal", "quarantine")
-"""The kinds of things that wait for somebody."""
-_ARGUMENTS = 64
-_RUN = "[/usr/local/bin/tell-the-team, --urgent]"
-_SECONDS = Number(1, 600, strict=min)
+    return ValueType(example=TOOL_RULE_EXAMPLE, read=read, tighten=tighten, shown=show, adds_up=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyCommand:
-    """A program that is started when something begins to wait."""
+def notify_command() -> ValueType[NotifyCommand]:
+    """The notify command of the strongest file that has one. A project has none: it would start what it names."""
+    run_example = "[/usr/local/bin/tell-the-team, --urgent]"
+    example = f"{{run: {run_example}, for: [request], seconds: 10}}"
 
-    run: tuple[str, ...]
-    """The program, by an absolute path or a name on the PATH, and its arguments."""
-    kinds: tuple[str, ...] = NOTIFY_KINDS
-    seconds: int = 10
-    """The time after which the program is ended."""
-
-
-class NotifyCommandType(Kind["NotifyCommand"]):
-    """The notification of the strongest file that has one. A project has none: it would start what it names."""
-
-    adds_up = False
-    example = f"{{run: {_RUN}, for: [request], seconds: 10}}"
-
-    def read(self, at: At, node: Node) -> NotifyCommand | None:
-        """The notification; None where any of it cannot be read, or where this file may have none."""
-        if at.reading.layer == "project":
-            at.warning(node.line, "A project's policy starts no program", "Add it to your own policy file.")
+    def read(key: KeyReader, node: Node) -> NotifyCommand | None:
+        if key.reader.layer == "project":
+            key.warning(node.line, "A project's policy starts no program", "Add it to your own policy file.")
             return None
-        before = len(at.reading.problems)
-        run: tuple[str, ...] = ()
-        kinds: tuple[str, ...] = NOTIFY_KINDS
-        seconds = 10
-        for name, value in at.pairs(node, self.example):
-            inner = at.below(name)
+        before = len(key.reader.problems)
+        fields: dict[str, Any] = {"run": ()}
+        for name, value in key.pairs(node, example):
+            inner = key.below(name)
             if name == "run":
-                run = tuple(one.text for one in texts_of(inner, value, None, _RUN))
+                fields["run"] = tuple(one.text for one in read_texts(inner, value, None, run_example))
             elif name == "for":
-                kinds = tuple(one.text for one in texts_of(inner, value, _wrong_kind, f"[{', '.join(NOTIFY_KINDS)}]"))
+                kinds = read_texts(inner, value, one_of(*NOTIFY_KINDS), f"[{', '.join(NOTIFY_KINDS)}]")
+                fields["kinds"] = tuple(one.text for one in kinds)
             elif name == "seconds":
-                seconds = _SECONDS.read(inner, value) or seconds
+                fields["seconds"] = number(1, 600, strict=min).read(inner, value)
             else:
                 inner.error(value.line, f"There is no key {shown(name)!r}", "Keys here are run, for, seconds.")
-        if len(at.reading.problems) > before:
+        if len(key.reader.problems) > before:
             return None
-        if not run or len(run) > _ARGUMENTS or not (os.path.isabs(run[0]) or os.path.basename(run[0]) == run[0]):
-            what = f"`{at.key}.run` names no program by an absolute path, or by a name that is on the PATH"
-            at.error(node.line, what, f"Write such as {_RUN}.")
+        run: tuple[str, ...] = fields["run"]
+        if not run or len(run) > _MAX_ARGUMENTS or not (os.path.isabs(run[0]) or os.path.basename(run[0]) == run[0]):
+            what = f"`{key.key}.run` names no program by an absolute path, or by a name that is on the PATH"
+            key.error(node.line, what, f"Write such as {run_example}.")
             return None
-        return NotifyCommand(run=run, kinds=kinds, seconds=seconds)
+        return NotifyCommand(**fields)
 
-    def tighten(self, base: NotifyCommand, value: NotifyCommand) -> tuple[NotifyCommand, str]:
-        """The stronger layer's."""
+    def tighten(base: NotifyCommand, value: NotifyCommand) -> tuple[NotifyCommand, str]:
         return base, "one program is told, by the strongest file that names one" if value != base else ""
 
-    def shown(self, value: NotifyCommand | None) -> object:
-        """The program, and what it is told of."""
+    def show(value: NotifyCommand | None) -> object:
         if value is None:
             return None
         return {"run": list(value.run), "for": list(value.kinds), "seconds": value.seconds}
 
-
-def _wrong_kind(text: str) -> str:
-    return "" if text in NOTIFY_KINDS else f"{shown(text)!r}, which is none of {', '.join(NOTIFY_KINDS)}"
+    return ValueType(example=example, read=read, tighten=tighten, shown=show)

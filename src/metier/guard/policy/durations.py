@@ -1,4 +1,4 @@
-"""Long times as people write them in policy files: `12h`, `7d`, `180d`."""
+"""Durations as people write them: `12h`, `7d`, `180d`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def seconds_of(text: str) -> int | None:
-    """The seconds of a time such as `12h` or `180d`; None when the text is none, or no time at all.
+    """The seconds of a duration such as `12h` or `180d`; None for zero and for anything else.
 
     >>> seconds_of("90m"), seconds_of("2w"), seconds_of("0d"), seconds_of("soon")
     (5400, 1209600, None, None)

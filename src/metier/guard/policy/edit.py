@@ -10,7 +10,7 @@ import yaml
 
 from metier._paths import write_file
 from metier.errors import InvalidArgument
-from metier.guard.policy.file import parse_policy
+from metier.guard.policy.reader import parse_policy
 from metier.hints import for_people
 from metier.skill import shown
 

@@ -1,4 +1,7 @@
-"""What all policy files together say, each value with the line that set it."""
+"""The effective policy: the typed settings that hold, with their defaults, and the lines that set them.
+
+Each setting is declared here, by a field with its default, and in `schema.py`, by the key that sets it.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +19,47 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.decision import Outcome
-    from metier.guard.policy.compound_types import AutoApproval, NotifyCommand
-    from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
-    from metier.guard.policy.program import Policy
+    from metier.guard.policy.file import Located, Origin, PolicyFile, PolicyProblem
+    from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.policy.rules import PolicyRule
-    from metier.guard.policy.value_types import Located
+    from metier.guard.policy.value_types import Allowed
     from metier.skill.tool_rules import ToolRule
 
+NOTIFY_KINDS = ("request", "proposal", "quarantine")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PLUGIN_APPROVAL: Mapping[str, Origin | None] = MappingProxyType(dict.fromkeys(CAPABILITY_NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AutoApproval:
+    """The conditions for approval without a person: all of them must hold."""
+
+    signer: tuple[str, ...] = ()
+    """The signers, one of whom must have signed it; empty: it need not be signed."""
+    scan_max: str | None = None
+    """The worst severity that scanners may have found: `none`, `info`, `low`, `medium` and so on."""
+    no_new_capabilities: bool = False
+    """Whether it must have no capability that the version approved before did not have."""
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalTerms:
-    """Who approves of skills, and for how long."""
+    """The section `skill-policy.approval`: who approves of skills, and for how long."""
 
     approvers: tuple[str, ...] = ("role:reviewer",)
     """`role:reviewer`, `user:ada`, `agent:bot`; a role includes the ones above it."""
     self_approval: bool = True
-    """Whether somebody may approve of what they asked for themselves."""
+    """Whether a person may approve of their own request."""
     quorum: int = 1
     expires: int | None = None
-    """Seconds; None: it does not run out."""
+    """Seconds; None: it does not expire."""
     auto: AutoApproval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTerms:
-    """What is asked of whatever is installed."""
+    """The section `sources.require`: conditions for what is installed."""
 
     digest: bool = False
     pinned: bool = False
@@ -52,21 +68,33 @@ class SourceTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanSettings:
-    """Which scanners look at skills."""
+class ScanEngine:
+    """A scanner: the built-in one, `core`, or a command that writes SARIF."""
 
-    engines: tuple[str, ...] = ("core",)
-    commands: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """For each scanner that is not our own, the command that writes SARIF, with `{dir}` for the skill's folder."""
+    name: str
+    command: str = ""
+    """With `{dir}` for the folder of the skill; empty for `core`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanSettings:
+    """The section `scan`."""
+
+    engines: tuple[ScanEngine, ...] = (ScanEngine(name="core"),)
     rescan_after: int | None = None
     """Seconds."""
     suppressions: str | None = None
-    """The file with findings that somebody answers for."""
+    """The file with suppressed findings."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """The command of each scanner that is not built in."""
+        return {one.name: one.command for one in self.engines if one.command}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """How records are kept."""
+    """The section `audit`."""
 
     max_output: int = 8_192
     checkpoint_every: int = 100
@@ -76,7 +104,7 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What policy files say to what runs; None where they have no opinion."""
+    """The section `run`; None where no file has an opinion."""
 
     untrusted: Outcome | None = None
     scripts: Outcome | None = None
@@ -94,6 +122,17 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyCommand:
+    """The program that is started when an item begins to wait for a decision."""
+
+    run: tuple[str, ...]
+    """The program, by an absolute path or a name on the PATH, and its arguments."""
+    kinds: tuple[str, ...] = NOTIFY_KINDS
+    seconds: int = 10
+    """The time after which the program is ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLayer:
     """The tool rules of one policy file."""
 
@@ -105,39 +144,30 @@ class ToolLayer:
     lines: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EffectivePolicy:
-    """What holds: the policy files of all layers, merged so that a weaker one only tightens.
+    """The policy files of all layers, merged so that a weaker one only tightens.
 
     >>> DEFAULT.mode, DEFAULT.on_error, sorted(DEFAULT.needs_approval("plugin"))[:2]
     ('enforce', 'deny', ['external-downloads', 'file-write'])
     """
 
+    # The settings, one field for each row of the schema.
     mode: Literal["off", "audit", "enforce"] = "enforce"
     on_error: Outcome = "deny"
-    digest: str = ""
-    """The sha256 of all files together."""
     store: str | None = None
-    """Where approvals, quarantines and the audit trail are; None leaves that to the environment."""
+    """The address of the store; None leaves that to the environment."""
     environment: str | None = None
-    """The one environment that this machine is in; None leaves that to whoever acts."""
-    files: tuple[PolicyFile, ...] = ()
-    """The strongest first."""
-    problems: tuple[PolicyProblem, ...] = ()
-    """What is wrong with the files."""
-    errors: tuple[PolicyProblem, ...] = ()
-    """Those that make files broken, so that `on_error` decides."""
-    ignored: tuple[PolicyProblem, ...] = ()
-    """What files say in vain, as it would loosen what a stronger one says."""
-    require_approval_for: frozenset[str] = frozenset()
-    """What every skill needs an approval for; see `needs_approval` for those of one layer."""
+    """The one environment of this machine; None leaves that to the caller."""
+    required: Mapping[str, Origin | None] = field(default_factory=lambda: _NOTHING, repr=False)
+    """The capabilities that need an approval in every skill, each with its line."""
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
-    sources_allow: tuple[tuple[Origin, tuple[str, ...]], ...] = ()
-    """Lists of sources, each with its line; something must be on all of them."""
-    sources_deny: tuple[tuple[Origin, str], ...] = ()
+    sources_allow: tuple[Allowed, ...] = ()
+    """Lists of sources; a source must be on all of them."""
+    sources_deny: tuple[Located, ...] = ()
     sources_require: SourceTerms = field(default_factory=SourceTerms)
-    skills_allow: tuple[tuple[Origin, tuple[str, ...]], ...] = ()
-    skills_deny: tuple[tuple[Origin, str], ...] = ()
+    skills_allow: tuple[Allowed, ...] = ()
+    skills_deny: tuple[Located, ...] = ()
     listing: Listings = field(default_factory=Listings)
     """The listing modes of skills."""
     pins: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NOTHING)
@@ -145,33 +175,42 @@ class EffectivePolicy:
     """Names that only the enterprise layer may define, each with its line."""
     enterprise_names: Literal["allow", "reserve"] = "reserve"
     """Whether other layers may have skills of the names that the enterprise layer has."""
-    tool_layers: tuple[ToolLayer, ...] = ()
     allowed_tools: Mapping[str, Located] = field(default_factory=lambda: _NOTHING)
     """Layer, source or folder to whether the `allowed-tools` of its skills are `advisory` or `enforced`."""
     rules: tuple[PolicyRule, ...] = DEFAULT_RULES
     """Deny before ask before allow, and the rules of stronger layers before those of weaker ones."""
     run: RunSettings = field(default_factory=RunSettings)
     """The most that anything may do, by the opinions of all files."""
-    granted: RunSettings = field(default_factory=RunSettings)
-    """What the strongest file grants to a program that has no policy of its own."""
     scan: ScanSettings = field(default_factory=ScanSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     notify: NotifyCommand | None = None
-    """The program that tells people that something waits for them."""
-    values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
-    """Every key to its value, for whoever shows them; empty where there is no file."""
-    origins: Mapping[str, tuple[Origin, ...]] = field(default_factory=lambda: _NOTHING, repr=False)
-    """For each key that a file has set the lines that did, several where what they say adds up."""
-    required: Mapping[str, Origin | None] = field(default_factory=lambda: _NOTHING, repr=False)
-    """What every skill needs an approval for, each with its line."""
-    required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)
-    """The same for skills of the plugin layer."""
-    strict_rules: RuleIndex = field(init=False, repr=False, compare=False)
-    """Those of the rules that deny or ask."""
 
-    def __post_init__(self) -> None:
-        strict = (rule for rule in self.rules if rule.effect != "allow")
-        object.__setattr__(self, "strict_rules", RuleIndex(strict))
+    # The files, and values that follow from several settings.
+    files: tuple[PolicyFile, ...] = ()
+    """The strongest first."""
+    digest: str = ""
+    """The sha256 of all files together."""
+    problems: tuple[PolicyProblem, ...] = ()
+    """The problems of the files."""
+    errors: tuple[PolicyProblem, ...] = ()
+    """Those problems that make files broken, so that `on_error` decides."""
+    ignored: tuple[PolicyProblem, ...] = ()
+    """Settings without effect, as they would loosen those of a stronger file."""
+    required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)
+    """The capabilities that need an approval in skills of the plugin layer."""
+    tool_layers: tuple[ToolLayer, ...] = ()
+    """The tool rules of each file."""
+    granted: RunSettings = field(default_factory=RunSettings)
+    """The grants of the strongest file to a program that has no policy of its own."""
+    values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
+    """Every key to its value, to be shown; empty where there is no file."""
+    origins: Mapping[str, tuple[Origin, ...]] = field(default_factory=lambda: _NOTHING, repr=False)
+    """The lines that set a key, several where their values add up."""
+
+    @functools.cached_property
+    def strict_rules(self) -> RuleIndex:
+        """The rules that deny or ask."""
+        return RuleIndex(rule for rule in self.rules if rule.effect != "allow")
 
     @property
     def network_tools(self) -> tuple[str, ...]:
@@ -185,30 +224,25 @@ class EffectivePolicy:
 
     def _tools(self, key: str) -> tuple[str, ...]:
         found: tuple[Located, ...] | None = self.values.get(key)
-        return usual_tools(key) if found is None else tuple(one.text for one in found)
+        return default_tools(key) if found is None else tuple(one.text for one in found)
 
     def origin(self, key: str) -> Origin | None:
         """The line that set a key, of several the strongest; None where no file has an opinion that counts."""
         return next(iter(self.origins.get(key, ())), None)
 
     def needs_approval(self, layer: str) -> Mapping[str, Origin | None]:
-        """What a skill of a layer needs an approval for, each with the line that says so; None is the default."""
+        """The capabilities that need an approval in skills of a layer, each with its line; None is the default."""
         return self.required_of_plugins if layer == "plugin" else self.required
 
-    def pins_of(self, name: str, source: str = "") -> tuple[tuple[str, Origin | None], ...]:
+    def pins_of(self, name: str, source: str = "") -> tuple[Located, ...]:
         """The digests that a skill is pinned to; its content must be each of them."""
-        return tuple(
-            (pin.text, pin.origin)
-            for pattern, pins in self.pins.items()
-            if may_name(pattern, name, source)
-            for pin in pins
-        )
+        return tuple(pin for pattern, pins in self.pins.items() if may_name(pattern, name, source) for pin in pins)
 
-    def narrow(self, policy: Policy | None) -> Policy:
-        """A program's policy, tightened by the files; without one, what the strongest file grants.
+    def narrow(self, policy: Policy | None) -> ClosedPolicy:
+        """A program's policy, tightened by the files; without one, the grants of the strongest file.
 
-        A program that has a policy of its own decides what it grants, and files narrow that. What it leaves open, such
-        as `network` and `hooks`, the strongest file grants too.
+        A program that has a policy of its own decides on its grants, and files narrow them. Settings that it leaves
+        open, such as `network` and `hooks`, the strongest file grants too.
         """
         from metier.guard.policy.intersect import intersect
 
@@ -216,11 +250,11 @@ class EffectivePolicy:
 
 
 DEFAULT = EffectivePolicy(digest=f"sha256:{sha256().hexdigest()}")
-"""What holds where there is no policy file at all."""
+"""The effective policy without any policy file."""
 
 
 @functools.cache
-def usual_tools(key: str) -> tuple[str, ...]:
+def default_tools(key: str) -> tuple[str, ...]:
     """The tools of a class where no policy names them."""
     from metier.scan.capabilities import NETWORK_TOOLS, WRITE_TOOLS
 

@@ -1,4 +1,4 @@
-"""The policy files of this machine, this user and this project, read again as soon as one changes."""
+"""Finds the policy files of this machine, this user and this project, and reads them again when one changes."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _LAYERS = ("enterprise", "personal", "project")
 _SETTLES_AFTER = 100_000_000
 """Nanoseconds after which a change of a file has another time stamp for certain."""
 _AHEAD = 2_000_000_000
-"""Nanoseconds that the clock of a file system may be ahead; what is further in the future stays there."""
+"""Nanoseconds that the clock of a file system may be ahead; a stamp further in the future stays there."""
 
 _Stamp: TypeAlias = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPlace:
-    """Where a policy file may be."""
+    """A place where a policy file may be."""
 
     layer: Layer
     path: str
     is_named: bool = False
-    """Whether somebody named it, so that it has to be there."""
+    """Whether the file was named, so that it has to exist."""
 
 
 def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
-    """Where policy files are looked for, the strongest first."""
+    """The places of policy files, the strongest first."""
     places = _administrators_places(system_policy(), os.environ.get(VARIABLE, ""))
     home = home_folder()
     if home is not None:
@@ -81,14 +81,14 @@ def _project_folders(start: Path | str | None) -> list[Path]:
 
 
 def system_policy() -> str:
-    """Where administrators put the policy for everybody on this machine."""
+    """The path of the policy file for everybody on this machine."""
     if sys.platform == "win32":
         return os.path.join(os.environ.get("PROGRAMDATA", r"C:\ProgramData"), "metier", POLICY_FILE)
     return f"/etc/metier/{POLICY_FILE}"
 
 
 class Policies:
-    """The policy files that hold, and what they say together.
+    """The policy files that hold, merged into one effective policy.
 
     >>> policies = Policies(texts=[("enterprise", "version: 1\\nmode: audit")])
     >>> policies.current().mode
@@ -101,8 +101,8 @@ class Policies:
         *,
         texts: Iterable[tuple[Layer, str]] = (),
     ) -> None:
-        """Read files, each of which must be there, and texts that are in none; the strongest layer counts first."""
-        from metier.guard.policy.file import parse_policy
+        """Read files, each of which must exist, and texts without a file; the strongest layer counts first."""
+        from metier.guard.policy.reader import parse_policy
 
         places = [PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files]
         written = [
@@ -113,7 +113,7 @@ class Policies:
                 raise InvalidArgument(
                     f"{layer!r} is no layer that has a policy.", hint=f"Layers are {', '.join(_LAYERS)}."
                 )
-        self._begin(places, written)
+        self._start(places, written)
 
     @classmethod
     def discover(cls, *starts: Path | str | None) -> Policies:
@@ -129,25 +129,25 @@ class Policies:
     @classmethod
     def _at(cls, places: list[PolicyPlace]) -> Policies:
         found = cls.__new__(cls)
-        found._begin(places, [])
+        found._start(places, [])
         return found
 
-    def _begin(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:
+    def _start(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:
         self.places = tuple(places)
-        """Where files are looked for, the strongest first."""
+        """The places of the files, the strongest first."""
         self._texts = texts
         self._reading = threading.Lock()
-        # What was seen and what follows from it are replaced at once: nobody gets the one without the other.
+        # The files and their effective policy are replaced at once: nobody gets the one without the other.
         self._state: _State | None = None
 
     @property
     def version(self) -> int:
-        """Changes whenever what the files say may have changed."""
+        """A number that changes whenever the effective policy may have changed."""
         self.current()
         return self._state.version if self._state is not None else 0
 
     def current(self) -> EffectivePolicy:
-        """What all files say now."""
+        """The effective policy now."""
         state = self._state
         if state is None:
             return self._read()
@@ -157,13 +157,13 @@ class Policies:
         return state.effective
 
     def found(self) -> EffectivePolicy | None:
-        """What all files say now; None where there is none, as long as nobody has asked what holds without one.
+        """The effective policy now; None where there is no file, as long as nobody has asked for `current`.
 
         To list skills takes far longer with all that is needed to decide about them.
         """
         if self._state is not None or self._texts:
             return self.current()
-        is_there = any(place.is_named or _is_there(place.path) for place in self.places)
+        is_there = any(place.is_named or _exists(place.path) for place in self.places)
         return self.current() if is_there else None
 
     def _read(self) -> EffectivePolicy:
@@ -178,13 +178,13 @@ class Policies:
             if before is not None and list(before.effective.files) == files:
                 state = _State(seen, before.effective, before.version)
             else:
-                state = _State(seen, _merged(files), before.version + 1 if before is not None else 1)
+                state = _State(seen, _merge(files), before.version + 1 if before is not None else 1)
             self._state = state
             return state.effective
 
 
 class _State(NamedTuple):
-    """What was seen at all places, and what it says together."""
+    """The files at all places, and their effective policy."""
 
     seen: tuple[_Seen, ...]
     effective: EffectivePolicy
@@ -192,30 +192,32 @@ class _State(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What was read at a place, and the stamp that it had."""
+    """The file that was read at a place, and its stamp."""
 
     path: str
     stamp: _Stamp
     is_settled: bool
-    """False: it was written a moment ago, and may be written again without another stamp."""
+    """False: the file was written a moment ago, and may be written again without another stamp."""
     file: PolicyFile | None
 
     def is_changed(self) -> bool:
-        """Whether the file may be another than the one that was read; one look at the file system."""
+        """Whether the file may have changed since it was read; one look at the file system."""
         path, stamp, is_settled, _ = self
         if not is_settled:
             return True
-        return _is_there(path) if stamp is None else _stamp(path) != stamp
+        return _exists(path) if stamp is None else _stamp(path) != stamp
 
 
 def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
-    """What is at a place now."""
+    """The file that is at a place now."""
     if before is not None and not before.is_changed():
         return before
-    from metier.guard.policy.file import read_policy, unreadable
-
     path, layer = place.path, place.layer
     stamp, now = _stamp(path), time.time_ns()
+    if stamp is None and not place.is_named and not _exists(path):
+        return _Seen(path, None, True, None)
+    from metier.guard.policy.reader import read_policy, unreadable
+
     if place.is_named and not os.path.isabs(path):
         why = "its path is relative, so it would mean another file wherever one stands"
         file: PolicyFile | None = unreadable(path, layer, why, f"Write an absolute path in ${VARIABLE}.")
@@ -229,7 +231,7 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
     return _Seen(path, stamp, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
 
 
-def _merged(files: list[PolicyFile]) -> EffectivePolicy:
+def _merge(files: list[PolicyFile]) -> EffectivePolicy:
     if not files:
         from metier.guard.policy.effective import DEFAULT
 
@@ -247,8 +249,8 @@ def _stamp(path: str) -> _Stamp:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
-def _is_there(path: str) -> bool:
-    """Whether there is anything, be it a link to nothing; a miss raises no exception, which would take far longer."""
+def _exists(path: str) -> bool:
+    """Whether there is a file, or a link to nothing; a miss raises no exception, which would take far longer."""
     try:
         if os.access in os.supports_follow_symlinks:
             return os.access(path, os.F_OK, follow_symlinks=False)

@@ -1,11 +1,11 @@
-"""What the people responsible for an agent allow it to do with skills."""
+"""The policy that a program sets in code, and its closed form."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,15 +23,15 @@ Rules: TypeAlias = str | Sequence[str]
 """Tool rules as a person writes them: `"Read, Bash(git:*)"`, or a list of such."""
 
 LEFT_OPEN = ("hooks", "unchecked", "injection")
-"""What a program may leave to the policy files, by the names of the fields."""
+"""The fields that a program may leave to the policy files."""
 _OUTCOMES = ("allow", "ask", "deny")
 _CHOICES = {
     "unchecked": ("allow", "deny"),
     **dict.fromkeys(("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"), _OUTCOMES),
 }
 _NETWORKS = ("none", "restricted", "host")
-_NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
-_LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
+NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
+LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NO_WORDS: Mapping[str, Literal["advisory", "enforced"]] = MappingProxyType({})
@@ -40,7 +40,7 @@ _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What is allowed, asked or denied. It narrows what skills may do and never widens what one declares.
+    """The settings of a program: allowed, asked or denied. They narrow what skills may do, and never widen it.
 
     >>> Policy(deny="Bash(curl:*), WebFetch", untrusted="deny").untrusted
     'deny'
@@ -142,9 +142,9 @@ class Policy:
                     "name of a workspace with it, such as `.git:rw`.",
                 )
         for need in self.require:
-            if need not in _NEEDS:
+            if need not in NEEDS:
                 raise InvalidArgument(
-                    f"{shown(need)!r} cannot be required by a policy.", hint=f"It can be {', '.join(_NEEDS)}."
+                    f"{shown(need)!r} cannot be required by a policy.", hint=f"It can be {', '.join(NEEDS)}."
                 )
         secrets: Any = {} if self.secrets is None else self.secrets
         if not isinstance(secrets, Mapping) or not all(
@@ -155,25 +155,38 @@ class Policy:
                 "secrets is a map of skills to names in a policy.", hint='Write secrets={"deploy": ["API_TOKEN"]}.'
             )
         for name, most in self.limits.items() if isinstance(self.limits, Mapping) else [("limits", None)]:
-            if name not in _LIMITS or not _is_positive(most) or (name != "seconds" and not isinstance(most, int)):
+            if name not in LIMITS or not _is_positive(most) or (name != "seconds" and not isinstance(most, int)):
                 raise InvalidArgument(
                     f"{shown(str(name))!r} is no limit in a policy, or its value is none.",
-                    hint=f"Give numbers above 0 for {', '.join(_LIMITS)}; all but the seconds are whole.",
+                    hint=f"Give numbers above 0 for {', '.join(LIMITS)}; all but the seconds are whole.",
                 )
 
 
-def closed(policy: Policy) -> Policy:
-    """A policy in which everything is denied, and nothing granted, that it left open.
+class ClosedPolicy(Policy):
+    """A policy that leaves nothing open: `guard.policy` is one.
 
-    >>> closed(Policy(hooks="allow")).hooks, closed(Policy()).hooks
+    >>> ClosedPolicy.of(Policy(hooks="allow")).hooks, ClosedPolicy.of(Policy()).hooks
     ('allow', 'deny')
     """
-    denied: dict[str, Any] = {name: "deny" for name in LEFT_OPEN if getattr(policy, name) is None}
-    return replace(policy, **denied, paths=policy.paths or (), secrets=policy.secrets or {})
+
+    __slots__ = ()
+    hooks: Outcome
+    unchecked: Literal["allow", "deny"]
+    injection: Outcome
+    network: Literal["none", "restricted", "host"]
+    paths: Sequence[str]
+    secrets: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, policy: Policy) -> ClosedPolicy:
+        """A policy in which everything that it left open is denied, and nothing granted."""
+        settings = {one.name: getattr(policy, one.name) for one in fields(policy)}
+        defaults = {**dict.fromkeys(LEFT_OPEN, "deny"), "network": "none", "paths": (), "secrets": {}}
+        return cls(**settings | {name: value for name, value in defaults.items() if settings[name] is None})
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
-    """A path as it is granted or asked for, without the `:ro` or `:rw` behind it.
+    """A granted or requested path, split from the `:ro` or `:rw` behind it.
 
     >>> split_mode("/project:rw"), split_mode("/data")
     (('/project', 'rw'), ('/data', ''))
@@ -184,7 +197,7 @@ def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:
 
 
 def granted_names(paths: Iterable[str]) -> frozenset[str]:
-    """The protected names among the paths that a policy grants, which may be written in every workspace.
+    """The protected names among the granted paths, which may be written in every workspace.
 
     >>> sorted(granted_names(["/data", ".git:rw", "AGENTS.md:rw"]))
     ['.git', 'AGENTS.md']
@@ -194,7 +207,7 @@ def granted_names(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _is_granted_path(text: str) -> bool:
-    """Whether a policy can grant it: an absolute path, never the whole machine, or a protected name to write."""
+    """Whether a policy can grant a path: an absolute one, never the whole machine, or a protected name to write."""
     path, _ = split_mode(text)
     return bool(granted_names([text])) or (
         os.path.isabs(path)
@@ -209,7 +222,7 @@ def _is_positive(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    """Whether it is text, or several."""
+    """Whether a value is text, or a collection of texts."""
     if isinstance(value, str):
         return True
     return isinstance(value, list | tuple | set | frozenset) and all(isinstance(item, str) for item in value)

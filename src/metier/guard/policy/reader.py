@@ -1,12 +1,21 @@
-"""Reading a policy file key by key, and telling what is wrong with it."""
+"""The reader of policy files: settings key by key, and problems with line, key and hint.
+
+Reading never raises for the content of a file. A problem has a line, and the rest of the file counts.
+"""
 
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import stat
 from dataclasses import dataclass
+from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier.guard.policy.file import Origin, PolicyProblem
+from metier._paths import is_inside
+from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
 from metier.guard.policy.yaml_tree import read_tree
 from metier.skill import shown
@@ -14,14 +23,113 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.policy.yaml_tree import Node, YamlFlaw
+    from metier.guard.policy.yaml_tree import Node
     from metier.library import Layer
 
+MAX_BYTES = 1024 * 1024
+"""The size limit of a policy file."""
 _MAX_PROBLEMS = 200
+_REPLACE = "Replace it by a plain file that this user can read."
 
 
-class Reading:
-    """A policy file while it is read."""
+def read_policy(path: str | os.PathLike[str], layer: Layer) -> PolicyFile | None:
+    """Read the policy file at a path; None where there is none.
+
+    A project's file is read from inside the project alone: no link shows a file of the user to readers of its problems.
+    """
+    name = os.fspath(path)
+    try:
+        if layer == "project" and os.path.lexists(name) and not _is_in_project(name):
+            return unreadable(name, layer, "it is a link that leads out of the project", "Replace it by a plain file.")
+        data = read_regular_file(name)
+    except FileNotFoundError:
+        return unreadable(name, layer, "it is a link to nothing") if os.path.lexists(name) else None
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        return unreadable(name, layer, (error.strerror or type(error).__name__).lower())
+    except ValueError as error:
+        return unreadable(name, layer, str(error))
+    return unreadable(name, layer, data) if isinstance(data, str) else parse_policy(data, name, layer)
+
+
+def _is_in_project(path: str) -> bool:
+    """Whether a file, with its links resolved, is below the folder that has its `.metier`."""
+    root = os.path.realpath(os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    return is_inside(os.path.realpath(path), root)
+
+
+def read_regular_file(path: str) -> bytes | str:
+    """The bytes of a regular file, or the reason why there are none; never blocks on a pipe or device."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+    try:
+        handle = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return "it is no plain file"
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return "it is no plain file"
+        data = b""
+        while len(data) <= MAX_BYTES and (more := os.read(handle, MAX_BYTES + 1 - len(data))):
+            data += more
+    finally:
+        os.close(handle)
+    return data if len(data) <= MAX_BYTES else f"it has more than {MAX_BYTES:,} bytes"
+
+
+def unreadable(path: str, layer: Layer, why: str, hint: str = _REPLACE) -> PolicyFile:
+    """A policy file that cannot be read at all."""
+    problem = PolicyProblem(
+        origin=Origin(layer=layer, path=path, line=1),
+        severity="error",
+        message=f"The policy file cannot be read: {why}.",
+        hint=hint,
+    )
+    digest = _digest(f"unreadable: {why}".encode())
+    return PolicyFile(layer=layer, path=path, digest=digest, problems=(problem,), is_torn=True)
+
+
+def parse_policy(data: bytes | str, path: str, layer: Layer) -> PolicyFile:
+    """Parse the text of a policy file.
+
+    >>> file = parse_policy("mode: audit\\ntools: {deny: WebFetch}\\n", "policy.yaml", "personal")
+    >>> file.settings["mode"], file.is_broken
+    ('audit', True)
+    >>> print(file.problems[0], file.problems[0].hint)
+    policy.yaml:2: `tools.deny` is text. Write a list: [WebFetch].
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(raw) > MAX_BYTES:
+        return unreadable(path, layer, f"it has more than {MAX_BYTES:,} bytes")
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    reader = PolicyReader(path, layer)
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        reader.error(line, "", f"Byte {error.start:,} is not UTF-8", "Save it as UTF-8.")
+        reader.is_torn = True
+    reader.read(text)
+    return PolicyFile(
+        layer=layer,
+        path=path,
+        digest=_digest(raw),
+        text=text,
+        settings=MappingProxyType(reader.settings),
+        lines=MappingProxyType(reader.lines),
+        problems=tuple(reader.problems),
+        is_torn=reader.is_torn,
+    )
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{sha256(data).hexdigest()}"
+
+
+class PolicyReader:
+    """The settings and problems of one policy file while it is read."""
 
     def __init__(self, path: str, layer: Layer) -> None:
         self.path = path
@@ -33,34 +141,34 @@ class Reading:
         self._is_strict = False
 
     def error(self, line: int, key: str, message: str, hint: str) -> None:
-        """Say that something cannot be used."""
-        self._tell("error", line, key, message, hint)
+        """Report a value that cannot be used."""
+        self._report("error", line, key, message, hint)
 
     def warning(self, line: int, key: str, message: str, hint: str) -> None:
-        """Say that something has no effect."""
-        self._tell("warning", line, key, message, hint)
+        """Report a value that has no effect."""
+        self._report("warning", line, key, message, hint)
 
-    def _tell(self, severity: Literal["error", "warning"], line: int, key: str, message: str, hint: str) -> None:
-        # The first error is what makes a file broken; no number of warnings may keep it from being told.
+    def _report(self, severity: Literal["error", "warning"], line: int, key: str, message: str, hint: str) -> None:
+        # The first error makes a file broken; no number of warnings may keep it from being reported.
         if len(self.problems) >= _MAX_PROBLEMS and severity == "warning":
             return
         if len(self.problems) < 2 * _MAX_PROBLEMS:
-            self.problems.append(
-                PolicyProblem(origin=self.origin(line, key), severity=severity, message=f"{message}.", hint=hint)
-            )
+            origin = self.origin(line, key)
+            self.problems.append(PolicyProblem(origin=origin, severity=severity, message=f"{message}.", hint=hint))
 
     def origin(self, line: int, key: str) -> Origin:
         """A line of the file."""
         return Origin(layer=self.layer, path=self.path, line=line, key=key)
 
-    def take(self, text: str) -> None:
-        """Read all that a text says."""
+    def read(self, text: str) -> None:
+        """Read all settings of a text."""
         tree = read_tree(text)
         for flaw in tree.flaws:
             self.is_torn = True
-            self._tell_flaw(flaw)
+            hint = "Write plain `key: value` lines, indent with spaces, and close every bracket."
+            self.error(flaw.line, "", f"The YAML cannot be read: {shown(flaw.message)}", hint)
         maps = [root for root in tree.roots if root.kind == "map"]
-        if not tree.flaws and (not maps or not any(root.pairs for root in maps)):
+        if not tree.flaws and not any(root.pairs for root in maps):
             # A file that is being written is empty for a moment, which must not pass for a policy without rules.
             self.error(1, "", "The file says nothing", "Begin with `version: 1`, or remove the file.")
             self.is_torn = True
@@ -70,79 +178,74 @@ class Reading:
             for key, value in root.pairs
         )
         for root in maps:
-            self._section("", root)
+            self._read_section("", root)
 
-    def _tell_flaw(self, flaw: YamlFlaw) -> None:
-        what = f"The YAML cannot be read: {shown(flaw.message)}"
-        self.error(flaw.line, "", what, "Write plain `key: value` lines, indent with spaces, and close every bracket.")
-
-    def _section(self, above: str, node: Node) -> None:
-        for name, value in At(self, above).pairs(node, "key: value"):
+    def _read_section(self, above: str, node: Node) -> None:
+        for name, value in KeyReader(self, above).pairs(node, "key: value"):
             key = f"{above}.{name}" if above else name
-            known = KEYS.get(key)
-            if known is not None:
-                self._setting(key, value)
+            if key in KEYS:
+                self._read_setting(key, value)
             elif key in SECTIONS:
                 self.lines.setdefault(key, value.line)
                 if value.kind == "map":
-                    self._section(key, value)
+                    self._read_section(key, value)
                 elif not value.is_null:
-                    At(self, key).wrong(value, "Write its keys below it, indented.")
+                    KeyReader(self, key).wrong(value, "Write its keys below it, indented.")
             else:
-                self._unknown(value.line, above, name)
+                self._report_unknown(value.line, above, name)
 
-    def _setting(self, key: str, node: Node) -> None:
+    def _read_setting(self, key: str, node: Node) -> None:
         if node.is_null:
             if node.text == "" and key.endswith(".allow"):
                 what = f"`{key}` has no value and so no opinion"
                 self.warning(node.line, key, what, "Write [] to allow nothing, or `null` to say that it is meant.")
             return
-        kind = KEYS[key].kind
-        value = kind.read(At(self, key), node)
+        value_type = KEYS[key].type
+        value = value_type.read(KeyReader(self, key), node)
         if value is None:
             return
         if key in self.settings:
-            value, _ = kind.tighten(self.settings[key], value)
+            value, _ = value_type.tighten(self.settings[key], value)
         else:
             self.lines[key] = node.line
         self.settings[key] = value
 
-    def _unknown(self, line: int, above: str, name: str) -> None:
+    def _report_unknown(self, line: int, above: str, name: str) -> None:
         known = names_below(above)
         key = f"{above}.{name}" if above else name
         meant = difflib.get_close_matches(name.lower().replace("_", "-")[:100], known, n=1, cutoff=0.75)
         meant += [other for other in (*KEYS, *SECTIONS) if other.rpartition(".")[2] == name]
         hint = f"Did you mean `{meant[0]}`?" if meant else f"Keys here are {', '.join(known)}."
-        # A key that is nearly right, or in another place, was meant to say something, and now says nothing.
-        tell = self.error if meant or self._is_strict else self.warning
-        tell(line, key[:200], f"There is no key {shown(key)!r}", hint)
+        # A key that is nearly right, or in another place, was meant to set something, and now sets nothing.
+        report = self.error if meant or self._is_strict else self.warning
+        report(line, key[:200], f"There is no key {shown(key)!r}", hint)
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """A key of a file that is read."""
+class KeyReader:
+    """The reader at one key of a file; value types read their values through it."""
 
-    reading: Reading
+    reader: PolicyReader
     key: str
 
-    def below(self, name: str) -> At:
-        """A key inside of it."""
-        return At(self.reading, f"{self.key}.{shown(name)}" if self.key else shown(name))
+    def below(self, name: str) -> KeyReader:
+        """The reader at a key inside of this one."""
+        return KeyReader(self.reader, f"{self.key}.{shown(name)}" if self.key else shown(name))
 
     def origin(self, node: Node) -> Origin:
-        """Where a value of it stands."""
-        return self.reading.origin(node.line, self.key)
+        """The line of a value."""
+        return self.reader.origin(node.line, self.key)
 
     def error(self, line: int, message: str, hint: str) -> None:
-        """Say what is wrong with it."""
-        self.reading.error(line, self.key, message, hint)
+        """Report a value that cannot be used."""
+        self.reader.error(line, self.key, message, hint)
 
     def warning(self, line: int, message: str, hint: str) -> None:
-        """Say what of it has no effect."""
-        self.reading.warning(line, self.key, message, hint)
+        """Report a value that has no effect."""
+        self.reader.warning(line, self.key, message, hint)
 
     def wrong(self, node: Node, hint: str) -> None:
-        """Say that the value is none that the key can have."""
+        """Report a value that the key cannot have."""
         if node.kind == "alias":
             self.error(node.line, f"`{self.key}` is an alias", "Write the value out: policy files have no aliases.")
         elif node.kind == "text" and not hint.startswith("Write a list"):
@@ -151,7 +254,7 @@ class At:
             self.error(node.line, f"`{self.key}` is {node.noun}", hint)
 
     def pairs(self, node: Node, example: str) -> Iterator[tuple[str, Node]]:
-        """The keys and values of a map, as far as it is one; a key that is given twice comes twice."""
+        """The keys and values of a map; a key that is given twice comes twice. Anything else is reported."""
         if node.kind != "map":
             self.wrong(node, f"Write a map, such as {example}.")
             return

@@ -1,7 +1,4 @@
-"""The rules of policy files: when something is true of an action, it is denied, asked about or allowed.
-
-They are read by `metier.guard.policy.rule_parser`.
-"""
+"""The rules of policy files: which actions they match, and the index that finds them."""
 
 from __future__ import annotations
 
@@ -31,53 +28,53 @@ ALIASES: Mapping[str, str] = {
     "run": "script-run",
     "hook": "hook-run",
 }
-"""What policy files call the points of decision that have another name in a program; they may use either."""
+"""The names in policy files of decision points that have another name in a program; files may use either."""
 RULE_LAYERS = ("enterprise", "personal", "project", "plugin")
 TRIGGERS = ("model", "user", "nested", "host")
 CAPABILITY_NAMES = (
     *("scripts", "network-tools", "file-write", "shell-instructions", "external-downloads", "hooks", "inline-exec"),
     *("opaque-files",),
 )
-"""What a skill may be found to do."""
+"""The capabilities of skills."""
 EFFECTS = ("allow", "ask", "deny")
 GLOBS = ("source", "skill", "agent", "tenant", "environment")
-"""What a rule has patterns for, in which `*` stands for anything."""
+"""The fields of a rule that are patterns, in which `*` stands for anything."""
 
 
 class RuleContext(Protocol):
-    """What rules look at: an action, who wants it, and what is known of the skill."""
+    """The context that rules look at: an action, its actor, and the facts about the skill."""
 
     @property
     def action(self) -> Action:
-        """What somebody wants to do."""
+        """The action."""
 
     @property
     def actor(self) -> Actor:
-        """Who."""
+        """The actor."""
 
     @property
     def subject(self) -> Subject | None:
-        """The skill that it is about."""
+        """The skill of the action."""
 
     @property
     def point(self) -> str:
-        """What policy files call the point of decision."""
+        """The decision point, as policy files call it."""
 
     @property
     def environment(self) -> str:
-        """Where it would happen."""
+        """The environment of the action."""
 
     @property
     def trigger(self) -> str:
-        """Who made it happen."""
+        """The cause of the action: `model`, `user`, `nested` or `host`."""
 
     @property
     def capabilities(self) -> Any:
-        """What the skill can do: `names`. Raises where nobody can tell."""
+        """The capabilities of the skill: `names`. Raises where they are unknown."""
 
     @property
     def scanned(self) -> Any:
-        """What scanners said: `engines_at(severity)`. Raises where none could look."""
+        """The scan results: `engines_at(severity)`. Raises where there are none."""
 
     @property
     def collides_with(self) -> frozenset[str]:
@@ -86,13 +83,13 @@ class RuleContext(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """One rule: what it is about, under which conditions, and what happens then."""
+    """One rule: the actions that it selects, its conditions, and its effect."""
 
     id: str
     effect: Outcome
     origin: Origin | None = None
     reason: str = ""
-    """Why, in the words of whoever wrote it."""
+    """The reason, in the words of its author."""
     points: frozenset[str] = frozenset()
     """Empty: all of them."""
     layers: frozenset[str] = frozenset()
@@ -101,62 +98,62 @@ class PolicyRule:
     agent: str = ""
     tenant: str = ""
     environment: str = ""
-    """Patterns, in which `*` stands for anything; empty: whatever it is."""
+    """Patterns, in which `*` stands for anything; empty: any."""
     scan: str = ""
     """The least severity that a scanner must have found."""
     engines: int = 1
-    """How many scanners must have found it."""
+    """The number of scanners that must have found it."""
     capabilities: frozenset[str] = frozenset()
     """One of them is enough."""
     collides_with: frozenset[str] = frozenset()
     trusted: bool | None = None
     triggers: frozenset[str] = frozenset()
 
-    def is_about(self, facts: RuleContext) -> bool:
-        """Whether an action is of the kind that it is about; looks into no files."""
-        if self.points and facts.point not in self.points:
+    def is_about(self, context: RuleContext) -> bool:
+        """Whether the rule selects an action; looks into no files."""
+        if self.points and context.point not in self.points:
             return False
-        subject, actor = facts.subject, facts.actor
+        subject, actor = context.subject, context.actor
         if self.layers and (subject is None or subject.layer not in self.layers):
             return False
         if self.trusted is not None and (subject is None or subject.trusted is not self.trusted):
             return False
-        if self.triggers and facts.trigger not in self.triggers:
+        if self.triggers and context.trigger not in self.triggers:
             return False
         if self.skill and (subject is None or not self._names(subject)):
             return False
-        if self.source and not self._is_from(facts):
+        if self.source and not self._is_from(context):
             return False
         for pattern, value in (
             (self.agent, actor.agent),
             (self.tenant, actor.tenant),
-            (self.environment, facts.environment),
+            (self.environment, context.environment),
         ):
             if pattern and not (value and glob_matches(pattern, value)):
                 return False
         return True
 
     def _names(self, subject: Subject) -> bool:
-        # What imitates a name is asked about or denied as that is, and never allowed as that is.
+        # A name that imitates another is asked about or denied like it, and never allowed like it.
         names = names_skill if self.effect == "allow" else may_name
         return names(self.skill, subject.name, subject.source)
 
-    def _is_from(self, facts: RuleContext) -> bool:
-        sources = (facts.action.source, facts.subject.source if facts.subject is not None else "")
+    def _is_from(self, context: RuleContext) -> bool:
+        sources = (context.action.source, context.subject.source if context.subject is not None else "")
         pattern = self.source.lower()
         return any(source and glob_matches(pattern, source.lower()) for source in sources)
 
-    def holds(self, facts: RuleContext) -> bool:
-        """Whether its conditions are true of an action that it is about; raises where that cannot be told."""
-        if self.collides_with and not self.collides_with & facts.collides_with:
+    def holds(self, context: RuleContext) -> bool:
+        """Whether its conditions hold for an action that it selects; raises where that is unknown."""
+        if self.collides_with and not self.collides_with & context.collides_with:
             return False
-        if self.capabilities and not self.capabilities.intersection(facts.capabilities.names):
+        if self.capabilities and not self.capabilities.intersection(context.capabilities.names):
             return False
-        return not self.scan or facts.scanned.engines_at(self.scan) >= self.engines
+        return not self.scan or context.scanned.engines_at(self.scan) >= self.engines
 
-    def because(self, facts: RuleContext) -> str:
-        """What made it hold, to go on with a sentence; empty when there is no more to say."""
-        found = sorted(self.capabilities.intersection(facts.capabilities.names)) if self.capabilities else []
+    def because(self, context: RuleContext) -> str:
+        """The conditions that hold, as the end of a sentence; empty where there is none."""
+        found = sorted(self.capabilities.intersection(context.capabilities.names)) if self.capabilities else []
         parts = [f"it has {', '.join(found)}"] if found else []
         if self.scan:
             parts.append(f"a scan found {self.scan} or worse")
@@ -200,16 +197,16 @@ DEFAULT_RULES = (
         id="default: scan of untrusted skills", effect="ask", points=frozenset({"activate"}), trusted=False, scan="high"
     ),
 )
-"""What holds until a policy file has a rule about scans."""
+"""The rules that hold until a policy file has a rule about scans."""
 
 
 _Prepared: TypeAlias = "tuple[PolicyRule, bool, str, str]"
-_KEPT = 8_192
-"""Kinds of actions whose rules are kept, before all of them are found out anew."""
+_MAX_CACHED = 8_192
+"""The size at which the cache is cleared."""
 
 
 class RuleIndex:
-    """Rules that never change, and those of them that are about one action.
+    """Rules, indexed by the actions that they select; the rules for one kind of action are found once.
 
     >>> from metier.guard.policy.rules import PolicyRule
     >>> len(RuleIndex([PolicyRule(id="R1", effect="deny", skill="crypto-*")]))
@@ -218,37 +215,37 @@ class RuleIndex:
 
     def __init__(self, rules: Iterable[PolicyRule]) -> None:
         self._rules = tuple(rules)
-        self._kept: dict[tuple[object, ...], tuple[PolicyRule, ...]] = {}
+        self._cache: dict[tuple[object, ...], tuple[PolicyRule, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._rules)
 
-    def about(self, facts: RuleContext) -> tuple[PolicyRule, ...]:
-        """The rules that are about an action, in their order; whether their conditions hold is not looked at."""
+    def about(self, context: RuleContext) -> tuple[PolicyRule, ...]:
+        """The rules that select an action, in their order; their conditions are not looked at."""
         if not self._rules:
             return ()
-        key = self._key(facts)
-        found = self._kept.get(key)
+        key = self._key(context)
+        found = self._cache.get(key)
         if found is None:
-            found = tuple(rule for rule in self._likely(facts) if rule.is_about(facts))
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            self._kept[key] = found
+            found = tuple(rule for rule in self._likely(context) if rule.is_about(context))
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = found
         return found
 
-    def _key(self, facts: RuleContext) -> tuple[object, ...]:
-        """All that `PolicyRule.is_about` looks at, without what no rule asks for: there may be any number of agents."""
-        subject, actor = facts.subject, facts.actor
+    def _key(self, context: RuleContext) -> tuple[object, ...]:
+        """All that `PolicyRule.is_about` looks at, without fields that no rule uses: agents may be any number."""
+        subject, actor = context.subject, context.actor
         about = None if subject is None else (subject.name, subject.source, subject.layer, subject.trusted)
         asks = self._asks
         return (
-            facts.point,
+            context.point,
             about,
-            facts.trigger,
-            facts.action.source if asks["source"] else "",
+            context.trigger,
+            context.action.source if asks["source"] else "",
             actor.agent if asks["agent"] else "",
             actor.tenant if asks["tenant"] else "",
-            facts.environment if asks["environment"] else "",
+            context.environment if asks["environment"] else "",
         )
 
     @cached_property
@@ -256,14 +253,14 @@ class RuleIndex:
         names = ("source", "agent", "tenant", "environment")
         return {name: any(getattr(rule, name) for rule in self._rules) for name in names}
 
-    def _likely(self, facts: RuleContext) -> Iterator[PolicyRule]:
-        """The rules for a point, without most of those that are about other skills."""
-        subject = facts.subject
+    def _likely(self, context: RuleContext) -> Iterator[PolicyRule]:
+        """The rules for a point, without most of those that name other skills."""
+        subject = context.subject
         name = "" if subject is None else subject.name.casefold()
-        is_plain = name.isascii()  # others may be taken for a name that looks like theirs
+        is_plain = name.isascii()  # another name may look like one in a rule
         whole = name if subject is None else f"{name}@{subject.source.casefold()}"
-        # Under no name are those that are for all points.
-        for rule, takes_source, first, last in self._by_point.get(facts.point) or self._by_point.get("", ()):
+        # The rules for all points stand under "".
+        for rule, takes_source, first, last in self._by_point.get(context.point) or self._by_point.get("", ()):
             text = whole if takes_source else name
             if not is_plain or (text.startswith(first) and text.endswith(last)):
                 yield rule

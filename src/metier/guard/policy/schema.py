@@ -1,38 +1,45 @@
-"""Every key that a policy file can have: what it is for, what its value is, and what holds without it."""
+"""The schema of policy files: one row for each key, with its value type and its field in `EffectivePolicy`.
+
+Reading, merging, showing and documentation follow from the rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.policy.allowed_tools import EnforcementMap
 from metier.guard.policy.compound_types import (
-    Approvers,
-    AutoApprovals,
-    Engine,
-    Engines,
-    Limits,
-    NotifyCommandType,
-    Secrets,
-    Tools,
+    TOOL_RULE_EXAMPLE,
+    approvers,
+    auto_approval,
     covers_host,
     covers_path,
-    plain_host,
-    wrong_for_policy,
+    enforcements,
+    engines,
+    limits,
+    listing_modes,
+    normal_host,
+    notify_command,
+    pins,
+    problem_in_policy,
+    secrets,
+    tool_rules,
 )
-from metier.guard.policy.rule_parser import Rules
-from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
+from metier.guard.policy.effective import DEFAULT
+from metier.guard.policy.program import LIMITS, NEEDS
+from metier.guard.policy.rule_parser import rule_list
+from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.value_types import (
-    AllowLists,
-    Choice,
-    Denied,
-    Duration,
-    Flag,
-    Modes,
-    Number,
-    Pins,
-    Text,
-    Within,
+    allow_lists,
+    choice,
+    deny_list,
+    duration,
+    flag,
+    number,
+    one_of,
+    subset_list,
+    text,
+    text_list,
 )
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
@@ -40,13 +47,12 @@ from metier.skill.tool_rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.policy.value_types import Kind
+    from metier.guard.policy.value_types import ValueType
 
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
-"""What `require-approval-for` can name."""
-NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
+"""The capabilities that `require-approval-for` can name."""
 SIGNATURES = ("oms", "sigstore", "none")
-LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
+_FROM_FIELD: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,163 +60,258 @@ class Key:
     """One key of a policy file."""
 
     name: str
-    kind: Kind[Any]
-    default: Any
-    """What holds where no file has an opinion; None for no opinion."""
+    type: ValueType[Any]
+    field: str
+    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`; "" for none."""
     about: str
     """One sentence for the reference."""
+    raw_default: Any = _FROM_FIELD
+    is_grant: bool = False
+    """Whether only the strongest file may set it at all."""
+    is_for_administrators: bool = False
+    """Whether only administrators may loosen it."""
+    is_fact: bool = False
+    """Whether it is a fact about the machine, which administrators state."""
+    holds_when_broken: bool = False
+    """Whether it counts in a broken file as in a sound one."""
+
+    @property
+    def default(self) -> Any:
+        """The value where no file has an opinion, that of its field unless the row gives one; None for no opinion."""
+        if self.raw_default is not _FROM_FIELD or not self.field:
+            return None if self.raw_default is _FROM_FIELD else self.raw_default
+        value: Any = DEFAULT
+        for name in self.field.split("."):
+            value = getattr(value, name)
+        return value
 
 
-def _one_of(*words: str) -> Any:
-    return lambda text: "" if text in words else f"{shown(text)!r}, which is none of {', '.join(words)}"
+def _rule_problem(entry: str) -> str:
+    return f"{shown(entry)!r}, which is no rule" if any(rule.is_malformed for rule in parse_rules(entry)) else ""
 
 
-def _wrong_rule(text: str) -> str:
-    return f"{shown(text)!r}, which is no rule" if any(rule.is_malformed for rule in parse_rules(text)) else ""
+def _source_problem(entry: str) -> str:
+    return "" if ":" in entry or entry == "*" else f"{shown(entry)!r}, which names no kind of source"
 
 
-def _wrong_source(text: str) -> str:
-    return "" if ":" in text or text == "*" else f"{shown(text)!r}, which names no kind of source"
-
-
-_OUTCOME = Choice("allow", "ask", "deny")
+_OUTCOME = choice("allow", "ask", "deny")
 _SOURCES = '["dir:*", "git+https://github.com/acme/*"]'
 _SKILLS = '["pdf", "crypto-*@*"]'
 _ALL_KEYS = (
-    Key("version", Choice("1"), "1", "The version of this format: 1."),
-    Key("strict", Flag(), False, "Whether a key that nobody knows is an error."),
+    Key("version", choice("1"), "", "The version of this format: 1.", "1"),
+    Key("strict", flag(), "", "Whether a key that nobody knows is an error.", False),
     Key(
         "store",
-        Text("the address of a store, such as postgresql://db.example.com/metier"),
-        None,
+        text("the address of a store, such as postgresql://db.example.com/metier"),
+        "store",
         "Where approvals, quarantines and the audit trail are, whatever the environment says.",
     ),
     Key(
         "machine.environment",
-        Text("the name of an environment, such as production"),
-        None,
+        text("the name of an environment, such as production"),
+        "environment",
         "The environment that this machine is in, for administrators to say: whoever names another one is refused, and "
         "who names none is in it.",
+        is_fact=True,
     ),
-    Key("mode", Choice("off", "audit", "enforce"), "enforce", "`audit` decides and records, but blocks nothing."),
+    Key(
+        "mode",
+        choice("off", "audit", "enforce"),
+        "mode",
+        "`audit` decides and records, but blocks nothing.",
+        holds_when_broken=True,
+    ),
     Key(
         "on-error",
-        Choice("allow", "ask", "deny"),
-        "deny",
+        choice("allow", "ask", "deny"),
+        "on_error",
         "What happens to loading, running and installing where a policy file cannot be read or a scanner fails.",
+        holds_when_broken=True,
     ),
     Key(
         "skill-policy.require-approval-for",
-        Denied(f"[{', '.join(APPROVABLE[:3])}]", _one_of(*APPROVABLE)),
-        (),
+        deny_list(f"[{', '.join(APPROVABLE[:3])}]", one_of(*APPROVABLE), setting=dict),
+        "required",
         "What a skill can do only after somebody approved of exactly this content. Without it, that is so for all "
         "capabilities of skills in the plugin layer.",
     ),
-    Key("skill-policy.approval.bind", Choice("digest"), "digest", "What an approval is bound to: the content."),
-    Key("skill-policy.approval.approvers", Approvers(), ("role:reviewer",), "Who may approve."),
-    Key("skill-policy.approval.self-approval", Choice("allow", "deny"), "allow", "Approving one's own request."),
-    Key("skill-policy.approval.quorum", Number(1, 100, strict=max), 1, "How many people must approve."),
-    Key("skill-policy.approval.expires", Duration(), None, "How long an approval counts."),
+    Key("skill-policy.approval.bind", choice("digest"), "", "What an approval is bound to: the content.", "digest"),
+    Key("skill-policy.approval.approvers", approvers(), "approval.approvers", "Who may approve."),
+    Key(
+        "skill-policy.approval.self-approval",
+        replace(choice("allow", "deny"), setting="allow".__eq__),
+        "approval.self_approval",
+        "Approving one's own request.",
+        "allow",
+    ),
+    Key(
+        "skill-policy.approval.quorum",
+        number(1, 100, strict=max),
+        "approval.quorum",
+        "How many people must approve.",
+    ),
+    Key("skill-policy.approval.expires", duration(), "approval.expires", "How long an approval counts."),
     Key(
         "skill-policy.approval.auto-approve-when",
-        AutoApprovals(),
-        None,
+        auto_approval(),
+        "approval.auto",
         "What is approved without a person; all conditions must hold.",
     ),
-    Key("sources.allow", AllowLists(_SOURCES, _wrong_source), (), "Where skills may come from; `[]` is nowhere."),
-    Key("sources.deny", Denied(_SOURCES, _wrong_source), (), "Where skills never come from."),
-    Key("sources.require.digest", Flag(), False, "Whether what is installed must name its content."),
-    Key("sources.require.pinned", Flag(), False, "Whether what is installed must name an exact version."),
+    Key(
+        "sources.allow",
+        allow_lists(_SOURCES, _source_problem),
+        "sources_allow",
+        "Where skills may come from; `[]` is nowhere.",
+    ),
+    Key("sources.deny", deny_list(_SOURCES, _source_problem), "sources_deny", "Where skills never come from."),
+    Key(
+        "sources.require.digest",
+        flag(),
+        "sources_require.digest",
+        "Whether what is installed must name its content.",
+    ),
+    Key(
+        "sources.require.pinned",
+        flag(),
+        "sources_require.pinned",
+        "Whether what is installed must name an exact version.",
+    ),
     Key(
         "sources.require.signature",
-        Within("[oms, none]", _one_of(*SIGNATURES)),
-        SIGNATURES,
+        subset_list("[oms, none]", one_of(*SIGNATURES)),
+        "sources_require.signature",
         "The signatures that count, the best first; without `none`, one is needed.",
     ),
-    Key("skills.allow", AllowLists(_SKILLS), (), "The only skills there may be; `[]` is none."),
-    Key("skills.deny", Denied(_SKILLS), (), "Skills that are not there."),
+    Key("skills.allow", allow_lists(_SKILLS), "skills_allow", "The only skills there may be; `[]` is none."),
+    Key("skills.deny", deny_list(_SKILLS), "skills_deny", "Skills that are not there."),
     Key(
         "skills.listing",
-        Modes(),
-        (),
+        listing_modes(),
+        "listing",
         "How much models are shown of skills: `pinned`, `listed`, `name-only`, `manual` (only a person may start it) "
         "or `off`. Of one file the most precise pattern counts; between files the strictest of name-only, manual, off.",
+        (),
     ),
-    Key("skills.pins", Pins(), {}, "The only content that a skill may have."),
-    Key("skills.reserved", Denied("[data-handling]"), (), "Names that only the enterprise layer may define."),
+    Key("skills.pins", pins(), "pins", "The only content that a skill may have."),
+    Key(
+        "skills.reserved",
+        deny_list("[data-handling]", setting=dict),
+        "reserved",
+        "Names that only the enterprise layer may define.",
+    ),
     Key(
         "skills.enterprise-names",
-        Choice("allow", "reserve"),
-        "reserve",
+        choice("allow", "reserve"),
+        "enterprise_names",
         "Whether another layer may have a skill of a name that the enterprise layer has, or one that looks like it. "
         "Only an administrator's file can allow it, and without that it is reserved in every mode.",
+        is_for_administrators=True,
     ),
-    Key("tools.network", Denied(Tools.example, _wrong_rule), None, "Tools that reach the network."),
-    Key("tools.write", Denied(Tools.example, _wrong_rule), None, "Tools that change files."),
-    Key("tools.allow", Tools(), (), "The only tool calls there may be."),
-    Key("tools.ask", Tools(), (), "Tool calls that somebody must agree to first."),
-    Key("tools.deny", Tools(), (), "Tool calls that never happen."),
+    Key("tools.network", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "", "Tools that reach the network."),
+    Key("tools.write", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "", "Tools that change files."),
+    Key("tools.allow", tool_rules(), "", "The only tool calls there may be.", ()),
+    Key("tools.ask", tool_rules(), "", "Tool calls that somebody must agree to first.", ()),
+    Key("tools.deny", tool_rules(), "", "Tool calls that never happen.", ()),
     Key(
         "tools.allowed-tools",
-        EnforcementMap(),
-        {},
+        enforcements(),
+        "allowed_tools",
         "Whether `allowed-tools` of skills are `enforced` or `advisory`, by layer, source or folder. Without it they "
         "are advisory in folders of other clients and enforced everywhere else.",
     ),
-    Key("rules", Rules(), DEFAULT_RULES, "Rules: deny before ask before allow."),
-    Key("scan.engines", Engines(), (Engine("core"),), "The scanners that look at skills."),
-    Key("scan.rescan-after", Duration(), None, "How long what a scanner said counts."),
-    Key("scan.suppressions", Text("the path of a file"), None, "The file with findings that somebody answers for."),
-    Key("audit.redact", Choice("true"), "true", "Secrets are taken out of records, always: `true`."),
-    Key("audit.max-output", Number(0, 2**30, strict=min), 8_192, "Bytes of output that a record keeps."),
-    Key("audit.checkpoint-every", Number(1, 1_000_000, strict=min), 100, "Records between two signed checkpoints."),
-    Key("audit.key", Text("the path of a key"), None, "The key that checkpoints are signed with."),
+    Key("rules", rule_list(), "rules", "Rules: deny before ask before allow."),
+    Key("scan.engines", engines(), "scan.engines", "The scanners that look at skills."),
+    Key("scan.rescan-after", duration(), "scan.rescan_after", "How long what a scanner said counts."),
+    Key(
+        "scan.suppressions",
+        text("the path of a file", is_path=True),
+        "scan.suppressions",
+        "The file with findings that somebody answers for.",
+    ),
+    Key("audit.redact", choice("true"), "", "Secrets are taken out of records, always: `true`.", "true"),
+    Key(
+        "audit.max-output",
+        number(0, 2**30, strict=min),
+        "audit.max_output",
+        "Bytes of output that a record keeps.",
+    ),
+    Key(
+        "audit.checkpoint-every",
+        number(1, 1_000_000, strict=min),
+        "audit.checkpoint_every",
+        "Records between two signed checkpoints.",
+    ),
+    Key("audit.key", text("the path of a key", is_path=True), "audit.key", "The key that checkpoints are signed with."),
     Key(
         "notify",
-        NotifyCommandType(),
-        None,
+        notify_command(),
+        "notify",
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
         "none, and of several files the strongest counts.",
     ),
-    Key("run.untrusted", _OUTCOME, None, "Loading, by a model, of a skill that nobody vouches for."),
-    Key("run.scripts", _OUTCOME, None, "Running a script of a skill, or a command of our own Bash."),
-    Key("run.unsandboxed", _OUTCOME, None, "Running anything in a runner that isolates nothing."),
-    Key("run.hooks", _OUTCOME, None, "Running the hooks that a skill declares."),
+    Key("run.untrusted", _OUTCOME, "run.untrusted", "Loading, by a model, of a skill that nobody vouches for."),
+    Key("run.scripts", _OUTCOME, "run.scripts", "Running a script of a skill, or a command of our own Bash."),
+    Key("run.unsandboxed", _OUTCOME, "run.unsandboxed", "Running anything in a runner that isolates nothing."),
+    Key("run.hooks", _OUTCOME, "run.hooks", "Running the hooks that a skill declares."),
     Key(
         "run.unchecked",
-        Choice("allow", "deny"),
-        None,
+        choice("allow", "deny"),
+        "run.unchecked",
         "Using a skill without the check that it declares, its hook `pre`, where that may not run.",
     ),
-    Key("run.injection", _OUTCOME, None, "Running the commands that a skill's instructions inject their output from."),
-    Key("run.script-reads", _OUTCOME, None, "Reading a script instead of running it."),
-    Key("run.network", Choice("host", "restricted", "none"), None, "The most that anything reaches."),
+    Key(
+        "run.injection",
+        _OUTCOME,
+        "run.injection",
+        "Running the commands that a skill's instructions inject their output from.",
+    ),
+    Key("run.script-reads", _OUTCOME, "run.script_reads", "Reading a script instead of running it."),
+    Key(
+        "run.network",
+        choice("host", "restricted", "none"),
+        "run.network",
+        "The most that anything reaches.",
+        is_grant=True,
+    ),
     Key(
         "run.hosts",
-        Within("[api.example.com]", wrong_for_policy("hosts"), covers=covers_host, plain=plain_host),
-        None,
+        subset_list("[api.example.com]", problem_in_policy("hosts"), covers=covers_host, normalise=normal_host),
+        "run.hosts",
         "The most hosts that anything reaches.",
+        is_grant=True,
     ),
     Key(
         "run.paths",
-        Within('["/data", "/project:rw"]', wrong_for_policy("paths"), covers=covers_path),
-        None,
+        subset_list('["/data", "/project:rw"]', problem_in_policy("paths"), covers=covers_path),
+        "run.paths",
         "Folders and files that a skill gets if it asks for them.",
+        is_grant=True,
     ),
-    Key("run.secrets", Secrets(), None, "The secrets that the scripts of a skill get if it asks for them."),
-    Key("run.require", Denied("[files]", _one_of(*NEEDS)), None, "What a runner must enforce, or nothing runs."),
-    Key("run.limits", Limits(*LIMITS), None, "How much anything that runs may use."),
+    Key(
+        "run.secrets",
+        secrets(),
+        "run.secrets",
+        "The secrets that the scripts of a skill get if it asks for them.",
+        is_grant=True,
+    ),
+    Key(
+        "run.require",
+        text_list("[files]", one_of(*NEEDS)),
+        "run.require",
+        "What a runner must enforce, or nothing runs.",
+    ),
+    Key("run.limits", limits(*LIMITS), "run.limits", "How much anything that runs may use."),
 )
 
 KEYS: Mapping[str, Key] = {key.name: key for key in _ALL_KEYS}
 """All keys by their names, in the order of the reference."""
 SECTIONS = frozenset(name.rsplit(".", depth)[0] for name in KEYS for depth in range(1, name.count(".") + 1))
-"""What keys are in."""
+"""The names of the sections that hold keys."""
 RUN_KEYS = tuple(name for name in KEYS if name.startswith("run."))
 
 
 def names_below(section: str) -> list[str]:
-    """The names that may stand in a section; in none, at the top.
+    """The names that may stand in a section; "" for the top.
 
     >>> names_below("sources")
     ['allow', 'deny', 'require']

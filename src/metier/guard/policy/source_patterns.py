@@ -1,4 +1,4 @@
-"""Whether a pattern of a policy file means a source such as `git+https://github.com/acme/skills`.
+"""Matches a source such as `git+https://github.com/acme/skills` against patterns of `sources.allow` and `sources.deny`.
 
 A pattern that allows is taken as narrowly as it can be, and one that denies as widely: in `git+https://*.acme.com/*`
 the first star is part of a host and never of a path behind another host.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from metier.skill.patterns import glob_matches
 
 _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNORECASE)
-"""What makes different programs see different places."""
+"""Characters by which different programs see different places."""
 _HOSTED = ("well-known", "marketplace", "oci", "mcp")
 """Kinds of sources that begin with a host though they have no `//`."""
 
@@ -24,7 +24,7 @@ class _Source(NamedTuple):
 
 
 def allows_source(pattern: str, source: str) -> bool:
-    """Whether a pattern that allows certainly means a source.
+    """Whether an allowing pattern certainly matches a source.
 
     >>> allows_source("git+https://github.com/acme/*", "git+https://github.com/acme/skills")
     True
@@ -48,7 +48,7 @@ def allows_source(pattern: str, source: str) -> bool:
 
 
 def denies_source(pattern: str, source: str) -> bool:
-    """Whether a pattern that denies means a source, or something that it is below.
+    """Whether a denying pattern matches a source, or a parent of it.
 
     >>> denies_source("*:*.vercel.app", "git+https://evil.vercel.app/skills"), denies_source("dir:/a", "dir:/ab")
     (True, False)

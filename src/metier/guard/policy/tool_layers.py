@@ -1,4 +1,4 @@
-"""The tool rules of policy files, each file by itself: a call must be inside all of them."""
+"""The check of tool calls by the tool rules of policy files: a call must be inside those of every file."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ToolLayers:
         return bool(self._layers)
 
     def verdicts(self, context: DecisionContext) -> Iterator[Verdict]:
-        """What each file says to a call; what it asks about may have been granted to an active skill."""
+        """The verdict of each file on a call; an approval of the active skills settles what a file asks about."""
         action = replace(context.action, ceilings=())
         for layer, calls in self._layers:
             decision = calls.decide(action)
             origin = _origin(layer, decision.rule)
             if decision.outcome == "ask":
-                granted = _granting(context)
+                granted = _granting_approvals(context)
                 if granted:
                     reason = f"{decision.reason} It was granted to an active skill."
                     yield Verdict(check=f"approval {granted}", outcome="allow", reason=reason, origin=origin)
@@ -57,14 +57,14 @@ class ToolLayers:
 
 
 def _origin(layer: ToolLayer, rule: str) -> Origin:
-    """The line of the rule that decided: `tools: deny Bash(curl:*)` is in the list of what is denied."""
+    """The line of the rule that decided: `tools: deny Bash(curl:*)` stands in `tools.deny`."""
     key, _, text = rule.removeprefix(f"{_WHOSE}: ").partition(" ")
     line = layer.lines.get((key, text), layer.lines.get((key, ""), layer.origin.line))
     return Origin(layer=layer.origin.layer, path=layer.origin.path, line=line, key=f"tools.{key}")
 
 
-def _granting(context: DecisionContext) -> str:
-    """The approvals that grant a call to all of the active skills, as what each allows has to be inside of all."""
+def _granting_approvals(context: DecisionContext) -> str:
+    """The ids of the approvals that grant a call to each of the active skills; "" where one lacks it."""
     action, terms = context.action, context.effective.approval
     granting: list[str] = []
     for ceiling in action.ceilings:

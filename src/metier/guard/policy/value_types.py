@@ -1,24 +1,25 @@
-"""Kinds of values in a policy file: how each is read, and how a weaker layer tightens it.
+"""The value types of policy keys: how a value is read, tightened by a weaker layer, and shown as JSON.
 
-Reading never fails. What cannot be read is a problem with a line, and counts as strict as its kind can be: an allow
-list that is none allows nothing, a word that is none of the choices is the strictest of them.
+Reading never fails. A value that cannot be read is a problem with a line, and counts as strict as its type can be: an
+unreadable allow list allows nothing, an unknown word is the strictest of the choices.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from metier.guard.policy.durations import as_duration, seconds_of
+from metier.guard.policy.file import Located
 from metier.skill import shown
-from metier.skill.listing import MODES, ListingRule
 from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from metier.guard.policy.file import Origin
-    from metier.guard.policy.reader import At
+    from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
 
 T = TypeVar("T")
@@ -27,330 +28,230 @@ MAX_TEXT = 1_024
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
 
 
-class Kind(Generic[T]):
-    """A kind of value."""
-
-    example = "..."
-    """What to write, in a hint."""
-    adds_up = True
-    """Whether what several files say holds together, and not the strictest of it alone."""
-    takes_none = False
-    """Whether None is a value to be tightened, and not the want of an opinion."""
-
-    def read(self, at: At, node: Node) -> T | None:
-        """The value that stands in a file; None for no opinion."""
-        raise NotImplementedError
-
-    def tighten(self, base: T, value: T) -> tuple[T, str]:
-        """What holds when a weaker layer has another value, and what of that is ignored as it would loosen."""
-        raise NotImplementedError
-
-    def shown(self, value: T) -> object:
-        """The value as JSON has it."""
-        return value
+def _same(value: Any) -> Any:
+    return value
 
 
-class Choice(Kind[str]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueType(Generic[T]):
+    """A type of value in policy files."""
+
+    example: str
+    """A value to write, for a hint."""
+    read: Callable[[KeyReader, Node], T | None]
+    """Reads the value of a key; None for no opinion."""
+    tighten: Callable[[T, T], tuple[T, str]]
+    """Combines the value of a stronger layer with that of a weaker one; the text names what is ignored as it would
+    loosen."""
+    shown: Callable[[T], object] = _same
+    """The value as JSON has it."""
+    setting: Callable[[T], Any] = _same
+    """The value as `EffectivePolicy` has it."""
+    adds_up: bool = False
+    """Whether the values of several files hold together, and not the strictest of them alone."""
+    takes_none: bool = False
+    """Whether None is a value to be tightened, and not the lack of an opinion."""
+
+
+def choice(*words: str) -> ValueType[str]:
     """One of a few words, from the loosest to the strictest."""
 
-    adds_up = False
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-        self.example = " | ".join(words)
-
-    def read(self, at: At, node: Node) -> str | None:
-        """The word; the strictest where there is none of them."""
-        if node.kind == "text" and node.text in self.words:
+    def read(key: KeyReader, node: Node) -> str:
+        if node.kind == "text" and node.text in words:
             return node.text
-        at.wrong(node, f"Write one of {', '.join(self.words)}.")
-        return self.words[-1]
+        key.wrong(node, f"Write one of {', '.join(words)}.")
+        return words[-1]
 
-    def tighten(self, base: str, value: str) -> tuple[str, str]:
-        """The stricter of the two."""
-        stricter = max(base, value, key=self.words.index)
+    def tighten(base: str, value: str) -> tuple[str, str]:
+        stricter = max(base, value, key=words.index)
         return stricter, "" if stricter == value else f"`{value}` is less strict than `{base}`"
 
+    return ValueType(example=" | ".join(words), read=read, tighten=tighten)
 
-class Flag(Kind[bool]):
+
+def flag() -> ValueType[bool]:
     """Yes or no, of which yes is the stricter."""
 
-    adds_up = False
-
-    example = "true | false"
-
-    def read(self, at: At, node: Node) -> bool | None:
-        """Whether it is so; yes where it cannot be read."""
+    def read(key: KeyReader, node: Node) -> bool:
         word = node.text.lower() if node.kind == "text" else ""
         if word not in (*_YES, *_NO):
-            at.wrong(node, "Write true or false.")
+            key.wrong(node, "Write true or false.")
         return word not in _NO
 
-    def tighten(self, base: bool, value: bool) -> tuple[bool, str]:
-        """Yes if one of them is."""
+    def tighten(base: bool, value: bool) -> tuple[bool, str]:
         return base or value, "`false` is less strict than `true`" if base and not value else ""
 
+    return ValueType(example="true | false", read=read, tighten=tighten)
 
-class Number(Kind[int]):
+
+def number(least: int, most: int, *, strict: Callable[[int, int], int]) -> ValueType[int]:
     """A whole number, of which the lower or the higher is the stricter."""
+    example = f"a whole number from {least:,} to {most:,}"
 
-    adds_up = False
-
-    def __init__(self, least: int, most: int, *, strict: Callable[[int, int], int]) -> None:
-        self.least, self.most, self._strict = least, most, strict
-        self.example = f"a whole number from {least:,} to {most:,}"
-
-    def read(self, at: At, node: Node) -> int | None:
-        """The number; where there is none, as strict as it can be."""
+    def read(key: KeyReader, node: Node) -> int:
         if node.kind == "text" and node.text.isascii() and node.text.isdigit() and len(node.text) < 12:
-            number = int(node.text)
-            if self.least <= number <= self.most:
-                return number
-        at.wrong(node, f"Write {self.example}.")
-        return self._strict(self.least, self.most)
+            value = int(node.text)
+            if least <= value <= most:
+                return value
+        key.wrong(node, f"Write {example}.")
+        return strict(least, most)
 
-    def tighten(self, base: int, value: int) -> tuple[int, str]:
-        """The stricter of the two."""
-        stricter = self._strict(base, value)
+    def tighten(base: int, value: int) -> tuple[int, str]:
+        stricter = strict(base, value)
         return stricter, "" if stricter == value else f"{value:,} is less strict than {base:,}"
 
+    return ValueType(example=example, read=read, tighten=tighten)
 
-class Duration(Kind["int | None"]):
-    """A time, of which the shorter is the stricter; None for no end."""
 
-    adds_up = False
-
-    takes_none = True
+def duration() -> ValueType[int | None]:
+    """A time in seconds, of which the shorter is the stricter; None for no end."""
     example = "12h, 7d or 180d"
 
-    def read(self, at: At, node: Node) -> int | None:
-        """Its seconds; one second where it cannot be read."""
+    def read(key: KeyReader, node: Node) -> int:
         seconds = seconds_of(node.text) if node.kind == "text" else None
         if seconds is None:
-            at.wrong(node, f"Write {self.example}.")
+            key.wrong(node, f"Write {example}.")
         return seconds or 1
 
-    def tighten(self, base: int | None, value: int | None) -> tuple[int | None, str]:
-        """The shorter of the two."""
+    def tighten(base: int | None, value: int | None) -> tuple[int | None, str]:
         if base is None or value is None or value <= base:
             return value if value is not None else base, ""
         return base, f"{as_duration(value)} is longer than {as_duration(base)}"
 
-    def shown(self, value: int | None) -> object:
-        """As people write it."""
+    def show(value: int | None) -> object:
         return None if value is None else as_duration(value)
 
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, takes_none=True)
 
-class Text(Kind["Located | None"]):
-    """A text that only the first file decides about."""
 
-    adds_up = False
+def text(example: str, *, is_path: bool = False) -> ValueType[Located | None]:
+    """A text that only the strongest file sets; a path starts from the folder of that file."""
 
-    takes_none = True
-
-    def __init__(self, example: str) -> None:
-        self.example = example
-
-    def read(self, at: At, node: Node) -> Located | None:
-        """The text; no opinion where there is none."""
+    def read(key: KeyReader, node: Node) -> Located | None:
         if node.kind == "text" and 0 < len(node.text) <= MAX_TEXT and node.text.isprintable():
-            return Located(node.text, at.origin(node))
-        at.wrong(node, f"Write {self.example}.")
+            return Located(node.text, key.origin(node))
+        key.wrong(node, f"Write {example}.")
         return None
 
-    def tighten(self, base: Located | None, value: Located | None) -> tuple[Located | None, str]:
-        """The first."""
+    def tighten(base: Located | None, value: Located | None) -> tuple[Located | None, str]:
         return base, "" if value is None or base == value else "only the strongest policy file sets it"
 
-    def shown(self, value: Located | None) -> object:
-        """The text."""
+    def show(value: Located | None) -> object:
         return None if value is None else value.text
 
+    def resolve(value: Located | None) -> str | None:
+        if value is None or not is_path:
+            return None if value is None else value.text
+        folder = os.path.dirname(value.origin.path) if value.origin is not None else ""
+        return os.path.join(folder, os.path.expanduser(value.text))
 
-@dataclass(frozen=True, slots=True)
-class Located:
-    """A text of a list, and where it stands."""
-
-    text: str
-    origin: Origin | None = None
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=resolve, takes_none=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """One list of all that is allowed, and where it stands."""
+def _texts(value: tuple[Located, ...] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(one.text for one in value)
+
+
+def deny_list(
+    example: str, problem_of: Callable[[str], str] | None = None, *, setting: Callable[[Any], Any] = _same
+) -> ValueType[tuple[Located, ...]]:
+    """A list that layers add to; `problem_of` says what is wrong with an entry, or nothing."""
+
+    def read(key: KeyReader, node: Node) -> tuple[Located, ...]:
+        return tuple(read_texts(key, node, problem_of, example))
+
+    def tighten(base: tuple[Located, ...], value: tuple[Located, ...]) -> tuple[tuple[Located, ...], str]:
+        known = {one.text for one in base}
+        lost = "an empty list takes nothing away" if base and not value else ""
+        return (*base, *(one for one in value if one.text not in known)), lost
+
+    def show(value: tuple[Located, ...]) -> object:
+        return [one.text for one in value]
+
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=setting, adds_up=True)
+
+
+def text_list(example: str, problem_of: Callable[[str], str]) -> ValueType[tuple[Located, ...]]:
+    """A list that layers add to, of which decisions need the texts alone."""
+    return deny_list(example, problem_of, setting=_texts)
+
+
+class Allowed(NamedTuple):
+    """One allow list, and its line."""
 
     texts: tuple[str, ...]
     origin: Origin | None = None
 
 
-class Denied(Kind["tuple[Located, ...]"]):
-    """A list that layers add to: what any of them names is meant."""
+def allow_lists(example: str, problem_of: Callable[[str], str] | None = None) -> ValueType[tuple[Allowed, ...]]:
+    """Allow lists, one for each file that has one; an entry must be on all of them."""
 
-    def __init__(self, example: str, wrong: Callable[[str], str] | None = None) -> None:
-        """`wrong` says what is wrong with a text, or nothing."""
-        self.example, self._wrong = example, wrong
+    def read(key: KeyReader, node: Node) -> tuple[Allowed, ...]:
+        entries = read_texts(key, node, problem_of, example)
+        return (Allowed(tuple(one.text for one in entries), key.origin(node)),)
 
-    def read(self, at: At, node: Node) -> tuple[Located, ...] | None:
-        """All of the list that can be read."""
-        return tuple(texts_of(at, node, self._wrong, self.example))
+    def covers(allowed: Allowed, entry: str) -> bool:
+        return any(glob_matches(pattern, entry) for pattern in allowed.texts)
 
-    def tighten(self, base: tuple[Located, ...], value: tuple[Located, ...]) -> tuple[tuple[Located, ...], str]:
-        """All that either has."""
-        known = {one.text for one in base}
-        lost = "an empty list takes nothing away" if base and not value else ""
-        return (*base, *(one for one in value if one.text not in known)), lost
-
-    def shown(self, value: tuple[Located, ...]) -> object:
-        """The texts."""
-        return [one.text for one in value]
-
-
-class AllowLists(Kind["tuple[Allowed, ...]"]):
-    """Lists of all that is allowed, one for each file that has one; something must be on all of them."""
-
-    def __init__(self, example: str, wrong: Callable[[str], str] | None = None) -> None:
-        self.example, self._wrong = example, wrong
-
-    def read(self, at: At, node: Node) -> tuple[Allowed, ...] | None:
-        """The list; one that cannot be read allows nothing."""
-        return (Allowed(tuple(one.text for one in texts_of(at, node, self._wrong, self.example)), at.origin(node)),)
-
-    def tighten(self, base: tuple[Allowed, ...], value: tuple[Allowed, ...]) -> tuple[tuple[Allowed, ...], str]:
-        """Both."""
-        added = [text for one in value for text in one.texts if not all(_covers(lists, text) for lists in base)]
+    def tighten(base: tuple[Allowed, ...], value: tuple[Allowed, ...]) -> tuple[tuple[Allowed, ...], str]:
+        added = [entry for one in value for entry in one.texts if not all(covers(lists, entry) for lists in base)]
         return (*base, *value), f"it cannot add {shown(added[0])!r}" if added else ""
 
-    def shown(self, value: tuple[Allowed, ...]) -> object:
-        """The lists."""
+    def show(value: tuple[Allowed, ...]) -> object:
         return [list(one.texts) for one in value] if value else None
 
-
-def _covers(allowed: Allowed, text: str) -> bool:
-    return any(glob_matches(pattern, text) for pattern in allowed.texts)
+    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
 
 
-class Within(Kind["tuple[str, ...]"]):
-    """A list of which layers only take away."""
+def subset_list(
+    example: str,
+    problem_of: Callable[[str], str] | None = None,
+    *,
+    covers: Callable[[str, str], bool] = str.__eq__,
+    normalise: Callable[[str], str] = str,
+) -> ValueType[tuple[str, ...]]:
+    """A list of which layers only take away; `covers` tells whether one entry includes another."""
 
-    def __init__(
-        self,
-        example: str,
-        wrong: Callable[[str], str] | None = None,
-        *,
-        covers: Callable[[str, str], bool] = str.__eq__,
-        plain: Callable[[str], str] = str,
-    ) -> None:
-        """`covers` says whether one text stands for all that another one does; `plain` gives a text its one form."""
-        self.example, self._wrong, self._covers, self._plain = example, wrong, covers, plain
+    def read(key: KeyReader, node: Node) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(normalise(one.text) for one in read_texts(key, node, problem_of, example)))
 
-    def read(self, at: At, node: Node) -> tuple[str, ...] | None:
-        """All of the list that can be read."""
-        found = (self._plain(one.text) for one in texts_of(at, node, self._wrong, self.example))
-        return tuple(dict.fromkeys(found))
-
-    def tighten(self, base: tuple[str, ...], value: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """What both have: of two that overlap, the narrower."""
-        kept, lost = self.common(base, value), [own for own in value if not any(self._covers(b, own) for b in base)]
-        return kept, f"it cannot add {shown(lost[0])!r}" if lost else ""
-
-    def common(self, base: Iterable[str], value: Iterable[str]) -> tuple[str, ...]:
-        """What both lists have: of two entries that overlap, the narrower."""
-        found: dict[str, None] = {}
+    def tighten(base: Iterable[str], value: Iterable[str]) -> tuple[tuple[str, ...], str]:
+        # Of two entries that overlap, the narrower is left.
+        common: dict[str, None] = {}
         for own in value:
             for given in base:
-                if self._covers(given, own):
-                    found[own] = None
-                elif self._covers(own, given):
-                    found[given] = None
-        return tuple(found)
+                if covers(given, own):
+                    common[own] = None
+                elif covers(own, given):
+                    common[given] = None
+        lost = [own for own in value if not any(covers(given, own) for given in base)]
+        return tuple(common), f"it cannot add {shown(lost[0])!r}" if lost else ""
 
-    def shown(self, value: tuple[str, ...]) -> object:
-        """The list."""
-        return list(value)
-
-
-class Modes(Kind["tuple[tuple[ListingRule, ...], ...]"]):
-    """Maps from patterns of skills to listing modes, one for each file that has one."""
-
-    example = "{my-skill: name-only}"
-
-    def read(self, at: At, node: Node) -> tuple[tuple[ListingRule, ...], ...] | None:
-        """All of the map that can be read; a mode that cannot be is the strictest."""
-        found: list[ListingRule] = []
-        for name, value in at.pairs(node, self.example):
-            inner = at.below(name)
-            word = value.text if value.kind == "text" else ""
-            mode = next((one for one in MODES if one == word), None)
-            if mode is None:
-                inner.wrong(value, f"Write one of {', '.join(MODES)}.")
-            found.append(ListingRule(pattern=name, mode=mode or MODES[-1], origin=inner.origin(value)))
-        return (tuple(found),)
-
-    def tighten(
-        self, base: tuple[tuple[ListingRule, ...], ...], value: tuple[tuple[ListingRule, ...], ...]
-    ) -> tuple[tuple[tuple[ListingRule, ...], ...], str]:
-        """Both: between files the strictest mode counts, and of preferences the closest."""
-        lost = ""
-        stricter = {rule.pattern: rule for layer in base for rule in layer if rule.is_strict}
-        for own in (rule for layer in value for rule in layer):
-            given = stricter.get(own.pattern)
-            if given is not None and MODES.index(own.mode) < MODES.index(given.mode):
-                lost = f"`{own.mode}` for {shown(own.pattern)!r} is less strict than `{given.mode}`"
-        return (*base, *value), lost
-
-    def shown(self, value: tuple[tuple[ListingRule, ...], ...]) -> object:
-        """Pattern to mode, for each file where there are several."""
-        maps = [{rule.pattern: rule.mode for rule in layer} for layer in value]
-        return maps[0] if len(maps) == 1 else maps
+    return ValueType(example=example, read=read, tighten=tighten, shown=list, adds_up=True)
 
 
-class Pins(Kind["dict[str, tuple[Located, ...]]"]):
-    """A map from skills to the only content that they may have."""
-
-    example = '{"pdf@acme": "sha256:..."}'
-
-    def read(self, at: At, node: Node) -> dict[str, tuple[Located, ...]] | None:
-        """All of the map; a pin that cannot be read fits no content."""
-        found: dict[str, tuple[Located, ...]] = {}
-        for name, value in at.pairs(node, self.example):
-            inner = at.below(name)
-            digest = value.text if value.kind == "text" else ""
-            hexadecimal = digest.removeprefix("sha256:")
-            if len(hexadecimal) != 64 or hexadecimal == digest or not set(hexadecimal) <= set("0123456789abcdef"):
-                inner.wrong(value, "Write sha256: and 64 digits and letters a-f, as `metier show` has them.")
-            found, _ = self.tighten(found, {name: (Located(digest, inner.origin(value)),)})
-        return found
-
-    def tighten(
-        self, base: dict[str, tuple[Located, ...]], value: dict[str, tuple[Located, ...]]
-    ) -> tuple[dict[str, tuple[Located, ...]], str]:
-        """All pins hold; two that differ leave a skill nothing to be."""
-        merged = dict(base)
-        for name, pins in value.items():
-            known = merged.get(name, ())
-            merged[name] = (*known, *(pin for pin in pins if all(pin.text != one.text for one in known)))
-        return merged, ""
-
-    def shown(self, value: dict[str, tuple[Located, ...]]) -> object:
-        """Skill to digest, or to several that cannot all be."""
-        return {name: pins[0].text if len(pins) == 1 else [one.text for one in pins] for name, pins in value.items()}
-
-
-def texts_of(at: At, node: Node, wrong: Callable[[str], str] | None, example: str = "...") -> list[Located]:
-    """The texts of a list, as far as it is one."""
+def read_texts(
+    key: KeyReader, node: Node, problem_of: Callable[[str], str] | None, example: str = "..."
+) -> list[Located]:
+    """The readable texts of a list; the others are reported."""
     if node.kind in ("map", "alias"):
-        at.wrong(node, f"Write a list, such as {example}.")
+        key.wrong(node, f"Write a list, such as {example}.")
         return []
     if node.kind == "text":
-        at.wrong(node, f"Write a list: [{shown(node.text)}].")
+        key.wrong(node, f"Write a list: [{shown(node.text)}].")
     found: list[Located] = []
     for item in node.items if node.kind == "list" else [node]:
         what = "" if item.kind == "text" else f"{item.noun} where text is expected"
         if not what and not (item.text and len(item.text) <= MAX_TEXT and item.text.isprintable()):
             what = f"{shown(item.text)!r}, which is empty, too long, or has characters that cannot be seen"
-        what = what or (wrong(item.text) if wrong is not None else "")
+        what = what or (problem_of(item.text) if problem_of is not None else "")
         if what:
-            at.error(item.line, f"`{at.key}` has {what}", f"Write such as {example}.")
-        if item.kind == "text" and item.text and not what:
-            found.append(Located(item.text, at.origin(item)))
+            key.error(item.line, f"`{key.key}` has {what}", f"Write such as {example}.")
+        else:
+            found.append(Located(item.text, key.origin(item)))
     return found
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """The check that an entry of a list is one of a few words."""
+    return lambda entry: "" if entry in words else f"{shown(entry)!r}, which is none of {', '.join(words)}"

@@ -1,7 +1,7 @@
-"""The YAML of a policy file as a tree with line numbers, and what can still be read of one that is broken.
+"""Parses the YAML of a policy file into a tree with line numbers, and a broken file as far as possible.
 
-Nothing is built but text, lists and maps. There are no aliases, so that every line says what it means where it stands
-and a few lines cannot stand for a billion.
+The tree has text, lists and maps alone. There are no aliases, so that every line means what it says where it stands and
+a few lines cannot expand to a billion.
 """
 
 from __future__ import annotations
@@ -13,59 +13,59 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Kind: TypeAlias = Literal["text", "list", "map", "alias"]
+NodeKind: TypeAlias = Literal["text", "list", "map", "alias"]
 
 MAX_NODES = 50_000
 MAX_DEPTH = 16
 _MAX_LINES = 20_000
-"""Lines that are looked at, each as often as it is, to find what can be read of a broken file."""
+"""The limit of lines that are parsed, each as often as it is, to read a broken file."""
 _MAX_FLAWS = 20
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _OTHER_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
-"""What ends a line for YAML, and for nobody who looks at the file."""
+"""Line ends of YAML that no editor shows as such."""
 
 
 @dataclass(slots=True)
 class Node:
     """A value in a policy file, and its line."""
 
-    kind: Kind
+    kind: NodeKind
     line: int
     text: str = ""
     is_plain: bool = True
-    """Whether text stands there without quotes."""
+    """Whether the text has no quotes."""
     items: list[Node] = field(default_factory=list)
-    """What a list has in it."""
+    """The items of a list."""
     pairs: list[tuple[Node, Node]] = field(default_factory=list)
-    """What a map has in it, in order and with keys that are given twice."""
+    """The pairs of a map, in order and with keys that are given twice."""
 
     @property
     def is_null(self) -> bool:
-        """Whether it says nothing: `null`, `~`, or no value at all."""
+        """Whether the value is `null`, `~`, or missing."""
         return self.kind == "text" and self.is_plain and self.text in _NULLS
 
     @property
     def noun(self) -> str:
-        """What it is, in a sentence."""
+        """The noun for it in a sentence."""
         return {"text": "text", "list": "a list", "map": "a map", "alias": "an alias"}[self.kind]
 
 
 class YamlFlaw(NamedTuple):
-    """Something that YAML cannot read, and where."""
+    """A YAML error, and its line."""
 
     line: int
     message: str
 
 
 class YamlTree(NamedTuple):
-    """What was read of a file: its documents, one in a sound file, and what is wrong with it."""
+    """The documents of a file, one in a sound file, and its errors."""
 
     roots: list[Node]
     flaws: list[YamlFlaw]
 
 
 def read_tree(text: str) -> YamlTree:
-    """The values of a policy file; of one that is broken those that can be read by themselves.
+    """Parse a policy file; of a broken one the parts that can be parsed by themselves.
 
     >>> tree = read_tree("mode: audit\\nrules: [\\ntools: {deny: [Bash]}\\n")
     >>> [root.pairs[0][0].text for root in tree.roots], tree.flaws[0].line
@@ -80,7 +80,7 @@ def read_tree(text: str) -> YamlTree:
     if not whole.flaws:
         return whole
     written = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
-    pieces = list(_Pieces().of(written))
+    pieces = list(_PartParser().of(written))
     flaws = [flaw for piece in pieces for flaw in piece.flaws]
     return YamlTree([root for piece in pieces for root in piece.roots], flaws[:_MAX_FLAWS] or whole.flaws)
 
@@ -89,8 +89,8 @@ Lines: TypeAlias = "Sequence[tuple[int, str]]"
 """Lines with their numbers."""
 
 
-class _Pieces:
-    """The parts of a broken text that stand for themselves, each below the keys that it belongs to."""
+class _PartParser:
+    """Parses the parts of a broken text, each below the keys that it belongs to."""
 
     def __init__(self) -> None:
         self._lines_left = _MAX_LINES
@@ -109,7 +109,7 @@ class _Pieces:
 
 
 def _blocks(lines: Lines) -> list[list[tuple[int, str]]]:
-    """Lines that begin something, each with those that are indented below it."""
+    """Lines of the outermost indentation, each with those that are indented below it."""
     outer = min((_indent(line) for _, line in lines), default=0)
     is_items = all(line.lstrip().startswith("-") for _, line in lines if _indent(line) == outer)
     blocks: list[list[tuple[int, str]]] = []
@@ -127,7 +127,7 @@ def _indent(line: str) -> int:
 
 
 def _parse(text: str, numbers: Sequence[int]) -> YamlTree:
-    """What YAML reads in a text up to its first flaw; `numbers` are those of its lines."""
+    """Parse a text up to its first error; `numbers` are those of its lines."""
     import yaml
 
     loader_type: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -136,36 +136,36 @@ def _parse(text: str, numbers: Sequence[int]) -> YamlTree:
         line: int = mark.line
         return numbers[min(line, len(numbers) - 1)]
 
-    growing = _Growing()
+    builder = _TreeBuilder()
     try:
         for event in yaml.parse(text, Loader=loader_type):
-            flaw = growing.add(event, line_of(event.start_mark))
+            flaw = builder.add(event, line_of(event.start_mark))
             if flaw is not None:
-                return YamlTree(growing.roots, [flaw])
+                return YamlTree(builder.roots, [flaw])
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        growing.flaws.append(YamlFlaw(line_of(mark) if mark else numbers[0], error.problem or "unreadable"))
+        builder.flaws.append(YamlFlaw(line_of(mark) if mark else numbers[0], error.problem or "unreadable"))
     except yaml.YAMLError as error:
         # The reader refuses a character and gives its position instead of a mark.
         line = text.count("\n", 0, getattr(error, "position", 0))
         reason = str(getattr(error, "reason", "unreadable"))
-        growing.flaws.append(YamlFlaw(numbers[min(line, len(numbers) - 1)], reason))
-    return YamlTree(growing.roots, growing.flaws)
+        builder.flaws.append(YamlFlaw(numbers[min(line, len(numbers) - 1)], reason))
+    return YamlTree(builder.roots, builder.flaws)
 
 
-class _Growing:
-    """A tree that grows by one event of YAML after the other, without recursion."""
+class _TreeBuilder:
+    """Builds a tree from the events of the YAML parser, without recursion."""
 
     def __init__(self) -> None:
         self.roots: list[Node] = []
         self.flaws: list[YamlFlaw] = []
         self._open: list[Node] = []
         self._keys: list[Node | None] = []
-        """For each container that is open, the key that waits for its value."""
+        """The key that waits for its value, for each open container."""
         self._nodes = 0
 
     def add(self, event: Any, line: int) -> YamlFlaw | None:
-        """Take an event; a flaw means that no more can be taken."""
+        """Add an event; a flaw means that no more can be added."""
         name = type(event).__name__
         if name in ("SequenceEndEvent", "MappingEndEvent"):
             self._open.pop()
@@ -199,7 +199,7 @@ class _Growing:
             self._keys[-1] = node
         else:
             if node.kind != "text":
-                # What has a line of its own for each item is found by the line of its key.
+                # A list or map has the line of its key.
                 node.line = key.line
             holder.pairs.append((key, node))
             self._keys[-1] = None
