@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier.find.finder import Finder
-from metier.guard.machine import machine_environment
+from metier.guard.governance import machine_environment
 from metier.library.index import SkillIndex
 from metier.library.places import LAYERS, Caller
 

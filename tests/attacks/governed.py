@@ -12,7 +12,7 @@ import pytest
 from metier import Library, Session
 from metier.cli import main
 from metier.errors import MetierError
-from metier.guard import current_user, open_stores
+from metier.guard import current_user, governance, open_stores
 from metier.store import Store
 
 BARRED = ("evil", "revoked", "denied", "blocked")
@@ -89,9 +89,9 @@ def settle(patch: pytest.MonkeyPatch, root: Path, url: str) -> None:
 
 def let_go(url: str) -> None:
     """As if the process had been killed that used a store."""
-    for key in [key for key in open_stores._trails if key[0] == url]:
-        del open_stores._trails[key]
-    kept = open_stores._stores.pop(url, None)
+    for key in [key for key in governance._logs.items if key[0] == url]:
+        del governance._logs.items[key]
+    kept = open_stores.OPEN.items.pop(url, None)
     if kept is not None:
         kept.close()
 

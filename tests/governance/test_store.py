@@ -32,7 +32,7 @@ def blocked(put: Put, begin: Begin) -> Path:
         file = Path(store.url.removeprefix("sqlite:///"))
     with pytest.raises(Refused, match="in quarantine"):
         begin().load("deploy")
-    open_stores._stores.clear()  # as in another process
+    open_stores.OPEN.items.clear()  # as in another process
     return file
 
 
@@ -130,7 +130,7 @@ def test_a_quarantine_is_not_released_by_taking_tables_of_a_server_away(
     with pytest.raises(Refused, match="in quarantine"):
         begin().load("deploy")
     begin().load("other")
-    monkeypatch.setattr(open_stores, "_stores", OrderedDict())  # as in another process
+    monkeypatch.setattr(open_stores.OPEN, "items", OrderedDict())  # as in another process
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in SERVER_HARM[harm]:
             connection.execute(statement.format(database=database))

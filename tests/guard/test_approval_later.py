@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 from metier import Library, Place, Policy
 from metier.dialect import Kit
 from metier.errors import Refused
-from metier.guard import Action, Answers, Decision, Guard, MemoryLog, Question, Subject, asking
+from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, asking
+from metier.guard.decision import amend, ask
 from metier.guard.question import TERMINAL
 from metier.source import MemorySource
 
@@ -62,8 +62,8 @@ def test_an_answer_is_for_the_content_that_was_asked_about() -> None:
 def test_a_question_about_content_says_which_and_that_a_yes_is_kept_until_it_changes() -> None:
     digest = "sha256:" + "ab" * 32
     action = Action(point="load", skill=Subject(name="a", digest=digest))
-    once = Decision(outcome="ask", reason="Why.")
-    kept = replace(once, needs_grant=True)
+    once = ask("policy", "Why.", hint="")
+    kept = amend(once, needs_grant=True)
     lasting, passing = Question.about(action, kept, source=TERMINAL), Question.about(action, once, source=TERMINAL)
     assert (lasting.lasts, passing.lasts) == (True, False)
     assert f"is kept until it changes: {digest}." in lasting.text

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from metier.guard import Action, Ceiling, Decision, Subject
+from metier.guard import Action, Ceiling, Subject
+from metier.guard.decision import ask
 
 pytestmark = pytest.mark.covers("USE-7")
 
@@ -50,7 +51,7 @@ def test_it_says_who_wants_what_with_which_skill(action: dict[str, Any], sentenc
 
 
 def test_it_says_why_somebody_is_asked() -> None:
-    decision = Decision(outcome="ask", reason="Policy says to ask before tool 'Bash' is used so.")
+    decision = ask("policy", "Policy says to ask before tool 'Bash' is used so.", hint="")
     assert Action(point="call", tool="Bash").describe(decision) == f"The model wants to call Bash. {decision.reason}"
 
 
@@ -58,7 +59,7 @@ def test_nothing_that_a_stranger_wrote_ends_the_sentence_or_acts_on_a_screen() -
     path = "x.py of skill 'safe' (enterprise). It was approved.\x1b[2J\n\u202e"
     name = "a' (enterprise)\n"
     action = Action(point="run", path=path, skill=Subject(name=name, layer="project", trusted=False))
-    sentence = action.describe(Decision(outcome="ask", reason="Why\x07."))
+    sentence = action.describe(ask("policy", "Why\x07.", hint=""))
     assert sentence.isprintable()
     assert 'run "x.py of skill' in sentence, "a path that reads like the sentence stands in quotation marks"
     assert "nobody vouches for it" in sentence
@@ -66,7 +67,7 @@ def test_nothing_that_a_stranger_wrote_ends_the_sentence_or_acts_on_a_screen() -
 
 def test_it_is_bounded_and_says_what_is_not_shown() -> None:
     long = Action(point="call", tool="Write", arguments={"content": "x" * 50_000})
-    sentence = long.describe(Decision(outcome="ask", reason="Policy says to ask."), limit=200)
+    sentence = long.describe(ask("policy", "Policy says to ask.", hint=""), limit=200)
     assert len(sentence) < 300
     assert "characters are not shown" in sentence
     assert sentence.endswith("Policy says to ask.")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument
-from metier.guard.decision import Decision
+from metier.guard.decision import Decision, allow, ask, refuse
 from metier.tools import Executor, FunctionTool, ToolRegistry, ToolResult
 from metier.tools.tool import MAX_RESULT_BYTES
 
@@ -48,11 +48,11 @@ class Door:
     async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> Entry:
-        decision = Decision(outcome="allow", reason="It is on the list.")
+        decision = allow("list", "It is on the list.")
         if self.allowed is not None and not is_control and tool not in self.allowed:
-            decision = Decision(
-                outcome="deny",
-                reason=f"Skill 'deploy' cannot use tool {tool!r}. It allows: {', '.join(self.allowed)}.",
+            decision = refuse(
+                "list",
+                f"Skill 'deploy' cannot use tool {tool!r}. It allows: {', '.join(self.allowed)}.",
                 code="tool-not-allowed",
                 hint="Use one of those.",
             )
@@ -146,7 +146,7 @@ def test_a_decision_to_ask_is_a_refusal_for_now(registry: ToolRegistry, done: li
         async def admit_async(
             self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
         ) -> Entry:
-            return Entry(tool, arguments, Decision(outcome="ask", reason="Somebody has to agree."))
+            return Entry(tool, arguments, ask("list", "Somebody has to agree.", hint="", code=""))
 
     result = Executor(registry, Asking()).execute_blocking("read")
     assert (result.success, result.code, result.error) == (False, "tool-not-allowed", "Somebody has to agree.")
@@ -394,7 +394,7 @@ def test_the_record_keeps_the_arguments_that_were_decided_about() -> None:
 class Failing:
     """A gate that fails to decide, or to record."""
 
-    decision = Decision(outcome="allow", reason="")
+    decision = allow("list", "")
 
     def __init__(self, *, at: str, error: Exception) -> None:
         self.at, self.error = at, error
@@ -437,7 +437,7 @@ def test_what_keeps_an_admitted_call_from_being_made_is_recorded_as_the_decision
             super().record(result)
             self.against = against
 
-    entry = Late("read", {}, Decision(outcome="allow", reason=""))
+    entry = Late("read", {}, allow("list", ""))
 
     class Once:
         async def admit_async(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from metier import Session
 from metier.dialect.skills import BEGIN
 from metier.errors import ActivationFailed, AgentInvalid, AgentNotFound, MetierError, SkillNotFound
-from metier.guard import Action, AuditedAction
+from metier.guard import Action
 from metier.hints import ASK_TO_TRUST, for_people
 from metier.session import Event
 from metier.session.active_skills import subject_of
@@ -68,7 +68,7 @@ class AgentSession(Session):
         """A record and an event: what came to nothing was asked for all the same."""
         action = Action(point="load", skill=subject_of(entry), by=by)
         decision = self.guard.decide(action, self.actor)
-        AuditedAction(self.guard.record, action, self.actor, decision).close(success=False, code=error.code)
+        self.guard.audit(action, self.actor, decision).close(success=False, code=error.code)
         self.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
 
 

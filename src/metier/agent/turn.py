@@ -31,7 +31,7 @@ from metier.dialect import Kit
 from metier.dialect.suspension import Suspension
 from metier.errors import AgentFailed, MetierError
 from metier.guard import Answers, redact
-from metier.guard.question import asked_meanwhile, asking
+from metier.guard.question import ASKING, asking
 from metier.session import Event
 from metier.skill import shown
 
@@ -96,7 +96,7 @@ class Turn:
         """Ask until there is an answer; raises `AgentFailed`. With `pace`, what the model says is told as it comes."""
         self.messages = complete_calls(history)
         # Nobody can be waited for inside a call of the agent around it: what has to be asked is asked now, or refused.
-        is_inside = self._under is not None and isinstance(asked_meanwhile(), Answers)
+        is_inside = self._under is not None and isinstance(ASKING.get(), Answers)
         with asking(None) if is_inside else contextlib.nullcontext():
             return await self._answer(prompt, pace, Suspension())
 

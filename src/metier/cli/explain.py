@@ -13,8 +13,8 @@ from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
 from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
+from metier.guard.decision import STRICTNESS
 from metier.guard.explanation import run_of_call
-from metier.guard.verdict import STRICTNESS
 from metier.hints import for_person
 
 if TYPE_CHECKING:

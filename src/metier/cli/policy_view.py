@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from metier.cli.output import Style
 from metier.errors import MetierError
 from metier.find.visibility import listing_rule
-from metier.guard import Actor, Subject
+from metier.guard import Actor, Guard, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.allowed_tools import enforcement_of
 from metier.skill import Diagnostic
@@ -64,7 +64,8 @@ class PolicyView:
         actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
-        self._barring = self.governance.visibility(actor, by="model", has_reserved=has_reserved)
+        guard = Guard(governance=self.governance)
+        self._barred = guard.barred_skills(actor, by="model", has_reserved=has_reserved)
         self._listings = self.governance.listings
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
@@ -73,9 +74,9 @@ class PolicyView:
 
     def of(self, entry: Entry) -> PolicyStatus | None:
         """What policy says to a skill; None where it says nothing."""
-        if self._barring is not None and not entry.is_broken:
+        if self._barred is not None and not entry.is_broken:
             try:
-                digest = self._library.digest(entry) if self._barring.looks_inside else ""
+                digest = self._library.digest(entry) if self._barred.looks_inside else ""
             except MetierError as error:
                 # What cannot be read might be what is barred, so nobody is shown it.
                 return PolicyStatus(status="denied", reason=error.message, code=error.code)
@@ -88,7 +89,7 @@ class PolicyView:
                 entry=entry,
             )
             # What is denied to everybody counts before what a listing mode keeps from models.
-            found = sorted(self._barring.against(subject), key=lambda verdict: verdict.check == "skills.listing")
+            found = sorted(self._barred.against(subject), key=lambda decision: decision.check == "skills.listing")
             for verdict in found[:1]:
                 is_off = verdict.check == "skills.listing" and verdict.code != "not-for-models"
                 status: Literal["denied", "off", "manual"] = "off" if is_off else "denied"
@@ -106,14 +107,14 @@ class PolicyView:
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
         """What policy says to each of some skills that it says something to."""
-        if self._barring is None and not self._listings:
+        if self._barred is None and not self._listings:
             return {}
         words = ((entry, self.of(entry)) for entry in entries)
         return {entry: word for entry, word in words if word is not None}
 
     def names(self) -> frozenset[str] | None:
         """The only names that models may know of; None where policy says nothing against any."""
-        if self._barring is None:
+        if self._barred is None:
             return None
         kept = {entry.name for entry, word in self.among(self._library).items() if word.is_kept_from_models}
         return frozenset(entry.name for entry in self._library if entry.name not in kept)

@@ -22,10 +22,10 @@ from metier.guard.approvals.quarantine import (
     usage_of,
 )
 from metier.guard.approvals.roles import require_role
+from metier.guard.decision import INTEGRITY
 from metier.guard.governance import Governance
 from metier.guard.notify import notifying
 from metier.guard.remedies import restore_or_propose
-from metier.guard.verdict import INTEGRITY
 from metier.hub.folder_replacement import digest_at
 
 if TYPE_CHECKING:

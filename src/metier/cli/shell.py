@@ -19,7 +19,8 @@ from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
-from metier.guard import Action, Actor, Decision, Guard
+from metier.guard import Action, Actor, Guard
+from metier.guard.decision import refuse
 from metier.hints import for_person
 from metier.session.active_skills import subject_of
 from metier.session.hooks import require_checked
@@ -174,9 +175,7 @@ def _mount(shell: VirtualShell, library: Library, names: list[str] | None) -> tu
     return mounted, len(entries) - mounted
 
 
-_NO_HOOKS = Decision(
-    outcome="deny", reason="No hook runs for skills that are mounted in a shell.", rule="hooks", code="hooks-denied"
-)
+_NO_HOOKS = refuse("hooks", "No hook runs for skills that are mounted in a shell.", code="hooks-denied")
 
 
 class _Gate:

@@ -93,7 +93,6 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     entries = [one for one in found if is_inside(os.path.dirname(one.location), str(project))]
     if not entries:
         return  # the scanner takes a moment to be there
-    from metier.guard import refused
     from metier.hub.scan_findings import against, is_bad, named_findings
 
     reports = [(entry.location, _scan(library, entry)) for entry in entries]
@@ -103,19 +102,21 @@ def _require_looked_at(project: Path, accepted: str) -> None:
     for _, report in bad if decision is None else bad[1:]:
         print(f"{Style.text(report.name)}: {Style.text(named_findings(report), 2_000)}", file=sys.stderr)
     if decision is not None:
-        raise refused(decision)
+        raise decision.as_error()
     _keep(bad)
 
 
 def _scan(library: Library, entry: Entry) -> ScanReport:
-    from metier.guard import Action, Actor, Governance
+    from metier.guard import Action, Actor
+    from metier.guard.decision_context import DecisionContext
+    from metier.guard.governance import Governance
     from metier.scan import ScanReport
     from metier.session.active_skills import subject_of
 
     digest = library.digest(entry)
     action = Action(point="install", skill=subject_of(entry, digest), by="user")
     try:
-        return Governance.default().case(action, Actor()).report
+        return DecisionContext(action=action, actor=Actor(), governance=Governance.default()).report
     except MetierError as error:
         return ScanReport(name=entry.name, digest=digest, status="error", error=str(error))
 

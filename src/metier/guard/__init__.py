@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from metier.guard.audit.store_log import StoreLog as StoreLog
     from metier.guard.audited_action import AuditedAction as AuditedAction
     from metier.guard.audited_action import failure_code as failure_code
-    from metier.guard.audited_action import refused as refused
     from metier.guard.decision import Action as Action
     from metier.guard.decision import Actor as Actor
     from metier.guard.decision import Ceiling as Ceiling
     from metier.guard.decision import Decision as Decision
+    from metier.guard.decision import Origin as Origin
     from metier.guard.decision import Subject as Subject
     from metier.guard.explanation import Explanation as Explanation
     from metier.guard.explanation import explain as explain
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from metier.guard.guard import Guard as Guard
     from metier.guard.guard import current_user as current_user
     from metier.guard.policy.effective import EffectivePolicy as EffectivePolicy
-    from metier.guard.policy.file import Origin as Origin
     from metier.guard.policy.file import PolicyFile as PolicyFile
     from metier.guard.policy.file import PolicyProblem as PolicyProblem
     from metier.guard.policy.files import Policies as Policies
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from metier.guard.tool_rules.matching import forbids as forbids
     from metier.guard.tool_rules.matching import permits as permits
     from metier.guard.tool_rules.patterns import Match as Match
-    from metier.guard.verdict import Verdict as Verdict
     from metier.skill.tool_rules import ToolRule as ToolRule
     from metier.skill.tool_rules import canonical_tool as canonical_tool
     from metier.skill.tool_rules import parse_rules as parse_rules

@@ -8,9 +8,10 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import MetierError, Refused
+from metier.errors import MetierError
 from metier.guard.audit.log import AuditRecord
 from metier.guard.audit.redaction import redact
+from metier.guard.decision import amend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ _MAX_ARGUMENTS = 2_000
 
 
 class AuditedAction:
-    """One action on its way: the decision about it, and the record that it leaves when it ends."""
+    """One action on its way: the decision about it, and the audit record that it leaves when it ends."""
 
     __slots__ = (
         "_action",
@@ -53,7 +54,7 @@ class AuditedAction:
     ) -> None:
         self.decision = decision
         self.agreed_to = agreed_to
-        """What somebody was asked and said yes to; None where nobody was asked."""
+        """The question that somebody said yes to; None where nobody was asked."""
         self._keep = keep
         self._action = action
         self._actor = actor
@@ -65,15 +66,20 @@ class AuditedAction:
         self._started = time.perf_counter()
         self._terms: dict[str, Any] = {}
         self.hide: Callable[[str], str] = redact
-        """What keeps secrets out of the record."""
+        """The function that keeps secrets out of the record."""
 
     def require(self) -> None:
         """Raise `Refused` unless it was allowed."""
         if not self.decision.is_allowed:
-            raise refused(self.decision)
+            raise self.decision.as_error()
+
+    def revoke(self, against: Decision) -> None:
+        """Refuse what was allowed, for a reason that was found before it happened."""
+        agreed = "" if self.agreed_to is None else f"{self.decision.reason} "
+        self.decision = amend(against, reason=f"{agreed}{against.reason}")
 
     def runs_with(self, *, network: str = "", secrets: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
-        """Say what it runs with, for the record."""
+        """Note the network, secrets and notes of a run, for the record."""
         self._terms = {"network": network, "secrets": tuple(secrets), "notes": tuple(notes)}
 
     def close(
@@ -149,7 +155,7 @@ class AuditedAction:
 
 
 def failure_code(error: BaseException | None) -> str:
-    """What a record says of the error that something ended in."""
+    """The code of a record for the error that an action ended in."""
     if error is None:
         return ""
     if isinstance(error, MetierError):
@@ -157,20 +163,13 @@ def failure_code(error: BaseException | None) -> str:
     return "failed" if isinstance(error, Exception) else "cancelled"
 
 
-def refused(decision: Decision) -> Refused:
-    """The error for a decision, for callers that are programs."""
-    error = Refused(decision.reason, hint=decision.hint, decision=decision)
-    error.code = decision.code or error.code
-    return error
-
-
 def _arguments(action: Action) -> str:
     with contextlib.suppress(TypeError, ValueError, RecursionError):
-        return _shortened(redact(json.dumps(dict(action.arguments), default=_told, ensure_ascii=False)))
+        return _shortened(redact(json.dumps(dict(action.arguments), default=_type_name, ensure_ascii=False)))
     return "(not JSON)"
 
 
-def _told(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return f"({type(value).__name__})"
 
 

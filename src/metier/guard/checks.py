@@ -1,13 +1,17 @@
-"""The considerations that make a decision, one function each; a decision is the strictest of what they say."""
+"""The checks of policy files, store and approvals, and how their decisions are combined.
+
+A check is a function of a `DecisionContext` that yields a decision for each reason that it finds. The strictest one
+counts. To add a check, write such a function here and put it into `CHECKS`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from metier.errors import MetierError
+from metier.guard.decision import INTEGRITY, STRICTNESS, allow, amend, ask, issue, refuse
 from metier.guard.decision_context import NotExamined
-from metier.guard.machine import other_environment
+from metier.guard.governance import refuse_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
     POLICY,
@@ -15,23 +19,23 @@ from metier.guard.remedies import (
     SCAN,
     STORE,
     approve_request,
-    ask_somebody,
     change_policy,
     restore_or_propose,
     take_back,
 )
-from metier.guard.verdict import INTEGRITY, Verdict
+from metier.guard.run_checks import file_settings
 from metier.skill import shown
 from metier.skill.lookalikes import readings
 from metier.skill.patterns import may_name, names_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from metier.guard.decision import Action, Outcome, Subject
+    from metier.guard.decision import Action, Decision, Origin, Subject
     from metier.guard.decision_context import DecisionContext
-    from metier.guard.policy.file import Origin
 
+Check: TypeAlias = "Callable[[DecisionContext], Iterable[Decision]]"
+"""The signature of a check: a decision for each reason that it finds."""
 USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
 """Points at which a skill is used or brought: whatever is against the skill is against them."""
 STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy")
@@ -41,7 +45,7 @@ _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
 _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
 
 
-def quarantine(context: DecisionContext) -> Iterator[Verdict]:
+def quarantine(context: DecisionContext) -> Iterator[Decision]:
     """Whether somebody took the skill out of use, by its name, its content or its source."""
     subject = context.subject
     if subject is None or context.action.point == "unload":
@@ -56,13 +60,12 @@ def quarantine(context: DecisionContext) -> Iterator[Verdict]:
             is_changed = state.blocked_by.get((kind, value)) == INTEGRITY
             if is_changed and _is_for_a_person(context.action):
                 continue
-            yield Verdict(
+            yield refuse(
                 check=f"quarantine of {kind} {shown(value)}",
-                outcome="deny",
                 reason=f"Skill {subject.name!r} is in quarantine{_NOT_AS_RECORDED if is_changed else '.'}",
                 code="integrity-failed" if is_changed else "skill-quarantined",
                 hint=restore_or_propose(subject.ref) if is_changed else QUARANTINED,
-                is_switch=True,
+                holds_always=True,
             )
 
 
@@ -71,26 +74,25 @@ def _is_for_a_person(action: Action) -> bool:
     return action.point == "propose" or (action.point in ("apply", "deploy") and action.by == "user")
 
 
-def unreadable_store(context: DecisionContext) -> Iterator[Verdict]:
+def unreadable_store(context: DecisionContext) -> Iterator[Decision]:
     """Where the store cannot be used, nobody knows what is in quarantine: nothing begins."""
     if context.action.point in STARTS and not all(state.is_readable for state in context.states):
-        yield Verdict(
+        yield refuse(
             check="store",
-            outcome="deny",
             reason="The store, which has approvals and quarantines, cannot be used.",
             code="store-unavailable",
             hint=STORE,
-            is_switch=True,
+            holds_always=True,
         )
 
 
-def broken_policy(context: DecisionContext) -> Iterator[Verdict]:
+def broken_policy(context: DecisionContext) -> Iterator[Decision]:
     """A policy file that cannot be read says nothing, and until it can be, nothing begins."""
     outcome = context.effective.on_error
     if context.action.point not in STARTS or outcome == "allow":
         return
     for problem in context.effective.errors:
-        yield Verdict(
+        yield issue(
             check=f"on-error: {outcome}",
             outcome=outcome,
             reason=f"A policy file cannot be used. {problem.message}",
@@ -100,20 +102,20 @@ def broken_policy(context: DecisionContext) -> Iterator[Verdict]:
         )
 
 
-def machine(context: DecisionContext) -> Iterator[Verdict]:
-    """Deny callers in another environment than the one that administrators say this machine is in.
+def environment(context: DecisionContext) -> Iterator[Decision]:
+    """Deny callers in another environment than the one that administrators put this machine in.
 
     It holds in every mode: the environment decides which skills there are, and is not for a caller to choose.
     """
     actor, fixed = context.actor, context.effective.environment
     if fixed is None or actor.environment == fixed or context.action.point == "unload":
         return
-    # Whoever is no session and says nothing is in the machine's; what a session has found was found in its own.
+    # An actor without a session that names none is in the machine's; the skills of a session were found in its own.
     if actor.environment is not None or actor.session is not None:
-        yield other_environment(actor.environment, context.effective)
+        yield refuse_environment(actor.environment, context.effective)
 
 
-def skill_lists(context: DecisionContext) -> Iterator[Verdict]:
+def skill_lists(context: DecisionContext) -> Iterator[Decision]:
     """Whether policy lets the skill be here at all: lists, reserved names, listing modes and pins."""
     subject, effective, action = context.subject, context.effective, context.action
     if subject is None or action.point not in (*USES, "discover"):
@@ -146,7 +148,7 @@ def skill_lists(context: DecisionContext) -> Iterator[Verdict]:
             yield _against(subject, why, "skills.pins", "digest-mismatch", pinned_by)
 
 
-def enterprise_names(context: DecisionContext) -> Iterator[Verdict]:
+def enterprise_names(context: DecisionContext) -> Iterator[Decision]:
     """Deny a skill that has, or imitates, the name of a skill of the enterprise layer.
 
     It holds in every mode and without any policy file: it is for administrators alone to say otherwise.
@@ -159,14 +161,13 @@ def enterprise_names(context: DecisionContext) -> Iterator[Verdict]:
         which = "Its name" if owner.name == subject.name else f"Its name is taken for {owner.name!r}, which"
         why = f"{which} is that of a skill that administrators deployed."
         origin = context.effective.origin("skills.enterprise-names")
-        verdict = _against(subject, why, "skills.enterprise-names: reserve", "name-reserved", origin)
-        yield replace(verdict, is_switch=True)
+        decision = _against(subject, why, "skills.enterprise-names: reserve", "name-reserved", origin)
+        yield amend(decision, holds_always=True)
 
 
-def _against(subject: Subject, why: str, check: str, code: str, origin: Origin | None) -> Verdict:
-    return Verdict(
+def _against(subject: Subject, why: str, check: str, code: str, origin: Origin | None) -> Decision:
+    return refuse(
         check=check,
-        outcome="deny",
         reason=f"Skill {subject.name!r} cannot be used here. {why}",
         code=code,
         hint=change_policy(origin),
@@ -174,7 +175,7 @@ def _against(subject: Subject, why: str, check: str, code: str, origin: Origin |
     )
 
 
-def integrity(context: DecisionContext) -> Iterator[Verdict]:
+def integrity(context: DecisionContext) -> Iterator[Decision]:
     """Whether a skill that was deployed, restored or changed by a proposal is what was recorded."""
     subject, install = context.subject, context.install
     if subject is None or install is None or not subject.digest or context.action.point not in (*USES, "discover"):
@@ -185,17 +186,16 @@ def integrity(context: DecisionContext) -> Iterator[Verdict]:
         why = "It is disabled in its place."
         yield _against(subject, why, "installs", "skill-disabled", None)
     elif not context.is_as_recorded:
-        yield Verdict(
+        yield refuse(
             check="integrity",
-            outcome="deny",
             reason=f"The content of skill {subject.name!r} is not what was recorded when it was put there.",
             code="integrity-failed",
             hint=restore_or_propose(subject.ref),
-            is_switch=True,
+            holds_always=True,
         )
 
 
-def sources(context: DecisionContext) -> Iterator[Verdict]:
+def sources(context: DecisionContext) -> Iterator[Decision]:
     """Whether a skill may come from where it would come from."""
     action, effective = context.action, context.effective
     if action.point not in ("install", "update") or not action.source:
@@ -209,7 +209,7 @@ def sources(context: DecisionContext) -> Iterator[Verdict]:
             yield _from(f"The source is not among those that policy allows: {listed}.", "sources.allow", origin)
 
 
-def required_of_sources(context: DecisionContext) -> Iterator[Verdict]:
+def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
     """Whether what would be installed names its content, is pinned and is signed, as far as policy wants that."""
     action, subject, terms = context.action, context.subject, context.effective.sources_require
     if action.point not in ("install", "update") or not action.source:
@@ -226,47 +226,11 @@ def required_of_sources(context: DecisionContext) -> Iterator[Verdict]:
         yield _from(why, "sources.require.signature", origin("sources.require.signature"))
 
 
-def _from(why: str, check: str, origin: Origin | None) -> Verdict:
-    return Verdict(
-        check=check, outcome="deny", reason=why, code="source-denied", hint=change_policy(origin), origin=origin
-    )
+def _from(why: str, check: str, origin: Origin | None) -> Decision:
+    return refuse(check=check, reason=why, code="source-denied", hint=change_policy(origin), origin=origin)
 
 
-def run_settings(context: DecisionContext) -> Iterator[Verdict]:
-    """What the section `run` says to scripts, hooks, untrusted skills and the like."""
-    action, run, subject = context.action, context.effective.run, context.subject
-    settings: list[tuple[str, str]] = []
-    if action.point in _GRANTED_FOR:
-        setting = {"run": "scripts", "hook": "hooks", "inject": "injection"}[action.point]
-        what = "A command" if subject is None else _RUNS[action.point]
-        settings.append((setting, f"{what} would be run."))
-        if not action.isolated:
-            settings.append(("unsandboxed", "It would run with nothing between it and this machine."))
-    if action.point in ("load", "run") and subject is not None and not subject.trusted and action.by in _UNVOUCHED:
-        settings.append(("untrusted", f"Skill {subject.name!r} comes from a place that nobody vouches for."))
-    if action.point == "read" and action.command:
-        settings.append(("script_reads", f"{action.path} is a script: run it instead of reading it."))
-    for name, reason in settings:
-        outcome: Outcome | None = getattr(run, name)
-        if outcome == "ask" or outcome == "deny":
-            key = f"run.{name.replace('_', '-')}"
-            origin = context.effective.origin(key)
-            yield Verdict(
-                check=f"{key}: {outcome}",
-                outcome=outcome,
-                reason=f"{reason} Policy says {outcome}.",
-                code="approval-needed" if outcome == "ask" else f"{name.replace('_', '-')}-denied",
-                hint=ask_somebody(origin) if outcome == "ask" else change_policy(origin),
-                origin=origin,
-            )
-
-
-_UNVOUCHED = ("model", "client")
-"""Who agrees to nothing by asking for it: a model, and a client's program that says it speaks for a person."""
-_RUNS = {"run": "A script", "hook": "A hook", "inject": "A command inside instructions"}
-
-
-def rules(context: DecisionContext) -> Iterator[Verdict]:
+def rules(context: DecisionContext) -> Iterator[Decision]:
     """The rules of the policy files. One that asks about a skill is answered by an approval of its content."""
     subject = context.subject
     for rule in context.effective.strict_rules.about(context):
@@ -282,13 +246,13 @@ def rules(context: DecisionContext) -> Iterator[Verdict]:
             continue
         asks = rule.effect == "ask"
         is_of_content = subject is not None and context.action.point in ("load", *_GRANTED_FOR)
-        if asks and is_of_content and context.standing.is_approved:
-            ids = ", ".join(context.standing.ids)
+        if asks and is_of_content and context.approval_status.is_approved:
+            ids = ", ".join(context.approval_status.ids)
             reason = f"Rule {shown(rule.id)} asks{why}, and its content was approved."
-            yield Verdict(check=f"approval {ids}", outcome="allow", reason=reason, origin=rule.origin)
+            yield allow(check=f"approval {ids}", reason=reason, origin=rule.origin)
             continue
         what = f"Skill {subject.name!r}" if subject is not None else "It"
-        yield Verdict(
+        yield issue(
             check=f"rule {shown(rule.id)}",
             outcome=rule.effect,
             reason=f"{what} falls under rule {shown(rule.id)}{why}.",
@@ -299,7 +263,7 @@ def rules(context: DecisionContext) -> Iterator[Verdict]:
         )
 
 
-def scanners(context: DecisionContext) -> Iterator[Verdict]:
+def scanners(context: DecisionContext) -> Iterator[Decision]:
     """Where policy names scanners beside our own, a skill that they have not looked at is not clean."""
     if context.subject is None or context.action.point != "load" or not context.effective.scan.commands:
         return
@@ -312,26 +276,25 @@ def scanners(context: DecisionContext) -> Iterator[Verdict]:
         yield from _on_error(context, problem, SCAN)
 
 
-def refusal(context: DecisionContext) -> Iterator[Verdict]:
+def refusal(context: DecisionContext) -> Iterator[Decision]:
     """Whether somebody decided against exactly this content."""
     subject = context.subject
     if subject is None or context.action.point not in (*USES, "discover") or context.denied is None:
         return
-    yield Verdict(
+    yield refuse(
         check=f"approval {context.denied.id}",
-        outcome="deny",
         reason=f"{shown(context.denied.decided_by)} decided against skill {subject.name!r}.",
         code="approval-denied",
         hint=take_back(context.denied.id),
     )
 
 
-def approval(context: DecisionContext) -> Iterator[Verdict]:
+def approval(context: DecisionContext) -> Iterator[Decision]:
     """Whether what the skill can do was approved for exactly this content."""
     subject = context.subject
     if subject is None or context.action.point not in USES:
         return
-    found = context.standing
+    found = context.approval_status
     wanted = context.required
     if not wanted or context.denied is not None or context.action.point not in ("load", "read", *_GRANTED_FOR):
         return
@@ -349,10 +312,10 @@ def approval(context: DecisionContext) -> Iterator[Verdict]:
         yield _wanting(context, lacking)
     elif found.grants:
         granted = ", ".join(sorted(found.grants))
-        yield Verdict(check=f"approval {', '.join(found.ids)}", outcome="allow", reason=f"It was granted {granted}.")
+        yield allow(check=f"approval {', '.join(found.ids)}", reason=f"It was granted {granted}.")
 
 
-def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Verdict:
+def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Decision:
     subject = context.subject
     assert subject is not None
     wanted = context.required
@@ -363,9 +326,8 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Verdict:
         except MetierError:
             rule = None
         if rule is not None:
-            return Verdict(
+            return allow(
                 check=rule,
-                outcome="allow",
                 reason=f"Policy approves of this content of skill {subject.name!r}.",
                 is_automatic=True,
             )
@@ -373,9 +335,8 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Verdict:
     if context.action.point == "load":
         new = [one for one in lacking if one in context.new] if context.has_earlier else []
         told = f" (new: {', '.join(new)})" if new else "" if context.has_earlier else ", all of it new here"
-    return Verdict(
+    return ask(
         check="require-approval-for",
-        outcome="ask",
         reason=f"Skill {subject.name!r} needs an approval of its content for {', '.join(lacking)}{told}.",
         code="approval-needed",
         hint=approve_request(),
@@ -384,20 +345,20 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Verdict:
     )
 
 
-def cannot_tell(context: DecisionContext, what: str, error: MetierError) -> Iterator[Verdict]:
+def cannot_tell(context: DecisionContext, what: str, error: MetierError) -> Iterator[Decision]:
     """What cannot be found out is never taken for harmless."""
     if error.code == "skill-changed":
-        yield Verdict(check="integrity", outcome="deny", reason=error.message, code=error.code, hint=error.hint)
+        yield refuse(check="integrity", reason=error.message, code=error.code, hint=error.hint)
         return
     if error.code == NotExamined.code and not context.effective.files:
         return  # nobody wrote down that skills which are nowhere have to be looked into
     yield from _on_error(context, f"It cannot be told {what}: {error.message}")
 
 
-def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[Verdict]:
+def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[Decision]:
     outcome, origin = context.effective.on_error, context.effective.origin("on-error")
     if outcome != "allow":
-        yield Verdict(
+        yield issue(
             check=f"on-error: {outcome}",
             outcome=outcome,
             reason=why,
@@ -407,22 +368,75 @@ def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[Ve
         )
 
 
-CHECKS = (
+def tool_rules(context: DecisionContext) -> Iterator[Decision]:
+    """The tool rules of each policy file; a call must be inside all of them."""
+    if context.action.point == "call" and context.effective.tool_layers:
+        yield from context.governance.layered_rules(context.effective).decisions(context)
+
+
+CHECKS: tuple[Check, ...] = (
     unreadable_store,
     quarantine,
     broken_policy,
-    machine,
+    environment,
     skill_lists,
     enterprise_names,
     integrity,
     sources,
     required_of_sources,
-    run_settings,
+    file_settings,
     rules,
     scanners,
     refusal,
     approval,
+    tool_rules,
 )
-"""All of them, in the order in which they are explained; tool rules are looked at by `guard.tool_layers`."""
-BARRING = (quarantine, skill_lists, enterprise_names, integrity, refusal)
-"""Those that keep a skill from being there at all."""
+"""All of them, in the order in which they are explained."""
+VISIBILITY_CHECKS: tuple[Check, ...] = (quarantine, skill_lists, enterprise_names, integrity, refusal)
+"""Those that keep a skill from being listed at all."""
+
+
+def consider(context: DecisionContext) -> list[Decision]:
+    """The decisions of all checks that have something to say."""
+    return [decision for check in CHECKS for decision in check(context)]
+
+
+def strictest(decisions: list[Decision]) -> Decision | None:
+    """The decision that counts: the strictest, of several one that holds in every mode, and of those the first."""
+    return max(decisions, key=lambda one: (STRICTNESS[one.outcome], one.holds_always), default=None)
+
+
+def combine(own: Decision, decisions: list[Decision], mode: str) -> Decision:
+    """The decision of the program's layer, or a stricter one of the checks; where both ask, one question is about both.
+
+    In the mode `audit` a decision stays as it is, and says what an enforced policy would have decided.
+    """
+    worst = strictest(decisions)
+    if worst is None:
+        return own
+    if worst.is_automatic and own.outcome == "allow":
+        return worst
+    if worst.outcome == "allow":
+        return own
+    if mode != "enforce" and not worst.holds_always:
+        return _watched(own, worst) if mode == "audit" else own
+    if STRICTNESS[worst.outcome] < STRICTNESS[own.outcome]:
+        return own
+    found = _joint_question(decisions) if worst.outcome == "ask" else worst
+    if own.outcome == "ask" and own.rule != found.rule:
+        found = amend(found, reason=f"{own.reason} {found.reason}")
+    return found
+
+
+def _joint_question(decisions: list[Decision]) -> Decision:
+    """One question about everything that has to be asked; an approval is needed for it if it is for any of it."""
+    asked = sorted((one for one in decisions if one.outcome == "ask"), key=lambda one: not one.needs_grant)
+    return amend(asked[0], reason=" ".join(dict.fromkeys(one.reason for one in asked)))
+
+
+def _watched(own: Decision, worst: Decision) -> Decision:
+    would = "be denied" if worst.outcome == "deny" else "have to be asked about"
+    reason = f"Policy only watches. If it were enforced, this would {would}: {worst.reason}"
+    if own.outcome == "ask":
+        return amend(own, would=worst.outcome, reason=f"{own.reason} {reason}")
+    return amend(own, would=worst.outcome, reason=reason, check=worst.check, origin=worst.origin)

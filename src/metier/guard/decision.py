@@ -1,4 +1,7 @@
-"""What may happen: an action that somebody wants to take, and the decision about it."""
+"""Vocabulary of the guard: an action, its actor, the skill that it is about, and the decision about it.
+
+The guard alone constructs decisions. Any other room may refuse, by `refuse` or `Guard.refuse`, and can never allow.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,22 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier.errors import Refused
 from metier.skill import shown
+from metier.skill.lookalikes import readings
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from metier.guard.policy.allowed_tools import Enforcement
-    from metier.library import Entry
+    from metier.library import Entry, Layer
     from metier.skill import Skill
     from metier.skill.tool_rules import ToolRule
-
 
 Point: TypeAlias = Literal[
     "discover",
@@ -41,14 +45,36 @@ Point: TypeAlias = Literal[
 ]
 Outcome: TypeAlias = Literal["allow", "ask", "deny"]
 
+STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "deny": 2}
+INTEGRITY = "integrity check"
+"""The name in place of a person's for content that was put in quarantine because it is not what was recorded."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _FEW = 64
 _LONG = 32_768
+_BUNDLED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bundled", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The line of a policy file that says something.
+
+    >>> str(Origin(layer="enterprise", path="/etc/metier/policy.yaml", line=14, key="sources.allow"))
+    '/etc/metier/policy.yaml:14 (enterprise)'
+    """
+
+    layer: Layer
+    path: str
+    line: int
+    key: str = ""
+    """The key on that line, with the keys that it is in: `sources.allow`."""
+
+    def __str__(self) -> str:
+        return f"{shown(self.path, 300)}:{self.line} ({self.layer})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who acts: it goes into every audit record."""
+    """The user, agent, task and session that act: they go into every audit record."""
 
     agent: str | None = None
     task: str | None = None
@@ -77,7 +103,7 @@ class Subject:
     for_people: bool = True
     """False: only models may load it (`user-invocable: false`)."""
     entry: Entry | None = field(default=None, compare=False, repr=False)
-    """Where its files are, for whoever has to look into them."""
+    """Its entry in the library, for checks that read its files."""
 
     @property
     def location(self) -> str:
@@ -91,13 +117,24 @@ class Subject:
 
     @property
     def ref(self) -> str:
-        """What it is called everywhere: `name@source`."""
+        """Its reference in commands and records: `name@source`."""
         return f"{self.name}@{self.source}" if self.source else self.name
+
+    @property
+    def is_bundled(self) -> bool:
+        """Whether it came with this very package, which vouches for it."""
+        return self.location.startswith(_BUNDLED)
+
+    def is_among(self, blocked: frozenset[str]) -> bool:
+        """Whether its name, in any reading, or its digest is one of `blocked`."""
+        return bool(blocked) and (
+            not blocked.isdisjoint(readings(self.name)) or (self.digest != "" and self.digest in blocked)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What somebody wants to do.
+    """An action that is to be decided about.
 
     >>> action = Action(point="call", tool="Bash", arguments={"command": "git status"})
     >>> action.point
@@ -109,27 +146,27 @@ class Action:
     tool: str = ""
     arguments: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     ceilings: tuple[Ceiling, ...] = ()
-    """What the active skills declare for tool calls; a call must be inside each of them."""
+    """The tool rules of the active skills; a call must be inside each of them."""
     by: Literal["model", "user", "host", "client"] = "model"
-    """Who asked for it: a model, a person, the program around both, or a client's program that speaks for a person."""
+    """The cause: a model, a person, the program around both, or a client's program that speaks for a person."""
     nested: bool = False
     """Whether it was asked for inside of another skill's activation."""
     rivals: frozenset[str] = frozenset()
     """The layers that have another skill of the same name, or one it is taken for, where policy wants to know."""
     source: str = ""
-    """Where a skill would come from, for an installation: `git+https://example.com/skills`."""
+    """The source of a skill, for an installation: `git+https://example.com/skills`."""
     pinned: bool = False
     """Whether an installation names an exact version or commit."""
     signature: str = "none"
-    """What signature that is valid it has: `oms`, `sigstore` or `none`."""
+    """The valid signature that it has: `oms`, `sigstore` or `none`."""
     workspace: str = ""
     """The folder that relative paths in the arguments start from."""
     skill_folders: Callable[[], Iterable[str]] | None = field(default=None, compare=False, repr=False)
     """Gives the folders that skills come from, in which no tool writes."""
     skill_names: Callable[[], Sequence[str]] | None = field(default=None, compare=False, repr=False)
-    """Gives what the skills are called that the arguments name, however they spell it."""
+    """Gives the names of the skills that the arguments name, however they spell them."""
     command: str = ""
-    """What would be run, for scripts, hooks and injected commands."""
+    """The command line, for scripts, hooks and injected commands."""
     path: str = ""
     """The file of the skill that would be read or run."""
     is_control: bool = False
@@ -153,7 +190,7 @@ class Action:
         One line, with what strangers wrote escaped. What is longer than `limit` characters is cut, and that is said.
 
         >>> bash = Action(point="call", tool="Bash", arguments={"command": "make\\nrm x"})
-        >>> bash.describe(Decision(outcome="ask", reason="Policy says to ask."))
+        >>> bash.describe(refuse("policy", "Policy says to ask."))
         'The model wants to call Bash with {"command": "make\\\\nrm x"}. Policy says to ask.'
         """
         sentence = sentence_of(self)
@@ -164,23 +201,37 @@ class Action:
         return f"{shown(sentence, len(sentence))}{why}"
 
 
+class _Seal:
+    """The right to construct decisions, which the guard keeps to itself."""
+
+    __slots__ = ()
+
+
+_SEAL = _Seal()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The answer to an action, with the rule that gave it.
+    """The result of a check, and of all checks together: an outcome, its reason, and the rule that gave it.
 
-    >>> Decision(outcome="deny", reason="The skill is blocked.", rule="policy: block", code="skill-blocked").is_allowed
+    >>> refuse("policy: blocked", "The skill is blocked.", code="skill-blocked").is_allowed
     False
     """
 
+    seal: InitVar[_Seal]
     outcome: Outcome
     reason: str
-    rule: str = ""
-    """Which rule decided, and whose it is: `deploy: Bash(git:*)`, `policy: deny WebFetch`."""
+    check: str = ""
+    """The check or rule that gave it, and whose it is: `quarantine of name x`, `deploy: Bash(git:*)`, `rule R2`."""
+    origin: Origin | None = None
+    """The line of a policy file that says so."""
     code: str = ""
     """A stable code for what is not allowed."""
     hint: str = ""
     would: Outcome | None = None
-    """What a policy in audit mode would have decided."""
+    """The outcome that a policy in audit mode would have enforced."""
+    holds_always: bool = False
+    """Whether it holds in every mode of the policy files, such as a quarantine."""
     needs_grant: bool = False
     """Whether an approval of the skill's content would settle it, which then counts until the content changes."""
     is_automatic: bool = False
@@ -188,12 +239,62 @@ class Decision:
     request: str = ""
     """The request for an approval that waits for an answer."""
     answered_by: str = ""
-    """Where the yes came from that allowed it: `terminal`, `client:NAME over elicitation`, `program`; "" for none."""
+    """The source of the yes that allowed it: `terminal`, `client:NAME over elicitation`, `program`; "" for none."""
+
+    def __post_init__(self, seal: _Seal) -> None:
+        if seal is not _SEAL:
+            raise TypeError("Only the guard constructs decisions: metier.guard.decision.refuse makes a refusal.")
 
     @property
     def is_allowed(self) -> bool:
         """Whether it may happen now, without asking anybody."""
         return self.outcome == "allow"
+
+    @property
+    def rule(self) -> str:
+        """The check that decided, with the line of the policy file that it comes from."""
+        return self.check if self.origin is None else f"{self.check} ({self.origin})"
+
+    def with_hint(self, hint: str) -> Decision:
+        """The same decision with another hint."""
+        return amend(self, hint=hint)
+
+    def as_error(self) -> Refused:
+        """The error for a program that called something which is not allowed."""
+        error = Refused(self.reason, hint=self.hint, decision=self)
+        error.code = self.code or error.code
+        return error
+
+
+def refuse(check: str, reason: str, *, code: str = "", hint: str = "", **more: Any) -> Decision:
+    """A refusal by `check`, for any room: it can only take away from what is allowed."""
+    return Decision(seal=_SEAL, outcome="deny", check=check, reason=reason, code=code, hint=hint, **more)
+
+
+def allow(check: str, reason: str, *, code: str = "", **more: Any) -> Decision:
+    """A permission by `check`; only for modules of the guard."""
+    return Decision(seal=_SEAL, outcome="allow", check=check, reason=reason, code=code, **more)
+
+
+def ask(check: str, reason: str, *, hint: str, code: str = "approval-needed", **more: Any) -> Decision:
+    """A question by `check`, which somebody has to answer; only for modules of the guard."""
+    return Decision(seal=_SEAL, outcome="ask", check=check, reason=reason, code=code, hint=hint, **more)
+
+
+def issue(outcome: Outcome, check: str, reason: str, *, code: str = "", hint: str = "", **more: Any) -> Decision:
+    """A decision of any outcome by `check`; only for modules of the guard."""
+    return Decision(seal=_SEAL, outcome=outcome, check=check, reason=reason, code=code, hint=hint, **more)
+
+
+def amend(decision: Decision, **changes: Any) -> Decision:
+    """A decision with some fields changed; only for modules of the guard."""
+    return replace(decision, seal=_SEAL, **changes)
+
+
+DEFAULT = allow("default", "Nothing is against it.")
+"""The decision where no check has anything to say."""
+UNGUARDED = allow("no gate", "There is no gate.")
+"""The decision for an executor that was made without a guard."""
 
 
 _WHO = {"model": "The model", "user": "The user", "host": "The program", "client": "A client's program"}

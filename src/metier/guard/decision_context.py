@@ -1,8 +1,7 @@
-"""One action with everything that may have to be known to decide about it, found out when somebody asks."""
+"""The context of a decision: one action with everything that checks may have to know about it."""
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,32 +9,32 @@ from typing import TYPE_CHECKING
 from metier._once import once
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
-from metier.guard.inspection import ToolClasses
+from metier.guard.governance import NO_PROGRAM
+from metier.guard.inspection import ToolClasses, inspector
 from metier.guard.policy.rules import ALIASES
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from metier.guard.decision import Action, Actor
-    from metier.guard.inspection import Inspector
+    from metier.guard.decision import Action, Actor, Origin, Subject
+    from metier.guard.governance import Governance, InForce, ProgramLayer
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.policy.file import Origin
     from metier.scan.capabilities import Capabilities
     from metier.scan.scanner import ScanReport
     from metier.scan.suppression import Suppression
     from metier.skill import Package
-    from metier.store import Approval, GovernanceState, Install, ScanRow
+    from metier.store import Approval, GovernanceState, Install
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSummary:
-    """What scanners said to one content."""
+    """The results of all scanners for one content."""
 
     severities: Mapping[str, str]
     """Engine to the highest severity that it found, `none` if nothing."""
     problem: str = ""
-    """Why it is not known whether the content is clean; empty when it is."""
+    """The reason why nobody can tell whether the content is clean; empty where somebody can."""
 
     @property
     def worst(self) -> str:
@@ -47,52 +46,51 @@ class ScanSummary:
         return sum(rank(found) >= rank(severity) for found in self.severities.values())
 
 
-_NO_STANDING = ApprovalStatus()
-_BUNDLED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bundled", "")
+_NO_APPROVAL = ApprovalStatus()
 
 
 class NotExamined(MetierError):
-    """What would have to be known about a skill cannot be found out."""
+    """A skill cannot be inspected."""
 
     code = "not-examined"
 
 
+@dataclass(eq=False, kw_only=True)
 class DecisionContext:
-    """One action to be decided about, under one state of policy and store."""
+    """One action with everything that checks may have to know about it, under one state of policy and store.
 
-    def __init__(
-        self,
-        action: Action,
-        actor: Actor,
-        effective: EffectivePolicy,
-        states: tuple[GovernanceState, ...],
-        examiner: Inspector,
-        scans: Callable[[str], Sequence[ScanRow]],
-        suppressions: Callable[[], tuple[Suppression, ...]],
-        decided: Callable[[str], Sequence[Approval]] = lambda _: (),
-        replaces: Callable[[Install, str], bool] = lambda *_: False,
-    ) -> None:
-        """`states` are those of the whole installation and, behind it, of the actor's tenant.
+    Whatever takes time is found out when a check first asks for it.
+    """
 
-        `scans` finds what other scanners said to a digest, `suppressions` the findings that somebody answers for,
-        `decided` all that was decided about a digest, also what was taken back, `replaces` whether a digest was put in
-        place of what is on record by somebody who was cut short.
-        """
-        self.action = action
-        self.subject = action.skill
-        """The skill that it is about."""
-        self.actor = actor
-        self.effective = effective
-        self.states = states
-        self._examiner = examiner
-        self._scans = scans
-        self._suppressions = suppressions
-        self._decided = decided
-        self._replaces = replaces
+    action: Action
+    actor: Actor
+    governance: Governance
+    program: ProgramLayer = NO_PROGRAM
+    in_force: InForce | None = None
+    """The state of policy and store to decide under; None is the current one."""
+
+    @once
+    def subject(self) -> Subject | None:
+        """The skill that the action is about."""
+        return self.action.skill
+
+    @once
+    def _in_force(self) -> InForce:
+        return self.in_force or self.governance.in_force(self.actor)
+
+    @once
+    def effective(self) -> EffectivePolicy:
+        """The policy of all files together."""
+        return self._in_force.effective
+
+    @once
+    def states(self) -> tuple[GovernanceState, ...]:
+        """The states of the store: for the whole installation and, behind it, for the actor's tenant."""
+        return self._in_force.states
 
     @property
     def point(self) -> str:
-        """What a policy file calls the point of decision."""
+        """The point of decision, as policy files call it."""
         return ALIASES.get(self.action.point, self.action.point)
 
     @property
@@ -113,23 +111,18 @@ class DecisionContext:
     @once
     def location(self) -> str:
         """The folder of the skill."""
-        entry = self.subject.entry if self.subject is not None else None
-        return os.path.dirname(entry.location) if entry is not None else ""
-
-    @property
-    def is_bundled(self) -> bool:
-        """Whether the skill came with this very package, which vouches for it."""
-        return self.location.startswith(_BUNDLED)
+        return self.subject.location if self.subject is not None else ""
 
     @once
     def required(self) -> Mapping[str, Origin | None]:
-        """What the skill needs an approval for, each with the line that says so."""
-        layer = self.subject.layer if self.subject is not None else ""
-        return self.effective.needs_approval("bundled" if self.is_bundled else layer)
+        """The capabilities that the skill needs an approval for, each with the line that says so."""
+        subject = self.subject
+        layer = "" if subject is None else "bundled" if subject.is_bundled else subject.layer
+        return self.effective.needs_approval(layer)
 
     @property
     def install(self) -> Install | None:
-        """What is on record of the skill in its place."""
+        """The record of the installation in the folder of the skill."""
         found = (state.installs.get(self.location) for state in reversed(self.states) if state.installs)
         return next((one for one in found if one is not None), None)
 
@@ -137,19 +130,21 @@ class DecisionContext:
     def is_as_recorded(self) -> bool:
         """Whether the content is what is on record of its place, or what was just to take the place of that."""
         install, digest = self.install, self.subject.digest if self.subject is not None else ""
-        return install is None or not digest or install.digest == digest or self._replaces(install, digest)
+        if install is None or not digest or install.digest == digest:
+            return True
+        return self.governance.is_replacement(self.actor, install, digest)
 
     @once
     def denied(self) -> Approval | None:
-        """Whoever decided against exactly this content, here or for the whole installation."""
-        if self.standing.denied is not None or self.subject is None:
-            return self.standing.denied
+        """The decision of a person against exactly this content, here or for the whole installation."""
+        if self.approval_status.denied is not None or self.subject is None:
+            return self.approval_status.denied
         common = self.states[0].approvals.get(self.subject.digest, ()) if len(self.states) > 1 else ()
-        return self._standing_of(common).denied if common else None
+        return self._status_of(common).denied if common else None
 
     @property
     def approvals(self) -> tuple[Approval, ...]:
-        """What was decided about exactly this content."""
+        """The approvals and refusals of exactly this content."""
         return self.states[-1].approvals.get(self.subject.digest, ()) if self.subject is not None else ()
 
     @property
@@ -158,22 +153,22 @@ class DecisionContext:
         return self.action.rivals
 
     @once
-    def standing(self) -> ApprovalStatus:
-        """What the approvals of this content come to, here and now."""
+    def approval_status(self) -> ApprovalStatus:
+        """The effective approval of this content, here and now."""
         approvals = self.approvals
-        return self._standing_of(approvals) if approvals else _NO_STANDING
+        return self._status_of(approvals) if approvals else _NO_APPROVAL
 
-    def _standing_of(self, approvals: tuple[Approval, ...]) -> ApprovalStatus:
+    def _status_of(self, approvals: tuple[Approval, ...]) -> ApprovalStatus:
         layer = self.subject.layer if self.subject is not None else ""
         return current_status(approvals, self.effective.approval, layer=layer, environment=self.environment)
 
     @once
     def lacking(self) -> tuple[str, ...]:
-        """What the skill can do that policy wants approved and nobody has; raises where it cannot be told."""
+        """The capabilities that policy wants approved and nobody has; raises where they cannot be told."""
         subject = self.subject
         if subject is None:
             return ()
-        wanted, grants = self.required, self.standing.grants
+        wanted, grants = self.required, self.approval_status.grants
         names = self.capabilities.names
         ungranted = [name for name in names if name not in grants]
         found = [name for name in ungranted if name in wanted]
@@ -183,7 +178,7 @@ class DecisionContext:
 
     @once
     def _earlier(self) -> tuple[Approval, ...]:
-        """What was approved last of other content of the same skill, in the same folder."""
+        """The last approvals of other content of the same skill, in the same folder."""
         subject, state = self.subject, self.states[-1]
         if subject is None:
             return ()
@@ -191,9 +186,9 @@ class DecisionContext:
             if digest == subject.digest:
                 continue
             several = state.approvals[digest]
-            stood = self._standing_of(several)
+            status = self._status_of(several)
             # Whatever ran out was approved once; what too few agreed to, or somebody denied, was not.
-            if stood.is_approved or (stood.expired and stood.denied is None):
+            if status.is_approved or (status.expired and status.denied is None):
                 return tuple(one for one in several if one.decision == "approved")
         return ()
 
@@ -204,7 +199,7 @@ class DecisionContext:
 
     @once
     def new(self) -> tuple[str, ...]:
-        """What the skill can do that the last content which was approved could not."""
+        """The capabilities that the last approved content did not have."""
         names = self.capabilities.names
         if not self._earlier:
             return names
@@ -216,7 +211,8 @@ class DecisionContext:
         """The rule of policy that approves of this content by itself, if one does."""
         if self.effective.approval.auto is None or self.subject is None:
             return None
-        if any(one.revoked_at or one.decision == "denied" for one in self._decided(self.subject.digest)):
+        decided = self.governance.approvals_of(self.actor, self.subject.digest)
+        if any(one.revoked_at or one.decision == "denied" for one in decided):
             return None  # what a person took back or said no to, policy does not give again
         from metier.guard.approvals.decisions import automatic_approval
 
@@ -231,37 +227,37 @@ class DecisionContext:
 
     @once
     def capabilities(self) -> Capabilities:
-        """What the skill can do; raises `NotExamined` where nobody can tell."""
+        """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
         digest = self._examined()
         classes = ToolClasses(network=self.effective.network_tools, write=self.effective.write_tools)
-        return self._examiner.capabilities(self._package, digest, classes)
+        return inspector().capabilities(self._package, digest, classes)
 
     @once
     def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
-        return self._examiner.report(self._package, self._examined(), self._suppressions())
+        return inspector().report(self._package, self._examined(), self._suppressions)
 
     @once
     def scanned(self) -> ScanSummary:
-        """What scanners say to it; raises `NotExamined` where none could look."""
-        digest, suppressions, settings, report = (
-            self._examined(),
-            self._suppressions(),
-            self.effective.scan,
-            self.report,
-        )
+        """The results of all scanners; raises `NotExamined` where none could look."""
+        digest, settings, report = self._examined(), self.effective.scan, self.report
         severities = {"core": report.max_severity}
         problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
         if settings.commands:
             from metier.guard.scan_records import recorded_problem, recorded_severity
 
             # What scanners say that policy does not name can make it worse; only those that it names can be missing.
-            rows = {row.engine: row for row in self._scans(digest) if row.engine != "core"}
+            rows = {row.engine: row for row in self.governance.scans_of(self.actor, digest) if row.engine != "core"}
             since = timestamp(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
-            severities |= {row.engine: recorded_severity(row, suppressions) for row in rows.values() if row.at >= since}
+            recent = [row for row in rows.values() if row.at >= since]
+            severities |= {row.engine: recorded_severity(row, self._suppressions) for row in recent}
             for engine in settings.commands:
                 problem = problem or recorded_problem(engine, rows.get(engine), since)
         return ScanSummary(severities=severities, problem=problem)
+
+    @property
+    def _suppressions(self) -> tuple[Suppression, ...]:
+        return self.governance.suppressions(self.effective)
 
     def _package(self) -> Package:
         assert self.subject is not None and self.subject.entry is not None

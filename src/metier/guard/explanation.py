@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.decision import Action
-from metier.guard.verdict import STRICTNESS, Verdict
+from metier.guard.checks import consider
+from metier.guard.decision import STRICTNESS, Action
 from metier.hints import for_person
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from metier.guard.decision import Actor, Decision, Outcome
+    from metier.guard.decision import Actor, Decision, Origin, Outcome
     from metier.guard.guard import Guard
-    from metier.guard.policy.file import Origin
 
 _NOTHING_AGAINST = "default"
 
@@ -32,12 +31,12 @@ class Explanation:
     mode: str = "enforce"
     policy: str = ""
     """The digest of all policy files together."""
-    considered: tuple[Verdict, ...] = ()
+    considered: tuple[Decision, ...] = ()
     """Everything that has something to say, in the order in which it is looked at."""
 
     def before(self, later: Explanation) -> Explanation:
         """The explanation of something that this has to come before: the stricter of both decides, and both count."""
-        own = [verdict for verdict in self.considered if verdict not in later.considered]
+        own = [one for one in self.considered if one not in later.considered]
         decides = self if STRICTNESS[self.would or self.outcome] > STRICTNESS[later.would or later.outcome] else later
         return replace(decides, considered=(*own, *later.considered))
 
@@ -53,13 +52,13 @@ class Explanation:
             "policy": self.policy,
             "considered": [
                 {
-                    "check": verdict.check,
-                    "decision": verdict.outcome,
-                    "reason": verdict.reason,
-                    "code": verdict.code,
-                    "origin": _origin_dict(verdict.origin),
+                    "check": one.check,
+                    "decision": one.outcome,
+                    "reason": one.reason,
+                    "code": one.code,
+                    "origin": _origin_dict(one.origin),
                 }
-                for verdict in self.considered
+                for one in self.considered
             ],
         }
 
@@ -76,13 +75,13 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
     'tools: deny WebFetch (<enterprise policy 1>:3 (enterprise))'
     """
     decision = guard.decide(action, actor)
-    verdicts = guard.governance.considered(action, actor)
-    if all(verdict.rule != decision.rule for verdict in verdicts) and decision.rule != _NOTHING_AGAINST:
+    considered = consider(guard.context(action, actor))
+    if all(one.rule != decision.rule for one in considered) and decision.rule != _NOTHING_AGAINST:
         # Neither a file nor an approval: the program's own policy, or what the skill says of itself.
-        verdicts = [verdict_of(decision), *verdicts]
+        considered = [decision, *considered]
     effective = guard.governance.effective
     would = decision.would if effective.mode == "audit" else None
-    blamed = next((one for one in verdicts if would is not None and one.outcome == would), None)
+    blamed = next((one for one in considered if would is not None and one.outcome == would), None)
     return Explanation(
         outcome=decision.outcome,
         would=would,
@@ -91,7 +90,7 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
         hint=blamed.hint if blamed is not None else decision.hint,
         mode=effective.mode,
         policy=effective.digest,
-        considered=tuple(verdicts),
+        considered=tuple(considered),
     )
 
 
@@ -100,17 +99,6 @@ def run_of_call(action: Action) -> Action | None:
     if action.point != "call" or canonical_tool(action.tool) != "bash":
         return None
     return Action(point="run", command=str(action.arguments.get("command", "")), by=action.by)
-
-
-def verdict_of(decision: Decision) -> Verdict:
-    """A decision as one consideration among others."""
-    return Verdict(
-        check=decision.rule,
-        outcome=decision.outcome,
-        reason=decision.reason,
-        code=decision.code,
-        hint=decision.hint,
-    )
 
 
 def _origin_dict(origin: Origin | None) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
-"""Policy files, approvals and quarantines, as they tighten what a guard decides.
+"""Policy files and the store, as they hold right now for a project on this machine.
 
-Nothing here loosens: what a guard's own policy denies is denied, whatever is approved.
+They only tighten: an action that the program's own policy denies is denied, whatever is approved.
 """
 
 from __future__ import annotations
@@ -9,56 +9,85 @@ import functools
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from metier._log import logger
+from metier._once import once
 from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
-from metier.guard.decision import Action, Actor, Decision
-from metier.guard.inspection import SuppressionFile
-from metier.guard.notify import notifying
-from metier.guard.open_stores import open_store, peek_store, remember, require_store, trail_at, was_there
-from metier.guard.policy.files import Policies
-from metier.guard.verdict import STRICTNESS, asking, strictest, watched
+from metier.guard import open_stores
+from metier.guard.decision import Actor, refuse
+from metier.guard.open_stores import Registry, has_store, open_store, peek_store, remember, require_store, was_there
+from metier.guard.policy.files import VARIABLE, Policies, system_policy
+from metier.hints import Hint
+from metier.skill import shown
 from metier.skill.listing import Listings
-from metier.store import GovernanceState, default_store
-from metier.store.location import parse_address
+from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.guard.audit.log import AuditLog, AuditRecord
-    from metier.guard.decision import Subject
-    from metier.guard.decision_context import DecisionContext
-    from metier.guard.inspection import Inspector
+    from metier.guard.audit.store_log import StoreLog
+    from metier.guard.decision import Action, Decision
+    from metier.guard.inspection import SuppressionFile
+    from metier.guard.layered_rules import LayeredCallRules
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
-    from metier.guard.policy.tool_layers import ToolLayers
-    from metier.guard.verdict import Verdict
-    from metier.guard.visibility import Visibility
-    from metier.store import Approval, Install, ScanRow, Store, TenantScope
+    from metier.guard.tool_rules.calls import CallRules
+    from metier.scan.suppression import Suppression
+    from metier.store import Approval, GovernanceState, Install, ScanRow, Store, TenantScope
 
 log = logger("metier.guard")
 
 _NOBODY = Actor()
-_NO_STATE = GovernanceState()
 _NO_LISTINGS = Listings()
-UNREADABLE = GovernanceState(is_readable=False)
-"""Stands for a store that cannot be used."""
 _KEPT = 16
 _SERIOUS = frozenset({"high", "critical"})
 _TENANTS = 1_000
 
 
-class Governance:
-    """What policy files, approvals and quarantines say to an action.
+class InForce(NamedTuple):
+    """The state of policy files and store that one decision is made under."""
 
-    >>> from metier.guard import Action, Actor, Subject
+    effective: EffectivePolicy
+    states: tuple[GovernanceState, ...]
+    """For the whole installation and, behind it, for the actor's tenant."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProgramLayer:
+    """The layer of the program itself: its policy, the skills that it blocks, and its rules for tool calls."""
+
+    policy: Policy | None = None
+    blocks: frozenset[str] = frozenset()
+    """Names and digests that the program blocked beside those of its policy."""
+
+    @once
+    def blocked(self) -> frozenset[str]:
+        """All names and digests that the program blocks."""
+        return self.blocks | frozenset(self.policy.blocked if self.policy is not None else ())
+
+    @once
+    def call_rules(self) -> CallRules:
+        """The rules for tool calls of its policy."""
+        from metier.guard.policy.program import Policy
+        from metier.guard.tool_rules.calls import CallRules
+
+        return CallRules.of(self.policy or Policy())
+
+
+NO_PROGRAM = ProgramLayer()
+
+
+class Governance:
+    """The policy files of a project, and the store with approvals, quarantines and records.
+
     >>> from metier.guard.policy.files import Policies
     >>> ours = Governance(Policies(texts=[("enterprise", "skills: {deny: [miner]}")]), store=None)
-    >>> ours.considered(Action(point="load", skill=Subject(name="miner")))[0].rule
-    'skills.deny (<enterprise policy 1>:1 (enterprise))'
+    >>> ours.effective.skills_deny[0][1]
+    'miner'
     """
 
     def __init__(self, policies: Policies | None = None, *, store: str | None = "default") -> None:
@@ -72,8 +101,7 @@ class Governance:
         self._looking = threading.Lock()
         self._noted: set[str] = set()
         self._narrowed: tuple[object, object, ClosedPolicy] | None = None
-        self._tools: tuple[object, ToolLayers] | None = None
-        self._suppressions = SuppressionFile()
+        self._layered_rules: tuple[object, LayeredCallRules] | None = None
 
     @classmethod
     def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
@@ -111,7 +139,7 @@ class Governance:
 
     def version_for(self, actor: Actor = _NOBODY) -> int:
         """Changes whenever a policy file, or an approval or quarantine that counts for whoever acts, changed."""
-        seen = (self.policies.current(), *self._states(actor))
+        seen = (self.policies.current(), *self.states(actor))
         tenant = actor.tenant or ""
         kept = self._seen.get(tenant)
         if kept is None or len(kept[0]) != len(seen) or any(a is not b for a, b in zip(seen, kept[0], strict=True)):
@@ -127,12 +155,18 @@ class Governance:
 
     @property
     def log(self) -> AuditLog | None:
-        """Where records go where nobody says otherwise: the trail in the store."""
+        """The audit log in the store, where records go unless somebody chose another one."""
         url = self.url
         if url is None:
             return None
         settings = self.policies.current().audit
-        return trail_at(url, settings.checkpoint_every, settings.key)
+        key = (url, settings.checkpoint_every, settings.key)
+        found = _logs.items.get(key)
+        if found is None:
+            from metier.guard.audit.store_log import StoreLog
+
+            found = _logs.add(key, StoreLog(url, every=settings.checkpoint_every, key=settings.key))
+        return found
 
     @property
     def insists_on_records(self) -> bool:
@@ -199,11 +233,16 @@ class Governance:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
         return open_store(url).of(actor.tenant or "")
 
-    def _store(self, effective: EffectivePolicy | None = None) -> Store | None:
+    # --- the store ----------------------------------------------------------------------------------------------------
+
+    def store(self, effective: EffectivePolicy | None = None) -> Store | None:
         """The store, if there is one: to decide makes none."""
         url = self._url_by(effective or self.policies.found())
         if url is None:
             return None
+        found = open_stores.OPEN.items.get(url)
+        if found is not None:
+            return found
         try:
             found = peek_store(url)
         except StoreUnavailable:
@@ -215,12 +254,15 @@ class Governance:
             require_store(url)
         return found
 
-    def _states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[GovernanceState, ...]:
-        """What is blocked and approved, for the whole installation and for the tenant of whoever acts."""
+    def states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[GovernanceState, ...]:
+        """The blocks, approvals and installs in the store, for the whole installation and for the actor's tenant."""
+        effective = effective or self.policies.found()
+        if self._is_without_store(effective):
+            return _no_states()
         try:
-            store = self._store(effective)
+            store = self.store(effective)
             if store is None:
-                return (_NO_STATE,)
+                return _no_states()
             whole = self._whole
             if whole is None or whole.store is not store:
                 whole = self._whole = store.of("")
@@ -231,7 +273,150 @@ class Governance:
         except StoreUnavailable as error:
             # What is approved and what is in quarantine cannot be told, and must not be guessed.
             log.warning("nothing begins while the store cannot be used: %s", error)
-            return (UNREADABLE,)
+            return _unreadable()
+
+    def _is_without_store(self, effective: EffectivePolicy | None) -> bool:
+        """Whether one look at the disk tells that nobody ever kept anything here."""
+        if self._is_named or (effective is not None and effective.files):
+            return False
+        return self._url is None or not has_store(self._url)
+
+    def in_force(self, actor: Actor, effective: EffectivePolicy | None = None) -> InForce:
+        """The policy and the state of the store that hold right now for an actor."""
+        effective = effective or self.policies.current()
+        return InForce(effective, self.states(actor, effective))
+
+    def in_force_for(self, action: Action, actor: Actor) -> InForce | None:
+        """`in_force` where anything beyond the defaults could have a say; None where nothing has, as mostly."""
+        found = self.in_force(actor)
+        if found.effective.files or any(map(_has_say, found.states)):
+            return found
+        subject = action.skill
+        if subject is None:
+            return None
+        if subject.reserved_by is not None:
+            return found
+        return found if (subject.layer == "plugin" or not subject.trusted) and not subject.is_bundled else None
+
+    def in_force_for_lists(self, actor: Actor, *, has_reserved: bool) -> InForce | None:
+        """`in_force` where some skill may have to be kept from a list; None where nothing can be against any.
+
+        `has_reserved` says whether the name of one of them belongs to another of the enterprise layer.
+        """
+        effective = self.policies.found()
+        if effective is None and not has_reserved and self._is_without_store(None):
+            return None
+        states = self.states(actor, effective)
+        if any(state.blocked or state.installs or state.has_refusals for state in states):
+            return self.in_force(actor, effective)
+        has_files = effective is not None and bool(effective.files)
+        return InForce(effective or self.policies.current(), states) if has_files or has_reserved else None
+
+    def layered_rules(self, effective: EffectivePolicy) -> LayeredCallRules:
+        """The tool rules of the policy files, ready to be matched."""
+        kept = self._layered_rules
+        if kept is None or kept[0] is not effective:
+            from metier.guard.layered_rules import LayeredCallRules
+
+            kept = self._layered_rules = (effective, LayeredCallRules(effective))
+        return kept[1]
+
+    def approvals_of(self, actor: Actor, digest: str) -> Sequence[Approval]:
+        """All decisions about a content, and those that were taken back."""
+        store = self.store()
+        return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
+
+    def is_replacement(self, actor: Actor, install: Install, digest: str) -> bool:
+        """Whether a content was put in the place of another by a process that was killed before that was on record."""
+        from metier.guard.content_records import announced
+
+        store = self.store()
+        tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
+        return any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
+
+    def scans_of(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
+        """The latest result of each scanner for a content."""
+        store = self.store()
+        return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
+
+    def suppressions(self, effective: EffectivePolicy) -> tuple[Suppression, ...]:
+        """The findings that somebody answers for, by the file that policy names."""
+        path = effective.scan.suppressions
+        return () if path is None else self._suppression_file.current(path)
+
+    @once
+    def _suppression_file(self) -> SuppressionFile:
+        from metier.guard.inspection import SuppressionFile
+
+        return SuppressionFile()
+
+    def known_severity(self, actor: Actor, digest: str) -> str:
+        """The worst finding on record for a content, `none` where nothing serious is; nothing is scanned for it."""
+        try:
+            store = self.store()
+            known = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
+            rows = self.scans_of(actor, digest) if _SERIOUS.intersection(known.values()) else ()
+        except MetierError:
+            return "none"
+        if not rows:
+            return "none"
+        from metier.guard.scan_records import recorded_severity
+        from metier.scan.finding import rank
+
+        suppressions = self.suppressions(self.effective)
+        return max((recorded_severity(row, suppressions) for row in rows), key=rank)
+
+    # --- what policy files say ----------------------------------------------------------------------------------------
+
+    @property
+    def listings(self) -> Listings:
+        """The listing modes that policy files set, as far as policy is enforced."""
+        effective = self.policies.found()
+        return effective.listing if effective is not None and effective.mode == "enforce" else _NO_LISTINGS
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether a decision about a skill may have to look into its files, or write something down."""
+        return bool(self.policies.current().files) or self.states(_NOBODY) != _no_states()
+
+    @property
+    def looks_at_rivals(self) -> bool:
+        """Whether a rule asks which layers have a skill of the same name."""
+        return any(rule.collides_with for rule in self.policies.current().rules)
+
+    @property
+    def has_noted_policy(self) -> bool:
+        """Whether the policy files in force are in the store already, so that nothing has to be written for them."""
+        effective = self.policies.current()
+        return not effective.files or effective.digest in self._noted
+
+    def note_policy(self, actor: Actor, record: Callable[[AuditRecord], None]) -> None:
+        """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
+        if self.has_noted_policy:
+            return
+        effective = self.policies.current()
+        self._noted.add(effective.digest)
+        from metier.guard.side_effects import note_policy
+
+        try:
+            if self.store() is not None:
+                note_policy(self.scope(actor), effective, actor, record)
+        except MetierError as error:
+            log.warning("the policy in force could not be kept: %s", error)
+
+    @property
+    def names_deciders(self) -> bool:
+        """Whether it is settled who decides: people were added to the store, or an administrator's policy is in force.
+
+        From then on deciding is for those people, and a program's answer in their place is at most a request.
+        """
+        if self.insists_on_records:
+            return True
+        try:
+            store = self.store()
+        except StoreUnavailable:
+            return True  # nobody can tell
+        return store is not None and store.has_people
 
     def narrowed(self, policy: Policy | None) -> ClosedPolicy:
         """A program's policy within what policy files allow; without one, what the strongest file grants."""
@@ -252,227 +437,58 @@ class Governance:
         self._narrowed = (effective, policy, found)
         return found
 
-    # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def tightened(self, own: Decision, action: Action, actor: Actor) -> Decision:
-        """A decision, or a stricter one; where both ask, one question is about both."""
-        case = self.case(action, actor)
-        if not self._says_anything(case):
-            return own
-        verdicts = self._verdicts(case)
-        worst = strictest(verdicts)
-        if worst is None:
-            return own
-        if worst.is_automatic and own.outcome == "allow":
-            return replace(worst.as_decision(), is_automatic=True)
-        if worst.outcome == "allow":
-            return own
-        if case.effective.mode != "enforce" and not worst.is_switch:
-            return watched(own, worst) if case.effective.mode == "audit" else own
-        if STRICTNESS[worst.outcome] < STRICTNESS[own.outcome]:
-            return own
-        found = asking(verdicts) if worst.outcome == "ask" else worst.as_decision()
-        if own.outcome == "ask" and own.rule != found.rule:
-            found = replace(found, reason=f"{own.reason} {found.reason}")
-        return found
+def machine_environment(wanted: str | None) -> str | None:
+    """The environment of a caller who claims `wanted`; raises `Refused` where the machine is in another.
 
-    def considered(self, action: Action, actor: Actor = _NOBODY) -> list[Verdict]:
-        """Everything that has something to say, in the order it was looked at."""
-        return self._verdicts(self.case(action, actor))
+    >>> machine_environment("staging")
+    'staging'
+    """
+    effective = _policies_of_administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
+    if effective is None or effective.environment is None or wanted == effective.environment:
+        return wanted
+    if wanted is None:
+        return effective.environment
+    raise refuse_environment(wanted, effective).as_error()
 
-    def _says_anything(self, case: DecisionContext) -> bool:
-        """Whether anything beyond the defaults could have a say: mostly nothing has, which is told at once."""
-        effective = case.effective
-        if effective.files or any(
-            state.blocked or state.approvals or state.installs or state is UNREADABLE for state in case.states
-        ):
-            return True
-        subject = case.subject
-        if subject is None:
-            return False
-        if subject.reserved_by is not None:
-            return True
-        return (subject.layer == "plugin" or not subject.trusted) and not case.is_bundled
 
-    def _verdicts(self, case: DecisionContext) -> list[Verdict]:
-        from metier.guard.checks import CHECKS
+_policies_of_administrators = functools.lru_cache(maxsize=16)(Policies.of_administrators)
 
-        found = [verdict for check in CHECKS for verdict in check(case)]
-        if case.action.point == "call":
-            tools = self._tool_layers(case.effective)
-            if tools:
-                found.extend(tools.verdicts(case))
-        return found
 
-    def _tool_layers(self, effective: EffectivePolicy) -> ToolLayers:
-        kept = self._tools
-        if kept is None or kept[0] is not effective:
-            from metier.guard.policy.tool_layers import ToolLayers
+def refuse_environment(wanted: str | None, effective: EffectivePolicy) -> Decision:
+    """The refusal of a caller who is not in the environment that the machine is in."""
+    fixed = shown(effective.environment or "")
+    said = f"another one was asked for, {shown(wanted)!r}" if wanted is not None else "it was begun in none"
+    return refuse(
+        "machine.environment",
+        f"This machine is in the environment {fixed!r}, and {said}.",
+        code="environment-denied",
+        hint=Hint(
+            "Leave the environment out, or say {fixed!r}." if wanted is not None else "Begin another session.",
+            model="Tell the user.",
+            fixed=fixed,
+        ),
+        origin=effective.origin("machine.environment"),
+        holds_always=True,
+    )
 
-            kept = self._tools = (effective, ToolLayers(effective))
-        return kept[1]
 
-    def case(
-        self,
-        action: Action,
-        actor: Actor,
-        effective: EffectivePolicy | None = None,
-        states: tuple[GovernanceState, ...] = (),
-    ) -> DecisionContext:
-        """An action with everything that may have to be known to decide about it."""
-        from metier.guard.decision_context import DecisionContext
+def _has_say(state: GovernanceState) -> bool:
+    return bool(state.blocked or state.approvals or state.installs or not state.is_readable)
 
-        effective = effective or self.policies.current()
-        states = states or self._states(actor, effective)
-        scans = functools.partial(self._scans, actor)
-        decided = functools.partial(self._decided, actor)
-        replaces = functools.partial(self._replaces, actor)
-        suppressions = functools.partial(self._suppressions.current, effective.scan.suppressions)
-        return DecisionContext(action, actor, effective, states, _examiner(), scans, suppressions, decided, replaces)
 
-    def _decided(self, actor: Actor, digest: str) -> Sequence[Approval]:
-        """All that was decided about a content, and what was taken back of it."""
-        store = self._store()
-        return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
+@functools.cache
+def _no_states() -> tuple[GovernanceState, ...]:
+    from metier.store import GovernanceState
 
-    def _replaces(self, actor: Actor, install: Install, digest: str) -> bool:
-        """Whether a content was put in its place by somebody who was killed before that was on record."""
-        from metier.guard.content_records import announced
+    return (GovernanceState(),)
 
-        store = self._store()
-        tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
-        return any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
 
-    def _scans(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
-        store = self._store()
-        return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
+@functools.cache
+def _unreadable() -> tuple[GovernanceState, ...]:
+    from metier.store import GovernanceState
 
-    def known_severity(self, actor: Actor, digest: str) -> str:
-        """The worst that scanners are on record to have found in a content, `none` where nothing serious is.
-
-        Nothing is scanned for it.
-        """
-        try:
-            store = self._store()
-            kept = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
-            rows = self._scans(actor, digest) if _SERIOUS.intersection(kept.values()) else ()
-        except MetierError:
-            return "none"
-        if not rows:
-            return "none"
-        from metier.guard.scan_records import recorded_severity
-        from metier.scan.finding import rank
-
-        suppressions = self._suppressions.current(self.effective.scan.suppressions)
-        return max((recorded_severity(row, suppressions) for row in rows), key=rank)
-
-    # --- what is there ------------------------------------------------------------------------------------------------
-
-    def visibility(self, actor: Actor, *, by: Literal["model", "host"], has_reserved: bool) -> Visibility | None:
-        """A predicate for skills that must not be used, or that models must not be told of; None where all may.
-
-        Made once for a list of skills: it judges all of them by one state of policy and store. `has_reserved` says
-        whether there is one among them whose name belongs to another of the enterprise layer.
-        """
-        effective, states = self.policies.found(), self._states(actor)
-        says_nothing = (effective is None or not effective.files) and not has_reserved
-        if says_nothing and not any(state.blocked or state.installs or state.has_refusals for state in states):
-            return None
-        if effective is None:
-            effective = self.policies.current()
-        from metier.guard.visibility import Visibility
-
-        return Visibility(lambda action: self.case(action, actor, effective, states), effective, states, by=by)
-
-    @property
-    def listings(self) -> Listings:
-        """The listing modes that policy files set, as far as policy is enforced."""
-        effective = self.policies.found()
-        return effective.listing if effective is not None and effective.mode == "enforce" else _NO_LISTINGS
-
-    def may_reach(self, subject: Subject, actor: Actor) -> bool:
-        """Whether a skill needs no approval for the network, or has it."""
-        case = self.case(Action(point="run", skill=subject), actor)
-        wanted = "network-tools" in case.required and case.effective.mode == "enforce"
-        return not wanted or "network-tools" in case.standing.grants
-
-    @property
-    def may_take_long(self) -> bool:
-        """Whether a decision about a skill may have to look into its files, or write something down."""
-        return bool(self.policies.current().files) or self._states(_NOBODY) != (_NO_STATE,)
-
-    @property
-    def looks_at_rivals(self) -> bool:
-        """Whether a rule wants to know which layers have a skill of the same name."""
-        return any(rule.collides_with for rule in self.policies.current().rules)
-
-    @property
-    def has_noted_policy(self) -> bool:
-        """Whether the policy files in force are kept already, so that nothing has to be written for them."""
-        effective = self.policies.current()
-        return not effective.files or effective.digest in self._noted
-
-    def note_policy(self, actor: Actor, keep: Callable[[AuditRecord], None]) -> None:
-        """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
-        if self.has_noted_policy:
-            return
-        effective = self.policies.current()
-        self._noted.add(effective.digest)
-        from metier.guard.side_effects import note_policy
-
-        try:
-            if self._store() is not None:
-                note_policy(self.scope(actor), effective, actor, keep)
-        except MetierError as error:
-            log.warning("the policy in force could not be kept: %s", error)
-
-    # --- what follows -------------------------------------------------------------------------------------------------
-
-    @property
-    def names_deciders(self) -> bool:
-        """Whether it is settled who decides: people were added to the store, or an administrator's policy is in force.
-
-        From then on deciding is for those people, and what a program says in their place is at most a request.
-        """
-        if self.insists_on_records:
-            return True
-        try:
-            store = self._store()
-        except StoreUnavailable:
-            return True  # nobody can tell
-        return store is not None and store.has_people
-
-    def against_answer(self, action: Action, actor: Actor, decision: Decision, source: str) -> str | None:
-        """The reason against taking an answer from a source, and for waiting; None where it may count."""
-        from metier.guard.side_effects import against_answer
-
-        return against_answer(self, self.case(action, actor), decision, source)
-
-    def settled(
-        self,
-        action: Action,
-        actor: Actor,
-        first: Decision,
-        decision: Decision,
-        keep: Callable[[AuditRecord], None],
-    ) -> Decision:
-        """The decision once everything that follows from it is written down: a request, an approval, a quarantine."""
-        from metier.guard.side_effects import settled
-
-        try:
-            with notifying(self.effective):
-                return settled(self, self.case(action, actor), first, decision, keep)
-        except MetierError as error:
-            log.warning("what follows from a decision could not be written down: %s", error)
-            if not decision.is_allowed:
-                return decision
-            return Decision(
-                outcome="deny",
-                reason=f"{decision.reason} It could not be written down: {error.message}",
-                rule=decision.rule,
-                code=error.code,
-                hint=error.hint,
-            )
+    return (GovernanceState(is_readable=False),)
 
 
 def _here() -> str:
@@ -489,11 +505,4 @@ _VARIABLES = (
 """What says where policy files and the store are."""
 _governances: OrderedDict[object, Governance] = OrderedDict()
 _keeping = threading.Lock()
-
-
-@functools.cache
-def _examiner() -> Inspector:
-    """One for all: what it keeps is true of a content wherever that is."""
-    from metier.guard.inspection import Inspector
-
-    return Inspector()
+_logs: Registry[tuple[str, int, str | None], StoreLog] = Registry()

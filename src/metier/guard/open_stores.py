@@ -1,4 +1,4 @@
-"""The stores that this process has open for its decisions and records, one for each address."""
+"""Registry of the stores that this process has open, one for each address."""
 
 from __future__ import annotations
 
@@ -8,33 +8,68 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.library.trust import default_config_folder
+from metier.store.location import parse_address
 
 if TYPE_CHECKING:
-    from metier.guard.audit.store_log import StoreLog
     from metier.store import Store
     from metier.store.location import StoreAddress
 
+K = TypeVar("K")
+V = TypeVar("V", bound="Closable")
+
 _KEPT = 8
 _BESIDE = ("audit/checkpoints.jsonl", "blobs")
-_stores: OrderedDict[str, Store] = OrderedDict()
 _remembered: set[str] = set()
-_trails: OrderedDict[tuple[str, int, str | None], StoreLog] = OrderedDict()
-_opening = threading.Lock()
 
 
-def _begin_anew() -> None:
-    """In a process that was forked: whoever held the lock is not there to let go of it."""
-    global _opening
-    _opening = threading.Lock()
+class Closable(Protocol):
+    """Something that is closed when it falls out of a registry."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+class Registry(Generic[K, V]):
+    """The things of one kind that this process has open, of which the oldest is closed when there are too many."""
+
+    def __init__(self) -> None:
+        self.items: OrderedDict[K, V] = OrderedDict()
+        self._begin_anew()
+        if hasattr(os, "register_at_fork"):
+            # In a process that was forked, whoever held the lock is not there to let go of it.
+            os.register_at_fork(after_in_child=self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._adding = threading.Lock()
+
+    def add(self, key: K, value: V) -> V:
+        """Add a value, or close it where another thread was faster; returns the one that is there."""
+        with self._adding:
+            kept = self.items.setdefault(key, value)
+            let_go = [value] if kept is not value else []
+            while len(self.items) > _KEPT:
+                let_go.append(self.items.popitem(last=False)[1])
+        for one in let_go:
+            # Not before others may go on: a log signs what it has, and opens its store for that.
+            one.close()
+        return kept
+
+
+OPEN: Registry[str, Store] = Registry()
+"""The open stores by their addresses. A store that was closed opens a connection again where somebody still has it."""
+
+
+def has_store(url: str) -> bool:
+    """Whether there is, or was, a store at an address; only a file can be told to be missing."""
+    if url in OPEN.items:
+        return True
+    address = parse_address(url)
+    return address.kind != "sqlite" or os.path.lexists(address.target) or was_there(url)
 
 
 def open_store(url: str) -> Store:
@@ -46,25 +81,23 @@ def open_store(url: str) -> Store:
         require_store(url)
         Store.open(url).close()
         # From then on it is there, and must not be made anew when somebody takes it away.
-        found = _keep(url, Store.open(url, create=False))
+        found = OPEN.add(url, keep_ledgers(Store.open(url, create=False)))
     return found
 
 
 def peek_store(url: str) -> Store | None:
     """The store at an address; None where there is none."""
-    found = _stores.get(url)
+    found = OPEN.items.get(url)
     if found is None:
         from metier.store import Store
 
         store = Store.peek(url)
-        found = _keep(url, store) if store is not None else None
+        found = OPEN.add(url, keep_ledgers(store)) if store is not None else None
     return found
 
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
-    from metier.store.location import parse_address
-
     address = parse_address(url)
     beside = (os.path.join(address.folder, name) for name in _BESIDE)
     # A miss raises no exception here: where there is no store yet, every decision looks.
@@ -77,8 +110,6 @@ def require_store(url: str) -> None:
     There is none also where a database still is, and its tables are gone.
     """
     if was_there(url):
-        from metier.store.location import parse_address
-
         address = parse_address(url)
         raise StoreUnavailable(
             f"The store {address.target if address.kind == 'sqlite' else 'of the database'} was there, and is gone.",
@@ -93,8 +124,6 @@ def remember(url: str) -> None:
     """
     if url in _remembered:
         return
-    from metier.store.location import parse_address
-
     _remembered.add(url)
     mark = _mark_of(parse_address(url))
     with contextlib.suppress(OSError):
@@ -117,34 +146,3 @@ def keep_ledgers(store: Store) -> Store:
     if store.kind != "sqlite":
         remember(store.url)  # nothing of it lies on this machine
     return store
-
-
-def _keep(url: str, store: Store) -> Store:
-    keep_ledgers(store)
-    with _opening:
-        kept = _stores.setdefault(url, store)
-        let_go = [store] if kept is not store else []
-        while len(_stores) > _KEPT:
-            # A store that was let go opens a connection again where somebody still has it.
-            let_go.append(_stores.popitem(last=False)[1])
-    for one in let_go:
-        one.close()
-    return kept
-
-
-def trail_at(url: str, every: int, key: str | None) -> StoreLog:
-    """The audit trail in the store at an address, signed after every so many records."""
-    found = _trails.get((url, every, key))
-    if found is not None:
-        return found
-    from metier.guard.audit.store_log import StoreLog
-
-    let_go = []
-    with _opening:
-        found = _trails.setdefault((url, every, key), StoreLog(url, every=every, key=key))
-        while len(_trails) > _KEPT:
-            let_go.append(_trails.popitem(last=False)[1])
-    for one in let_go:
-        # Not before the others may go on: it signs what it has, and opens its store for that.
-        one.close()
-    return found

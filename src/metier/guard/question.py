@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from metier._log import logger
-from metier.guard.decision import Decision, sentence_of, written
+from metier.guard.decision import allow, amend, refuse, sentence_of, written
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping
 
-    from metier.guard.decision import Action
+    from metier.guard.decision import Action, Decision
 
 log = logger("metier.guard")
 
@@ -37,7 +37,8 @@ TERMINAL = "terminal"
 PROGRAM = "program"
 """The source of the answers of callbacks and of whoever resumes a run, which say nothing else about themselves."""
 
-_asking: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
+ASKING: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
+"""The callback that `asking` named, which a guard without one of its own asks."""
 MAX_QUESTION = 8_000
 """Characters of what would happen; a call with more than that is refused where it would have to be asked."""
 
@@ -149,11 +150,11 @@ def asking(approve: Approve | None) -> Iterator[None]:
 
     With None it is nobody, whoever was to be asked before.
     """
-    token = _asking.set(approve)
+    token = ASKING.set(approve)
     try:
         yield
     finally:
-        _asking.reset(token)
+        ASKING.reset(token)
 
 
 def asking_if(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
@@ -161,12 +162,7 @@ def asking_if(answers: Answers | None) -> contextlib.AbstractContextManager[None
     return contextlib.nullcontext() if answers is None else asking(answers)
 
 
-def asked_meanwhile() -> Approve | None:
-    """Whoever `asking` named."""
-    return _asking.get()
-
-
-async def asked(approve: Approve, action: Action, decision: Decision) -> Decision:
+async def ask_async(approve: Approve, action: Action, decision: Decision) -> Decision:
     """What comes of asking; whatever is not a plain True is a no, and says whether anybody really answered.
 
     An async callback is awaited in the event loop, any other is called in a thread of its own.
@@ -188,7 +184,7 @@ async def asked(approve: Approve, action: Action, decision: Decision) -> Decisio
     return found
 
 
-def asked_blocking(approve: Approve, action: Action, decision: Decision) -> Decision:
+def ask(approve: Approve, action: Action, decision: Decision) -> Decision:
     """The same for whoever waits in a thread."""
     import anyio.from_thread
 
@@ -275,7 +271,7 @@ def _decision_after(decision: Decision, answer: object, source: str) -> Decision
     if answer is True:
         whose = "" if source == TERMINAL else f" The yes is the word of a program ({shown(source)}) and counts once."
         reason = f"Somebody was asked and agreed.{whose}"
-        return Decision(outcome="allow", reason=reason, rule=decision.rule, answered_by=source)
+        return allow(reason=reason, check=decision.check, origin=decision.origin, answered_by=source)
     if answer is False:
         return _no(decision, "Somebody was asked and did not agree.", "approval-denied")
     return _no(decision, f"The answer was {shown(repr(answer), 40)}, neither True nor False.", "approval-failed")
@@ -285,16 +281,16 @@ def _failed(decision: Decision, error: Exception) -> Decision:
     if isinstance(error, TooLong):
         return _no(decision, "It is too long to be shown to whoever would have to agree.", "approval-failed")
     if isinstance(error, AnswerPending):
-        return replace(_no(decision, "Somebody is being asked.", "approval-pending"), outcome="ask")
+        return amend(_no(decision, "Somebody is being asked.", "approval-pending"), outcome="ask")
     log.warning("asking failed: %s: %s", type(error).__name__, error)
     return _no(decision, f"Asking failed: {shown(type(error).__name__)}.", "approval-failed")
 
 
 def _no(decision: Decision, why: str, code: str) -> Decision:
-    return Decision(
-        outcome="deny",
+    return refuse(
         reason=f"{decision.reason} {why}",
-        rule=decision.rule,
+        check=decision.check,
+        origin=decision.origin,
         code=code,
         hint="Do the task another way.",
     )

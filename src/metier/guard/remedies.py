@@ -9,7 +9,7 @@ from metier.hints import ASK_TO_TRUST, WITHOUT_IT, Hint, for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.guard.policy.file import Origin
+    from metier.guard.decision import Origin
 
 BLOCKED = for_people("`guard.unblock` takes the block back, unless the policy has it.", model=WITHOUT_IT)
 QUARANTINED = for_people(

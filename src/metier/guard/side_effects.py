@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError
 from metier.guard.audit.governance_events import governance_record
 from metier.guard.content_records import keep_revision
+from metier.guard.decision import amend
 from metier.guard.inspection import PackageSnapshot
 from metier.guard.question import TERMINAL
 from metier.guard.remedies import approve_request
@@ -19,51 +20,45 @@ if TYPE_CHECKING:
     from metier.guard.audit.log import AuditRecord
     from metier.guard.decision import Actor, Decision, Subject
     from metier.guard.decision_context import DecisionContext
-    from metier.guard.governance import Governance
+    from metier.guard.guard import Guard
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import TenantScope
 
 
-def settled(
-    governance: Governance,
-    context: DecisionContext,
-    first: Decision,
-    decision: Decision,
-    keep: Callable[[AuditRecord], None],
-) -> Decision:
+def apply_side_effects(guard: Guard, context: DecisionContext, first: Decision, decision: Decision) -> Decision:
     """The decision, with the request that it led to; raises where what follows cannot be written down."""
     subject, tenant = context.subject, context.actor.tenant or ""
     if subject is None:
         return decision
     if first.is_automatic:
-        if _approve_automatically(governance, context, first.rule):
+        if _approve_automatically(context, first.rule):
             return decision
         # Somebody took exactly this content back: then it is for people to say.
-        return _waiting(_request(governance.scope(context.actor), context, subject), decision, tenant)
+        return _waiting(_request(context.governance.scope(context.actor), context, subject), decision, tenant)
     if decision.code == "integrity-failed":
-        _quarantine(governance, context, subject, keep)
+        _quarantine(context, subject, guard.record)
         return decision
     if not first.needs_grant:
         return decision
-    scope = governance.scope(context.actor)
+    scope = context.governance.scope(context.actor)
     request = _request(scope, context, subject)
     if not decision.is_allowed:
-        return replace(decision, request=request.id, hint=approve_request(request.id, tenant))
+        return amend(decision, request=request.id, hint=approve_request(request.id, tenant))
     if decision.answered_by != TERMINAL:
         # The word of a program is for this one time. The request stays, for who wants an approval that lasts.
-        return replace(decision, request=request.id)
+        return amend(decision, request=request.id)
     from metier.guard.approvals.decisions import grant
 
     given = grant(scope, context.effective, person_of(scope, context.actor), request.id, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
-    again = governance.tightened(replace(decision, outcome="allow"), context.action, context.actor)
+    again = guard.tighten(amend(decision, outcome="allow"), context.action, context.actor)
     if not again.is_allowed:
-        return replace(again, request=request.id, hint=approve_request(request.id, tenant))
-    return replace(decision, rule=f"{decision.rule}; approval {given.id}")
+        return amend(again, request=request.id, hint=approve_request(request.id, tenant))
+    return amend(decision, check=f"{decision.rule}; approval {given.id}", origin=None)
 
 
 def _waiting(request: ApprovalRequest, decision: Decision, tenant: str) -> Decision:
-    return replace(
+    return amend(
         decision,
         outcome="ask",
         reason=f"Skill {request.skill!r} needs an approval of its content: the last one was taken back.",
@@ -77,40 +72,40 @@ def _waiting(request: ApprovalRequest, decision: Decision, tenant: str) -> Decis
 _NO_PERSON = "The yes of a program does not settle it: a person has to, at a terminal."
 
 
-def against_answer(governance: Governance, context: DecisionContext, decision: Decision, source: str) -> str | None:
+def reason_against_answer(guard: Guard, context: DecisionContext, decision: Decision, source: str) -> str | None:
     """The reason against taking an answer from a source; None where it may settle the decision.
 
     An approval of content takes somebody whom policy lets give it. A program's yes is none: it is no voice of a quorum,
     and where it is settled who decides, it settles neither an approval, nor trust, nor what an administrator's policy
     asks about.
     """
-    if decision.needs_grant and not _may_grant(governance, context):
+    if decision.needs_grant and not _may_grant(context):
         return ""
     if source == TERMINAL:
         return None
     if decision.needs_grant and context.effective.approval.quorum > 1:
         return _NO_PERSON
-    if not governance.names_deciders:
+    if not context.governance.names_deciders:
         return None
     is_trust = context.subject is not None and not context.subject.trusted
-    is_theirs = decision.needs_grant or is_trust or _asks_as_administrator(governance, context)
+    is_theirs = decision.needs_grant or is_trust or _asks_as_administrator(guard, context)
     return _NO_PERSON if is_theirs else None
 
 
-def _asks_as_administrator(governance: Governance, context: DecisionContext) -> bool:
+def _asks_as_administrator(guard: Guard, context: DecisionContext) -> bool:
     return any(
         one.outcome == "ask" and one.origin is not None and one.origin.layer == "enterprise"
-        for one in governance.considered(context.action, context.actor)
+        for one in guard.consider(context)
     )
 
 
-def _may_grant(governance: Governance, context: DecisionContext) -> bool:
+def _may_grant(context: DecisionContext) -> bool:
     """Whether policy lets whoever acts approve of a content themselves."""
     from metier.guard.approvals.decisions import reason_against_deciding
     from metier.guard.approvals.requests import requester_name
 
     try:
-        person = person_of(governance.scope(context.actor), context.actor)
+        person = person_of(context.governance.scope(context.actor), context.actor)
     except MetierError:
         return False
     if not person.name:
@@ -175,13 +170,13 @@ def _keep_content(scope: TenantScope, context: DecisionContext) -> None:
     )
 
 
-def _approve_automatically(governance: Governance, context: DecisionContext, rule: str) -> bool:
+def _approve_automatically(context: DecisionContext, rule: str) -> bool:
     from metier.guard.approvals.decisions import approve_automatically
     from metier.guard.approvals.requests import lapse_earlier_approvals
 
     subject = context.subject
     assert subject is not None
-    scope = governance.scope(context.actor)
+    scope = context.governance.scope(context.actor)
     with scope.transaction():
         _keep_content(scope, context)
         lapse_earlier_approvals(scope, subject.ref, subject.digest, location=subject.location, actor=context.actor)
@@ -197,16 +192,14 @@ def _approve_automatically(governance: Governance, context: DecisionContext, rul
     return given is not None
 
 
-def _quarantine(
-    governance: Governance, context: DecisionContext, subject: Subject, keep: Callable[[AuditRecord], None]
-) -> None:
+def _quarantine(context: DecisionContext, subject: Subject, keep: Callable[[AuditRecord], None]) -> None:
     """Put content that is not what was recorded out of use, once."""
     install = context.install
     if install is None or install.state == "quarantined":
         return
     from metier.guard.approvals.quarantine import quarantine_changed
 
-    scope = governance.scope(context.actor)
+    scope = context.governance.scope(context.actor)
     with scope.transaction():
         scope.installs.put(replace(install, state="quarantined"))
         quarantine_changed(scope, context.actor, subject.digest)

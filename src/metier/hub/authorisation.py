@@ -8,6 +8,7 @@ from metier.errors import MetierError, NotPermitted
 from metier.guard import Action
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import actor_of, record_refusal
+from metier.guard.decision_context import DecisionContext
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -28,14 +29,15 @@ def rule_for_agent(
     `{point: apply, agent: reviewer, effect: allow}` lets the agent `reviewer` decide about proposals of others,
     `{point: install, agent: builder, effect: allow}` lets `builder` make new skills without anybody.
     """
-    case = governance.case(Action(point=point, skill=subject, by="model"), actor)
-    for rule in case.effective.rules:
+    action = Action(point=point, skill=subject, by="model")
+    context = DecisionContext(action=action, actor=actor, governance=governance)
+    for rule in context.effective.rules:
         if rule.effect != "allow" or point not in rule.points or not rule.agent:
             continue
         if rule.origin is None or rule.origin.layer not in _MAY_LOOSEN:
             continue
         try:
-            if rule.is_about(case) and rule.holds(case):
+            if rule.is_about(context) and rule.holds(context):
                 return rule
         except MetierError:
             continue  # what cannot be told does not allow

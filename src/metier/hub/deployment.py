@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.guard import Action, Guard, refused
+from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.authorisation import require_person
@@ -131,7 +131,7 @@ def deploy(
     if not decision.is_allowed:
         told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
         record_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
-        raise refused(decision)
+        raise decision.as_error()
     if wanted.is_deployed(scope, there):
         last = scope.versions.of(home.location)[-1]
         return Deployed(home=home, version=last, report=report, is_unchanged=True)

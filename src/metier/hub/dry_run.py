@@ -9,8 +9,8 @@ from metier.errors import NotPermitted
 from metier.guard import Guard
 from metier.guard.approvals.status import current_status
 from metier.guard.audit.governance_events import actor_of
-from metier.guard.explanation import explain, verdict_of
-from metier.guard.verdict import Verdict
+from metier.guard.decision import refuse
+from metier.guard.explanation import explain
 from metier.hub.apply import approve_content, require_own
 from metier.hub.authorisation import demand_of_person
 from metier.hub.deployment import ROLE, WHAT, candidate
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    from metier.guard import Decision
     from metier.guard.approvals.status import ApprovalStatus
     from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
@@ -102,7 +103,7 @@ def dry_run_deploy(
     ]
     findings = against(report, accept_findings)
     if findings is not None:
-        first.append(verdict_of(findings))
+        first.append(findings)
     explanation = _with(first, explain(guard, wanted.action(), actor_of(person, scope, environment)))
     over = digest_at(wanted.home.folder)
     is_unchanged = wanted.is_deployed(scope, over)
@@ -121,15 +122,15 @@ def dry_run_deploy(
     )
 
 
-def _refusals(check: str, demand: Callable[[], None]) -> list[Verdict]:
+def _refusals(check: str, demand: Callable[[], None]) -> list[Decision]:
     try:
         demand()
     except NotPermitted as error:
-        return [Verdict(check=check, outcome="deny", reason=error.message, code=error.code, hint=error.hint)]
+        return [refuse(check, error.message, code=error.code, hint=error.hint)]
     return []
 
 
-def _with(first: Sequence[Verdict], later: Explanation) -> Explanation:
+def _with(first: Sequence[Decision], later: Explanation) -> Explanation:
     """An objection that comes before policy decides, since policy is not asked then."""
     if not first:
         return later

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.guard import Action, Guard, refused
+from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import CHANGED, expire_others, finish, put_in_place
 from metier.hub.authorisation import require_person
@@ -69,7 +69,7 @@ def rollback(
     if decision.outcome == "deny":
         told = {"reason": decision.reason, "decision": "deny", "rule": decision.rule}
         record_refusal(scope, "skill.rolled-back", actor, home.ref, **said, **told)
-        raise refused(decision)
+        raise decision.as_error()
 
     def also(version: Version) -> None:
         record_event(

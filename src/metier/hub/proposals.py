@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
-from metier.guard import Action, Guard, refused
+from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.notify import notifying
 from metier.hints import for_people
@@ -200,7 +200,7 @@ def _parked(
     decision = guard.settle(action, actor)
     if not decision.is_allowed:
         _keep(scope, wanted, actor, reason=decision.reason, decision=decision.outcome, rule=decision.rule)
-        raise refused(decision)
+        raise decision.as_error()
     effective = guard.governance.effective
     with reserved_page(scope, home.ref) as (made, path), scope.transaction():
         same = _alike(scope, wanted)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
-from metier.guard import Action, Guard, refused
+from metier.guard import Action, Guard
 from metier.guard.approvals.roles import has_role
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hints import for_people
@@ -74,13 +74,13 @@ def approve(
     action = Action(point="apply", skill=subject, by="model" if is_agent else "user", path=home.location)
     decision = guard.decide(action, actor)
     if is_agent and decision.is_allowed:
-        decision = against(guard.governance.case(action, actor).report) or decision
+        decision = against(guard.context(action, actor).report) or decision
     if decision.outcome == "deny" or (is_agent and not decision.is_allowed):
         # Where policy says to ask, a person who agrees was asked; an agent is nobody to ask.
         told = {"decision": decision.outcome, "rule": decision.rule, "policy": effective.digest}
         said = {**_ids(proposal), "reason": decision.reason, **told}
         record_refusal(scope, "proposal.approved", actor, proposal.skill, **said)
-        raise refused(decision)
+        raise decision.as_error()
     if not apply:
         _moved(scope, proposal, "approved", person, comment, actor=actor)
     else:
@@ -110,7 +110,7 @@ def apply_by_rule(
         decision = guard.decide(action, actor)
         if decision.is_allowed:
             # Nobody looks at it before it is used, so that findings make it wait for somebody who does.
-            decision = against(guard.governance.case(action, actor).report) or decision
+            decision = against(guard.context(action, actor).report) or decision
         if not decision.is_allowed:
             told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule}
             record_refusal(scope, "proposal.approved", actor, proposal.skill, **_ids(proposal), **told)

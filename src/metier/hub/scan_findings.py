@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.guard import Decision
+from metier.guard.decision import refuse
 from metier.hints import for_people
 from metier.scan.finding import rank
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier.guard import Decision
     from metier.scan import ScanReport
 
 _MOST_NAMED = 6
@@ -27,10 +28,9 @@ def against(report: ScanReport, accepted: str = "") -> Decision | None:
     """
     if not is_bad(report) or accepted.strip():
         return None
-    return Decision(
-        outcome="deny",
-        reason=f"The scanner found what has to be looked at first. {named_findings(report)}",
-        rule=f"scan: {report.max_severity}",
+    return refuse(
+        f"scan: {report.max_severity}",
+        f"The scanner found what has to be looked at first. {named_findings(report)}",
         code="scan-findings",
         hint=for_people(
             "Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._paths import is_inside
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
-from metier.guard import Action, Actor, AuditedAction, Guard, Subject, current_user
+from metier.guard import Action, Actor, Guard, Subject, current_user
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.hints import for_people
@@ -253,7 +253,7 @@ class _Run:
             decision = self._guard.decide(action, self._actor)
             if not self._dry_run:
                 # What has to be approved is asked for, as in a session.
-                decision = self._guard.governance.settled(action, self._actor, decision, decision, self._guard.record)
+                decision = self._guard.follow_up(action, self._actor, decision, decision)
             if not decision.is_allowed:
                 break
         return decision
@@ -311,7 +311,7 @@ class _Run:
                 own = Copy(digest=subject.digest, written=(there,), origin=origin, root=root)
                 self._target.record.settle(name, own)
             return Step(skill=name, done="unchanged")
-        report = self._guard.governance.case(self._action("install", subject), self._actor).report
+        report = self._guard.context(self._action("install", subject), self._actor).report
         decision = against(report, self._accepted)
         if decision is not None:
             self._record(subject, decision)
@@ -324,7 +324,7 @@ class _Run:
 
     def _record(self, subject: Subject, decision: Decision) -> None:
         if not self._dry_run:
-            audited = AuditedAction(self._guard.record, self._action("install", subject), self._actor, decision)
+            audited = self._guard.audit(self._action("install", subject), self._actor, decision)
             audited.close(success=False, code=decision.code)
 
     def _action(self, point: Literal["install", "unload"], subject: Subject) -> Action:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metier.guard import Decision
+from metier.guard.decision import refuse
 from metier.session.events import Event
 from metier.session.hooks import tool_hooks
 
 if TYPE_CHECKING:
-    from metier.guard import Action, AuditedAction
+    from metier.guard import Action, AuditedAction, Decision
     from metier.session.active_skills import ActiveSkill
     from metier.session.use import Use
     from metier.tools.tool import ToolResult
@@ -61,9 +60,7 @@ class CallAdmission:
         if reason is None:
             return None
         session.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
-        return Decision(
-            outcome="deny", reason=reason, rule="hook PreToolUse", code="hook-refused", hint="Do it another way."
-        )
+        return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
 
     async def after(self, result: ToolResult) -> None:
         """Run the hooks after the call, whatever became of it."""
@@ -81,8 +78,7 @@ class CallAdmission:
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""
         if against is not None:
-            agreed = "" if self._audited.agreed_to is None else f"{self._audited.decision.reason} "
-            self._audited.decision = replace(against, reason=f"{agreed}{against.reason}")
+            self._audited.revoke(against)
         exit_code, runner, contacts = (result.data.get(name) for name in ("exit_code", "runner", "contacts"))
         self._audited.close(
             success=result.success,

@@ -11,12 +11,12 @@ import json
 import re
 import shlex
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError, Refused
-from metier.guard import Action, Decision, canonical_tool, refused
+from metier.guard import Action, Decision, canonical_tool
+from metier.guard.decision import refuse
 from metier.hints import WITHOUT_IT, Hint, for_anybody, joined
 from metier.run import Job, Limits, job_environment, skill_variables
 from metier.session.autonomy import milliseconds
@@ -171,7 +171,7 @@ class HookRunner:
         audited = self._session.guard.enter(action, actor)
         if not audited.decision.is_allowed:
             audited.close()
-            raise refused(audited.decision)
+            raise audited.decision.as_error()
         try:
             outcome = self._carry_out(active, command, audited, action, told, hook)
         except MetierError as error:
@@ -226,15 +226,9 @@ def require_checked(name: str, command: str, decision: Decision, policy: Policy)
     """Raise `Refused` for a skill whose check does not run, unless policy lets skills be used without theirs."""
     if policy.unchecked == "allow":
         return
-    raise refused(
-        replace(
-            decision,
-            outcome="deny",
-            reason=f"Skill {name!r} is not used without its check `{shown(command)}`, which does not run here. "
-            f"{decision.reason}",
-            hint=joined(decision.hint, _HOW_TO_CHECK),
-        )
-    )
+    reason = f"Skill {name!r} is not used without its check `{shown(command)}`, which does not run here."
+    hint = joined(decision.hint, _HOW_TO_CHECK)
+    raise refuse(decision.rule, f"{reason} {decision.reason}", code=decision.code, hint=hint).as_error()
 
 
 def tool_hooks(active: ActiveSkill, event: str) -> tuple[HookGroup, ...]:

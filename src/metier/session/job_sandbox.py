@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
-from metier.guard import Action, AuditedAction, Decision, redact, refused
+from metier.guard import Action, redact
+from metier.guard.decision import STRICTNESS, refuse
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
-from metier.guard.verdict import STRICTNESS
 from metier.hints import Hint, for_anybody
 from metier.run.job import Place
 from metier.session.command_attribution import NamedPaths, folders_of
@@ -32,6 +32,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from metier.guard import AuditedAction, Decision
     from metier.run import Capabilities, Job, Outcome, Runner
     from metier.run.job import OutputLine
     from metier.session.active_skills import ActiveSkill
@@ -143,15 +144,12 @@ class JobSandbox:
         """
         reach = self._reach(self._session.live())
         if reach.network == "none":
-            raise refused(
-                Decision(
-                    outcome="deny",
-                    reason="Policy lets no host be reached, or an active skill does not.",
-                    rule="run.network",
-                    code="host-not-granted",
-                    hint="Do without it, or tell the user: `run.network` and `run.hosts` of the policy grant hosts.",
-                )
-            )
+            raise refuse(
+                "run.network",
+                "Policy lets no host be reached, or an active skill does not.",
+                code="host-not-granted",
+                hint="Do without it, or tell the user: `run.network` and `run.hosts` of the policy grant hosts.",
+            ).as_error()
         return None if reach.network == "host" else reach.hosts
 
     def _reach(self, active: Sequence[ActiveSkill]) -> NetworkGrant:
@@ -229,14 +227,14 @@ class JobSandbox:
             if one.name in agreed or decision.is_allowed:
                 continue
             if decision.outcome == "ask":
-                decision = replace(decision, hint=f"Run the script as a script of skill {one.name!r}: that asks.")
+                decision = decision.with_hint(f"Run the script as a script of skill {one.name!r}: that asks.")
             against.append((one, decision))
         loaded_from = () if is_virtual else named.loaded_from(session)
         against += [(one, _unverified(one)) for one in loaded_from if not self._covers(one, isolated)]
         for one, decision in against[:1]:
             action = _run_of(one, job, isolated=isolated, by=by)
-            AuditedAction(session.guard.record, action, session.actor, decision).close()
-            raise refused(decision)
+            session.guard.audit(action, session.actor, decision).close()
+            raise decision.as_error()
 
     def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
         """Whether a job sees the verified copy of a skill where it was loaded from."""
@@ -312,10 +310,9 @@ def _run_of(one: ActiveSkill, job: Job, *, isolated: bool, by: By) -> Action:
 
 
 def _unverified(one: ActiveSkill) -> Decision:
-    return Decision(
-        outcome="deny",
-        reason=f"Files in the folder that skill {one.name!r} was loaded from may not be those that were approved.",
-        rule="verified copy",
+    return refuse(
+        "verified copy",
+        f"Files in the folder that skill {one.name!r} was loaded from may not be those that were approved.",
         code="file-refused",
         hint=f"Use the same path in {one.root}, which holds what was loaded.",
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
-from metier.guard import Action, AuditedAction, Decision, Subject, failure_code, parse_rules, refused
-from metier.guard.decision import declared_ceiling
+from metier.guard import Action, Subject, failure_code, parse_rules
+from metier.guard.decision import declared_ceiling, refuse
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active_skills import ActiveSkill, is_same, is_same_load, script_paths, subject_of
@@ -23,7 +23,7 @@ from metier.skill.tool_rules import unknown_tools
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard import Ceiling
+    from metier.guard import AuditedAction, Ceiling, Decision
     from metier.library import Entry
     from metier.session.injection import InjectedCommand
     from metier.session.state import By, State
@@ -120,7 +120,7 @@ class LoadTransaction:
                 )
             if session.guard.is_barred(subject_of(entry, one.digest), session.actor):
                 action = session.load_action(entry, one.digest, self._by)
-                raise refused(session.guard.decide(action, session.actor))
+                raise session.guard.decide(action, session.actor).as_error()
 
     def render(self, entry: Entry, digest: str) -> str:
         """The text of a skill that is a message of the user's, with the content that was decided about."""
@@ -321,7 +321,7 @@ class LoadTransaction:
             decision = _NOT_HERE
         if decision.code == "approval-pending":
             # Nothing is loaded while somebody is being asked: the load is made again with the answer.
-            raise refused(decision)
+            raise decision.as_error()
         rules = document.skill.allowed_tools
         with contextlib.ExitStack() as used:
             if decision.is_allowed:
@@ -346,8 +346,8 @@ class LoadTransaction:
         session = self._session
         code = "" if command.is_success else f"command-{command.result}"
         if decision.is_allowed and command.result == "blocked":
-            decision = Decision(outcome="deny", reason=command.text.strip("[]"), rule="injection", code=code)
-        audited = AuditedAction(session.guard.record, action, session.actor, decision)
+            decision = refuse("injection", command.text.strip("[]"), code=code)
+        audited = session.guard.audit(action, session.actor, decision)
         audited.close(success=command.is_success, code=code, duration_ms=command.duration_ms, runner=command.runner)
         if command.result == "blocked" and action.skill is not None:
             session.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
@@ -375,18 +375,15 @@ class LoadTransaction:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
                     decision = session.guard.decide(action, session.actor)
-                    audited = AuditedAction(session.guard.record, action, session.actor, decision)
+                    audited = session.guard.audit(action, session.actor, decision)
                     self._audited_actions.append((audited, subject))
             for audited, subject in self._audited_actions:
                 audited.close(success=False, code=code)
                 session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
 
 
-_NOT_HERE = Decision(
-    outcome="deny",
-    reason="A skill that is not on this disk has no commands to run here.",
-    rule="injection",
-    code="injection-denied",
+_NOT_HERE = refuse(
+    "injection", "A skill that is not on this disk has no commands to run here.", code="injection-denied"
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from metier.errors import InvalidArgument
-from metier.guard import Decision, refused
+from metier.guard.decision import refuse
 from metier.run import job_environment
 from metier.skill import requirements_of
 
@@ -113,15 +113,8 @@ def _value(name: str, provider: SecretProvider | None) -> str | None:
     secret = provider.get(name) if provider is not None else None
     if isinstance(secret, Secret):
         if secret.expires_at is not None and secret.expires_at <= time.time():
-            raise refused(
-                Decision(
-                    outcome="deny",
-                    reason=f"The secret {name} has expired.",
-                    rule="secret",
-                    code="secret-expired",
-                    hint="Renew it where it comes from.",
-                )
-            )
+            reason = f"The secret {name} has expired."
+            raise refuse("secret", reason, code="secret-expired", hint="Renew it where it comes from.").as_error()
         secret = secret.value
     if secret is not None and not isinstance(secret, str):
         raise InvalidArgument(f"The secret {name} is no text.", hint="A provider returns text, a Secret or None.")

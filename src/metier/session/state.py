@@ -14,7 +14,7 @@ from metier._log import logger
 from metier._telemetry import current_call
 from metier.errors import InvalidArgument, MetierError, SessionNotFound, SkillNotActive, SkillNotFound
 from metier.find.visibility import listing_rule
-from metier.guard import Action, Actor, AuditedAction, Decision, Subject, canonical_tool, current_user, refused
+from metier.guard import Action, Actor, Subject, canonical_tool, current_user
 from metier.hints import Hint, find_skill, load_skill
 from metier.library import Machine
 from metier.session.active_skills import Receipt, is_same, is_same_load, receipt_item, subject_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from metier.find.library import SkillLibrary
-    from metier.guard import Ceiling, Guard
+    from metier.guard import AuditedAction, Ceiling, Decision, Guard
     from metier.guard.files.file_access import FileAccess
     from metier.library import Entry
     from metier.run import Runner
@@ -305,23 +305,22 @@ class State:
         For the `host`: whether people must not be, either.
         """
         has_reserved = self.library.snapshot.view(self.library.caller).has_reserved
-        barring = self.guard.visibility(self._actor, by=by, has_reserved=has_reserved)
+        barred = self.guard.barred_skills(self._actor, by=by, has_reserved=has_reserved)
         own, kept = self._own_listings, ("manual", "off") if by == "model" else ("off",)
-        if barring is None and not own:
+        if barred is None and not own:
             return None
-        is_barred, takes_digest = barring or (lambda _: False, False)
         library = self.library
 
         def is_hidden(entry: Entry) -> bool:
             if own and own.mode(entry.name, entry.source) in kept:
                 return True
             try:
-                digest = library.digest(entry) if takes_digest else ""
+                digest = library.digest(entry) if barred is not None and barred.looks_inside else ""
             except MetierError:
                 return True  # what cannot be read might be what is barred
             # No more of the skill than that has to be read: there may be thousands.
             named = Subject(name=entry.name, digest=digest, layer=entry.layer, source=entry.source, entry=entry)
-            return is_barred(named if entry.trusted else replace(named, trusted=False))
+            return barred is not None and barred(named if entry.trusted else replace(named, trusted=False))
 
         return is_hidden
 
@@ -506,8 +505,7 @@ class State:
         """What follows when skills are no longer active: their hooks, a record and an event each."""
         for one in gone:
             action = Action(point="unload", skill=one.subject, by=by)
-            decision = Decision(outcome="allow", reason=f"It was {why}.", rule=rule)
-            audited = AuditedAction(self.guard.record, action, self._actor, decision)
+            audited = self.guard.observe(action, self._actor, rule, f"It was {why}.")
             try:
                 if one.skill.hooks is not None:
                     self.hook_runner.after_unload(one, self._actor)
@@ -546,7 +544,7 @@ class State:
                 decision = audited.decision
                 name = action.skill.name if action.skill is not None else ""
                 self.emit(Event(kind="refused", skill=name, code=decision.code, message=decision.reason))
-                raise refused(decision)
+                raise decision.as_error()
             yield audited
 
 

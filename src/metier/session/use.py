@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from metier._log import logger
 from metier.errors import MetierError
 from metier.find.visibility import Visibility
-from metier.guard import Action, AuditedAction, Decision, failure_code, redact
+from metier.guard import Action, failure_code, redact
+from metier.guard.decision import refuse
 from metier.session.calls import CallAdmission
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.find.results import Result
+    from metier.guard import AuditedAction, Decision
     from metier.library import Entry
     from metier.run import Outcome
     from metier.run.job import OutputLine
@@ -114,8 +116,7 @@ class Use(State):
         except MetierError as error:
             by, path = options.get("by", "host"), script if isinstance(script, str) else ""
             action = Action(point="run", skill=one.subject, path=path, by=by)
-            decision = Decision(outcome="deny", reason=error.message, rule="scripts", code=error.code)
-            AuditedAction(self.guard.record, action, self._actor, decision).close()
+            self.guard.refuse(action, self._actor, "scripts", error.message, code=error.code).close()
             log.warning("refused to run %s of %s: %s", shown(path), one.name, redact(error.message))
             self.emit(Event(kind="refused", skill=one.name, code=error.code, message=error.message))
             raise
@@ -285,7 +286,7 @@ class Use(State):
 
     def _too_late(self, action: Action, labels: tuple[str, ...]) -> AuditedAction | None:
         # Also what comes too late was asked for.
-        return AuditedAction(self.guard.record, action, self._actor, _CLOSED, labels) if self._is_closed else None
+        return self.guard.audit(action, self._actor, _CLOSED, labels) if self._is_closed else None
 
     def _tell_refused(self, action: Action, decision: Decision) -> None:
         if not decision.is_allowed:
@@ -295,13 +296,9 @@ class Use(State):
         """Leave a record of a call about which nothing was decided, as nobody knows what is active."""
         action = self.call_of(tool, arguments, ())
         is_unforeseen = isinstance(error, Exception) and not isinstance(error, MetierError)
-        decision = Decision(
-            outcome="deny",
-            reason=f"What is active could not be found out: {type(error).__name__}.",
-            rule="undecided",
-            code="not-decided" if is_unforeseen else failure_code(error),
-        )
-        AuditedAction(self.guard.record, action, self._actor, decision).close()
+        reason = f"What is active could not be found out: {type(error).__name__}."
+        code = "not-decided" if is_unforeseen else failure_code(error)
+        self.guard.refuse(action, self._actor, "undecided", reason, code=code).close()
 
     @property
     def rules_version(self) -> tuple[int, int]:
@@ -341,13 +338,7 @@ class Use(State):
         return frozenset.intersection(*lists) if lists else None
 
 
-_CLOSED = Decision(
-    outcome="deny",
-    reason="The session was closed.",
-    rule="closed session",
-    code="session-not-found",
-    hint="Begin another one.",
-)
+_CLOSED = refuse("closed session", "The session was closed.", code="session-not-found", hint="Begin another one.")
 
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:

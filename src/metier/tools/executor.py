@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from metier._log import logger
 from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.decision import Decision
+from metier.guard.decision import UNGUARDED, refuse
 from metier.hints import BUILTIN, Hint, for_model
 from metier.skill import shown
 from metier.tools.arguments import Misfit, arguments_for, read_arguments, schema_of
@@ -24,6 +24,7 @@ from metier.tools.tool import ToolResult, failure_of, result_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from metier.guard.decision import Decision
     from metier.tools.tool import Tool, ToolRegistry
 
 log = logger("metier.tools")
@@ -293,7 +294,7 @@ class Executor:
 class _OpenAdmission:
     """The admission of a call without a gate."""
 
-    decision = Decision(outcome="allow", reason="There is no gate.", rule="no gate")
+    decision = UNGUARDED
 
     async def before(self) -> None:
         return None
@@ -330,9 +331,7 @@ def _missing_tool_denial(problem: ToolResult, decision: Decision) -> Decision | 
     """The denial of a call of a tool that does not exist, whatever the rules allow; None for others."""
     if problem.code != _NOT_THERE or not decision.is_allowed:
         return None
-    return Decision(
-        outcome="deny", reason=problem.error or "There is no such tool.", rule="no such tool", code=_NOT_THERE
-    )
+    return refuse("no such tool", problem.error or "There is no such tool.", code=_NOT_THERE)
 
 
 def _format_refusal(name: str, decision: Decision) -> ToolResult:
@@ -359,9 +358,7 @@ async def _run_before(admission: Admission) -> Decision | None:
     except Exception as error:
         # What cannot be found out is not allowed.
         reason = f"What has to happen before the call failed: {type(error).__name__}."
-        return Decision(
-            outcome="deny", reason=reason, rule="before the call", code="not-decided", hint="Tell the user."
-        )
+        return refuse("before the call", reason, code="not-decided", hint="Tell the user.")
 
 
 async def _run_after(admission: Admission, result: ToolResult) -> None:

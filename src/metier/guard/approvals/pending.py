@@ -11,8 +11,8 @@ from metier.guard.approvals.decisions import reason_against_deciding
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
 from metier.guard.approvals.requests import is_requester
 from metier.guard.approvals.roles import has_role
+from metier.guard.decision import INTEGRITY
 from metier.guard.remedies import tenant_option
-from metier.guard.verdict import INTEGRITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from metier.errors import InvalidArgument
 from metier.guard.approvals.requests import MAX_REASON
 from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event
-from metier.guard.verdict import INTEGRITY
+from metier.guard.decision import INTEGRITY
 from metier.hints import for_people
 from metier.skill import shown
 

@@ -15,12 +15,13 @@ from metier import _telemetry
 from metier._log import logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value
-from metier.guard.decision import Decision
+from metier.guard.decision import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from metier.guard.decision import Decision
     from metier.guard.governance import Governance
 
 log = logger("metier.guard")
@@ -331,10 +332,9 @@ class Recorder:
         with contextlib.suppress(Exception):
             self._write_pending()
             return None
-        return Decision(
-            outcome="deny",
-            reason="The audit log cannot be written, and nothing may happen unrecorded.",
-            rule="audit",
+        return refuse(
+            "audit",
+            "The audit log cannot be written, and nothing may happen unrecorded.",
             code="audit-unavailable",
             hint="Check the disk and the permissions of the audit log.",
         )

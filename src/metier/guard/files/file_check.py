@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from metier._paths import real_path
-from metier.guard.decision import Decision
+from metier.guard.decision import refuse
 from metier.guard.files.protected_names import protected_name_in
 from metier.guard.tool_rules.patches import changed_files
 from metier.hints import list_files
@@ -32,7 +32,7 @@ from metier.skill.tool_rules import canonical_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard.decision import Action
+    from metier.guard.decision import Action, Decision
     from metier.guard.files.file_access import FileAccess, WorkspaceFiles
 
 _VERBS = (
@@ -76,10 +76,9 @@ _HEADER = re.compile(
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 _LONGEST = 32_768
-_TOO_MANY = Decision(
-    outcome="deny",
+_TOO_MANY = refuse(
     reason="The call has more texts that could be paths than are looked at.",
-    rule="built in: protected places",
+    check="built in: protected places",
     code="protected-place",
     hint="Make several calls of less each.",
 )
@@ -293,10 +292,9 @@ def _expanded(path: str) -> str:
 def _refuse_protected(path: str, place: str) -> Decision:
     from metier.guard.files.file_access import protection_hint, protection_reason
 
-    return Decision(
-        outcome="deny",
+    return refuse(
         reason=protection_reason(path, place),
-        rule=f"built in: protected place {shown(place, 200)}",
+        check=f"built in: protected place {shown(place, 200)}",
         code="protected-place",
         hint=protection_hint(place),
     )
@@ -304,10 +302,9 @@ def _refuse_protected(path: str, place: str) -> Decision:
 
 def _refuse_hidden(path: str) -> Decision:
     """As if it were not there: only the record says why."""
-    return Decision(
-        outcome="deny",
+    return refuse(
         reason=f"File {shown(path, 200)!r} was not found.",
-        rule="built in: hidden files",
+        check="built in: hidden files",
         code="file-missing",
         hint=list_files(),
     )

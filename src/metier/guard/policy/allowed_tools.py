@@ -18,8 +18,8 @@ from metier.source import FolderSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier.guard.decision import Origin
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.policy.file import Origin
     from metier.library import Place
 
 SETTING = "tools.allowed-tools"

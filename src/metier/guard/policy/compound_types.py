@@ -21,7 +21,7 @@ from metier.skill.tool_rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metier.guard.policy.file import Origin
+    from metier.guard.decision import Origin
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
     from metier.skill.tool_rules import ToolRule

@@ -18,8 +18,8 @@ from metier.skill.patterns import may_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.decision import Outcome
-    from metier.guard.policy.file import Located, Origin, PolicyFile, PolicyProblem
+    from metier.guard.decision import Origin, Outcome
+    from metier.guard.policy.file import Located, PolicyFile, PolicyProblem
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.policy.rules import PolicyRule
     from metier.guard.policy.value_types import Allowed

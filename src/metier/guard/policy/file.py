@@ -6,30 +6,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from metier.guard.decision import Origin
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.library import Layer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """The line of a policy file that sets something.
-
-    >>> str(Origin(layer="enterprise", path="/etc/metier/policy.yaml", line=14, key="sources.allow"))
-    '/etc/metier/policy.yaml:14 (enterprise)'
-    """
-
-    layer: Layer
-    path: str
-    line: int
-    key: str = ""
-    """The key with the names of its sections: `sources.allow`."""
-
-    def __str__(self) -> str:
-        return f"{shown(self.path, 300)}:{self.line} ({self.layer})"
 
 
 class Located(NamedTuple):

@@ -20,9 +20,10 @@ from metier.guard.policy.schema import KEYS, RUN_KEYS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from metier.guard.decision import Origin
     from metier.guard.policy.compound_types import ToolRuleList
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.policy.file import Origin, PolicyFile
+    from metier.guard.policy.file import PolicyFile
 
 _OWNERS = ("enterprise", "personal")
 """Layers that may loosen the defaults."""

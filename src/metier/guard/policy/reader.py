@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._paths import is_inside
-from metier.guard.policy.file import Origin, PolicyFile, PolicyProblem
+from metier.guard.decision import Origin
+from metier.guard.policy.file import PolicyFile, PolicyProblem
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
 from metier.guard.policy.yaml_tree import read_tree
 from metier.skill import shown

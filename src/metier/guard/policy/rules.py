@@ -12,8 +12,7 @@ from metier.skill.patterns import ends_of, glob_matches, may_name, names_skill
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.guard.decision import Action, Actor, Outcome, Subject
-    from metier.guard.policy.file import Origin
+    from metier.guard.decision import Action, Actor, Origin, Outcome, Subject
 
 
 POINTS = (

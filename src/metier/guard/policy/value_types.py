@@ -18,7 +18,7 @@ from metier.skill.patterns import glob_matches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from metier.guard.policy.file import Origin
+    from metier.guard.decision import Origin
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier._paths import real_path
-from metier.guard.decision import Decision
+from metier.guard.decision import allow, amend, ask, issue, refuse
 from metier.guard.human_only_commands import has_code, match_human_only
 from metier.guard.policy.allowed_tools import SETTING
 from metier.guard.remedies import ask_somebody
@@ -21,13 +20,13 @@ from metier.skill.tool_rules import canonical_tool, is_patch, parse_rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.guard.decision import Action, Ceiling, Outcome
+    from metier.guard.decision import Action, Ceiling, Decision, Outcome
     from metier.guard.policy.program import Policy
     from metier.guard.tool_rules.patterns import Match
     from metier.skill.tool_rules import ToolRule
 
-_CONTROL = Decision(outcome="allow", reason="Skill-control tools are always there.", rule="control tool")
-_FREE = Decision(outcome="allow", reason="No active skill and no policy restricts it.", rule="default")
+_CONTROL = allow(reason="Skill-control tools are always there.", check="control tool")
+_FREE = allow(reason="No active skill and no policy restricts it.", check="default")
 USE_ALLOWED = "Use what is allowed, or do the task another way."
 _READING = ("read", "grep")
 """Tools that show what is in a file."""
@@ -131,10 +130,9 @@ class CallRules:
         found = _forbidden(_meant(self._ask, action), action)
         if found is None:
             return None
-        return Decision(
-            outcome="ask",
+        return ask(
             reason=f"Policy says to ask before tool {action.tool!r} is used so.",
-            rule=_rule(f"{self._whose}: ask", found),
+            check=_rule(f"{self._whose}: ask", found),
             code="approval-needed",
             hint=ask_somebody(),
         )
@@ -155,14 +153,14 @@ class CallRules:
                 granted = _noted(ceiling)
             else:
                 refusal = _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
-                return replace(refusal, hint=f"{refusal.hint} {_ENFORCED}") if owner else refusal
+                return amend(refusal, hint=f"{refusal.hint} {_ENFORCED}") if owner else refusal
         if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) in _READING:
             script = _script(action.arguments, action.workspace, ceiling.scripts)
             if script is not None:
-                return Decision(
+                return issue(
                     outcome=self._script_reads,
                     reason=f"{script} is a script of skill {owner!r}: run it instead of reading it.",
-                    rule=f"policy: script_reads {self._script_reads}",
+                    check=f"policy: script_reads {self._script_reads}",
                     code="script-read",
                     hint=run_script(owner, script),
                 )
@@ -185,10 +183,9 @@ def _decides_about_skills(action: Action) -> Decision | None:
     found = match_human_only(action)
     if found is None:
         return None
-    return Decision(
-        outcome="deny",
+    return refuse(
         reason="Deciding about skills is for people.",
-        rule=_rule("built in: deny", found),
+        check=_rule("built in: deny", found),
         code="tool-not-allowed",
         hint=Hint("Do it yourself, at a terminal.", model="Ask the user to do it."),
     )
@@ -226,25 +223,23 @@ def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ..
 
 
 def _granted(whose: str, match: Match) -> Decision:
-    return Decision(outcome="allow", reason=match.reason or "A rule allows it.", rule=_rule(whose, match))
+    return allow(reason=match.reason or "A rule allows it.", check=_rule(whose, match))
 
 
 def _noted(ceiling: Ceiling) -> Decision:
     """The permission for a call outside of a list that is advisory, with a note for the record."""
     which = f"the allowed-tools of skill {ceiling.owner!r}, which are advisory"
-    return Decision(
-        outcome="allow",
+    return allow(
         reason=f"It is outside of {which}: {ceiling.advisory}.",
-        rule=f"{ceiling.owner}: allowed-tools (advisory)",
+        check=f"{ceiling.owner}: allowed-tools (advisory)",
         code=OUTSIDE,
     )
 
 
 def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
-    return Decision(
-        outcome="deny",
+    return refuse(
         reason=reason,
-        rule=_rule(whose, match),
+        check=_rule(whose, match),
         code="tool-not-allowed",
         hint=USE_ALLOWED,
     )

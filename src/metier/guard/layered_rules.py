@@ -6,23 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.guard.approvals.status import current_status
-from metier.guard.policy.file import Origin
+from metier.guard.decision import Origin, allow, amend
 from metier.guard.remedies import ask_somebody, change_policy
 from metier.guard.tool_rules.calls import USE_ALLOWED, CallRules
 from metier.guard.tool_rules.matching import permits
-from metier.guard.verdict import Verdict
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.guard.decision import Decision
     from metier.guard.decision_context import DecisionContext
     from metier.guard.policy.effective import EffectivePolicy, ToolLayer
 
 _WHOSE = "tools"
 
 
-class ToolLayers:
+class LayeredCallRules:
     """The tool rules of all policy files, ready to be matched."""
 
     def __init__(self, effective: EffectivePolicy) -> None:
@@ -30,30 +30,21 @@ class ToolLayers:
             (layer, CallRules(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
         )
 
-    def __bool__(self) -> bool:
-        return bool(self._layers)
-
-    def verdicts(self, context: DecisionContext) -> Iterator[Verdict]:
-        """The verdict of each file on a call; an approval of the active skills settles what a file asks about."""
+    def decisions(self, context: DecisionContext) -> Iterator[Decision]:
+        """The decision of each file about a call; a question may be answered by what was granted to active skills."""
         action = replace(context.action, ceilings=())
         for layer, calls in self._layers:
             decision = calls.decide(action)
-            origin = _origin(layer, decision.rule)
+            origin = _origin(layer, decision.check)
             if decision.outcome == "ask":
                 granted = _granting_approvals(context)
                 if granted:
                     reason = f"{decision.reason} It was granted to an active skill."
-                    yield Verdict(check=f"approval {granted}", outcome="allow", reason=reason, origin=origin)
+                    yield allow(f"approval {granted}", reason, origin=origin)
                     continue
-            if decision.rule.startswith(_WHOSE):
-                yield Verdict(
-                    check=decision.rule,
-                    outcome=decision.outcome,
-                    reason=decision.reason,
-                    code=decision.code,
-                    hint=ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED),
-                    origin=origin,
-                )
+            if decision.check.startswith(_WHOSE):
+                hint = ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED)
+                yield amend(decision, hint=hint, origin=origin)
 
 
 def _origin(layer: ToolLayer, rule: str) -> Origin:

@@ -1,0 +1,84 @@
+"""Only the guard constructs decisions: by type, at run time, and in the source of all rooms."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import metier
+from metier.guard.decision import Decision, refuse
+
+ROOT = Path(metier.__file__).parent
+FOR_OTHERS = {"refuse", "UNGUARDED", "DEFAULT", "STRICTNESS", "INTEGRITY", "sentence_of", "written", "declared_ceiling"}
+"""The names in lower or upper case of `metier.guard.decision` that other rooms may import, beside its classes."""
+
+
+def trees() -> list[tuple[str, ast.Module]]:
+    """The syntax of every module outside of the guard."""
+    paths = (path for path in sorted(ROOT.rglob("*.py")) if "bundled" not in path.parts)
+    outside = ((path.relative_to(ROOT).as_posix(), path) for path in paths)
+    return [(name, ast.parse(path.read_bytes())) for name, path in outside if not name.startswith("guard/")]
+
+
+def wrongs(tree: ast.Module) -> list[str]:
+    """The constructions of decisions in a module, and the imports of functions that construct them."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name == "Decision":
+                found.append(f"line {node.lineno}: Decision(...)")
+            for word in node.keywords:
+                value = word.value.value if isinstance(word.value, ast.Constant) else None
+                if word.arg == "outcome" and value in ("allow", "ask", "deny"):
+                    found.append(f"line {node.lineno}: outcome={value!r}")
+        elif isinstance(node, ast.ImportFrom) and node.module == "metier.guard.decision":
+            names = [alias.name for alias in node.names]
+            found += [f"line {node.lineno}: {one}" for one in names if not one[0].isupper() and one not in FOR_OTHERS]
+            found += [f"line {node.lineno}: {one}" for one in names if one.startswith("_")]
+        elif isinstance(node, ast.ImportFrom) and node.module == "metier.guard":
+            found += [f"line {node.lineno}: {alias.name}" for alias in node.names if alias.name == "decision"]
+    return found
+
+
+def test_no_other_room_constructs_a_decision() -> None:
+    assert {name: wrong for name, tree in trees() if (wrong := wrongs(tree))} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Decision(outcome=x)",
+        "guard.Decision()",
+        "make(outcome='deny')",
+        "replace(one, outcome='allow')",
+        "from metier.guard.decision import allow",
+        "from metier.guard.decision import amend, refuse",
+        "from metier.guard.decision import _SEAL",
+        "from metier.guard import decision",
+    ],
+)
+def test_a_construction_is_seen(text: str) -> None:
+    assert wrongs(ast.parse(text))
+
+
+def test_a_decision_cannot_be_constructed_without_the_seal_of_the_guard() -> None:
+    # The checker refuses each of these too: `warn_unused_ignores` would report a comment that it does not need.
+    with pytest.raises(TypeError, match="seal"):
+        Decision(outcome="allow", reason="I say so.")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Only the guard"):
+        Decision(seal=object(), outcome="allow", reason="I say so.")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seal"):
+        replace(refuse("rule", "No."), outcome="allow")  # type: ignore[call-arg]
+
+
+def test_other_rooms_can_refuse_and_never_allow() -> None:
+    refusal = refuse("rule", "No.", code="no", hint="Do without.")
+    assert (refusal.outcome, refusal.rule, refusal.is_allowed) == ("deny", "rule", False)
+    with pytest.raises(TypeError):
+        refuse("rule", "Yes.", outcome="allow")
+    assert refusal.with_hint("Ask.").outcome == "deny"
+    assert refusal.as_error().code == "no"
