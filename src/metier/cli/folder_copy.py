@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier.run.host_files import change, load, survey
+from metier.run.host_files import change, list_folder, load
 
 if TYPE_CHECKING:
     from metier.guard.files.file_access import FileAccess
@@ -49,5 +49,5 @@ class FolderCopy:
         with tempfile.TemporaryDirectory(prefix="metier-shell-") as folder:
             self._shell.export_folder(self._at, folder)
             limits = self._shell.limits
-            records, blobs = load(folder, survey(folder, limits).records, limits)
+            records, blobs = load(folder, list_folder(folder, limits).records, limits)
         return {record[0]: (record, blob) for record, blob in zip(records, blobs, strict=True)}

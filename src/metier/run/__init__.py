@@ -1,4 +1,4 @@
-"""How scripts run: a job with its limits, the runners that carry it out, and what they really enforce.
+"""Jobs with their limits, the runners that carry them out, and the guarantees that they really enforce.
 
 This room runs programs and decides nothing. It imports `skill` and `guard`.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from metier.skill import Package
 
 SECONDS = 120.0
-"""How long a scanner may take for one skill."""
+"""Seconds that a scanner may take for one skill."""
 MAX_OUTPUT = 32 * 1024 * 1024
 
 
@@ -43,7 +43,7 @@ def start_scanner(argv: tuple[str, ...], folder: str, *, seconds: float = SECOND
 
 
 def reports_of(commands: Mapping[str, str], package: Package, *, name: str, digest: str) -> dict[str, ScanReport]:
-    """What the scanners of a policy say to the content of a digest: for each a report, by what the policy calls it.
+    """The reports of the scanners of a policy on the content of a digest, by their names in the policy.
 
     A scanner that cannot be run, gives no result, or would see other files than those of the digest has failed.
     """

@@ -1,4 +1,4 @@
-"""Folders of this machine, read into records and changed by records, without ever following a link.
+"""Folders of this machine as records: listed, read and changed without ever following a link.
 
 Each step is taken from the folder before it by its descriptor, so that nothing can be put in its place in between. Only
 where a system has no such steps (Windows) are paths followed, each looked at first.
@@ -74,42 +74,42 @@ class FolderLimits(Protocol):
 
 
 @dataclass(slots=True)
-class FolderSurvey:
-    """The content of a folder, as far as it can be told without reading files."""
+class FolderContent:
+    """The content of a folder, without that of its files."""
 
     records: list[Record] = field(default_factory=list)
     stamps: list[tuple[int, ...]] = field(default_factory=list)
-    """By which it is known whether something has changed since: of the folder itself, and of each record."""
+    """The states by which changes are found: of the folder itself, and of each record."""
     total_bytes: int = 0
 
     @property
     def changed_ns(self) -> list[int]:
-        """When each was changed for the last time, which nobody can set."""
+        """The time of the last change of each, which nobody can set."""
         return [stamp[-1] for stamp in self.stamps]
 
-    def is_still_so(self, folder: str) -> bool:
-        """Whether nothing was changed in the folder since: a look at each file, and at no list of files."""
+    def is_current(self, folder: str) -> bool:
+        """Whether nothing was changed in the folder since: the state of each file, without listing."""
         try:
-            if _stamp(os.stat(folder)) != self.stamps[0]:
+            if _file_state(os.stat(folder)) != self.stamps[0]:
                 return False
             return all(
-                _stamp(os.lstat(folder + record[0])) == stamp
+                _file_state(os.lstat(folder + record[0])) == stamp
                 for record, stamp in zip(self.records, self.stamps[1:], strict=True)
             )
         except OSError:
             return False
 
 
-def survey(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = frozenset()) -> FolderSurvey:
-    """Look through a folder; raises `ShellRefused` if there is more than the limits allow.
+def list_folder(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = frozenset()) -> FolderContent:
+    """List a folder with its folders; raises `ShellRefused` if there is more than the limits allow.
 
     What is neither a file, a folder nor a link is left out, and so are names that are no text, and paths of `skipped`.
     """
-    found = FolderSurvey()
+    found = FolderContent()
     with contextlib.ExitStack() as opened:
         try:
             top = _Folder.top(folder, opened)
-            found.stamps.append(_stamp(os.stat(top.path if top.descriptor is None else top.descriptor)))
+            found.stamps.append(_file_state(os.stat(top.path if top.descriptor is None else top.descriptor)))
             _look(top, "", found, limits, skipped)
         except OSError as error:
             raise ShellRefused(
@@ -121,7 +121,7 @@ def survey(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = froze
 
 
 def load(folder: str, records: Sequence[Record], limits: FolderLimits) -> tuple[list[Record], list[bytes]]:
-    """Read what a survey found. What has gone since is left out."""
+    """Read the records of a folder. Those that have gone since are left out."""
     kept: list[Record] = []
     blobs: list[bytes] = []
     total = 0
@@ -255,7 +255,7 @@ class _Folder:
         return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
 
 
-def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: FolderLimits, skipped: frozenset[str]) -> None:
+def _look(folder: _Folder, prefix: str, found: FolderContent, limits: FolderLimits, skipped: frozenset[str]) -> None:
     for name in folder.names():
         path = f"{prefix}/{name}"
         if path in skipped:
@@ -277,7 +277,7 @@ def _look(folder: _Folder, prefix: str, found: FolderSurvey, limits: FolderLimit
         if found.total_bytes > limits.total_bytes:
             raise _too_much(f"exceeds the limit of {limits.total_bytes} bytes for all files", folder.path)
         found.records.append((path, kind, 0o755 if kind == "d" or about.st_mode & 0o111 else 0o644))
-        found.stamps.append(_stamp(about))
+        found.stamps.append(_file_state(about))
         if kind == "d":
             try:
                 with folder.step(name) as inner:
@@ -373,7 +373,7 @@ def _parent(top: _Folder, path: str, *, make: bool = False) -> Iterator[tuple[_F
         yield folder, name
 
 
-def _stamp(about: os.stat_result) -> tuple[int, ...]:
+def _file_state(about: os.stat_result) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 

@@ -35,7 +35,7 @@ _MARK = "METIER_JOB"
 _MOST_ENVIRONMENT = 8 * 1024 * 1024
 """More than Linux lets a process begin with."""
 _ROUNDS, _PAUSE = 10, 0.002
-"""How often processes are looked for that left a job's group, and the seconds between when one cannot be told yet."""
+"""Rounds of looking for processes that left a job's group, and the seconds between when one is not known yet."""
 
 _Cause: TypeAlias = Literal["timeout", "output", "cancel"]
 
@@ -50,7 +50,7 @@ class PlainRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return "plain"
 
     def capabilities(self) -> Capabilities:
@@ -94,7 +94,7 @@ class PlainRunner:
         )
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
         return await run_in_thread(self, job, on_output)
 
 
@@ -128,7 +128,7 @@ def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
 
 @contextlib.contextmanager
 def _stdin(data: bytes) -> Iterator[int | IO[bytes]]:
-    """What a job reads: a file without a name, because nobody has to stand by to write a file."""
+    """The standard input of a job: a file without a name, which nobody has to stand by to write."""
     if not data:
         yield subprocess.DEVNULL
         return
@@ -291,7 +291,7 @@ def _environment(pid: str) -> bytes:
 
 
 def _life(pid: str) -> tuple[bool, int]:
-    """Whether a process is alive, and when it started, in ticks since the machine did."""
+    """The life of a process: if it is alive, and its start in ticks since the machine's."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read(4_096).rpartition(b")")[2].split()

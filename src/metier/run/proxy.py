@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logger("metier.run")
 
 Reason: TypeAlias = Literal["listed", "not-listed", "port", "address", "unresolved", "malformed", "busy"]
-"""Why somebody was let through or not. `address` is a name that leads to where no name may lead."""
+"""The reason of a decision. `address` is a name that leads to where no name may lead."""
 
 _TUNNEL_PORTS = frozenset({443})
 """The ports of an entry without one for a tunnel."""
@@ -46,7 +46,7 @@ _MOST_CONTACTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyDecision:
-    """Whom somebody wanted to reach, and what came of it."""
+    """The decision about a host that a client wanted to reach."""
 
     host: str
     """In canonical form; empty if it could not be told."""
@@ -56,7 +56,7 @@ class ProxyDecision:
 
 
 class Contacts:
-    """Whom a job wanted to reach, for the record: the first hundred of them, each once."""
+    """The hosts that a job wanted to reach, for the record: the first hundred of them, each once."""
 
     def __init__(self) -> None:
         self._seen: dict[str, None] = {}
@@ -69,18 +69,18 @@ class Contacts:
             log.info("restricted network: %s", text)
 
     def seen(self) -> tuple[str, ...]:
-        """What was noted, each with what came of it."""
+        """The noted hosts, each with the decision."""
         return tuple(self._seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyLimits:
-    """How much a proxy does for its clients."""
+    """Limits of a proxy."""
 
     connections: int = 32
     """At one time."""
     queue_seconds: float = 1.0
-    """When all are taken, others wait; if none of them ends in so long, everybody is turned away until one does."""
+    """The wait for a free connection; if none ends in so long, all clients are turned away until one does."""
     head_bytes: int = 16 * 1024
     head_seconds: float = 10.0
     """For a request to arrive, however slowly it is sent."""
@@ -166,7 +166,7 @@ class AllowListProxy:
         self.close()
 
     def _begin(self, target: Callable[..., None], *arguments: object) -> bool:
-        """Do something in a thread of its own, unless there is none to be had."""
+        """Call a function in a thread of its own, unless there is none to be had."""
 
         def run() -> None:
             try:
@@ -247,7 +247,7 @@ class AllowListProxy:
                 self._pass_on(client, request, addresses, read[1])
 
     def _judge(self, request: ProxyRequest) -> tuple[Sequence[str], ProxyDecision, tuple[int, str]]:
-        """The addresses to try, what is decided, and what a client is told that is refused."""
+        """The addresses to try, the decision, and the answer to a client that is refused."""
         host, port = request.host, request.port
         ports = _TUNNEL_PORTS if request.is_tunnel else DEFAULT_PORTS
         match: Match = "listed" if port in ports else "port"

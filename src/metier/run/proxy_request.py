@@ -38,14 +38,14 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
-    """What a client of a proxy wants."""
+    """A request of a client of the proxy."""
 
     host: str
     """In canonical form."""
     port: int
     is_tunnel: bool
     head: bytes = b""
-    """What the server is sent first; nothing for a tunnel."""
+    """The first bytes for the server; nothing for a tunnel."""
     length: int | None = 0
     """Bytes of the body; None is a body in chunks."""
 
@@ -73,7 +73,7 @@ def parse_request(head: bytes) -> ProxyRequest:
         return _tunnel(target, headers)
     if method not in _METHODS:
         raise BadRequest("That method is not passed on.")
-    return _plain(method, target, version, headers)
+    return _plain_request(method, target, version, headers)
 
 
 def _tunnel(target: str, headers: _Headers) -> ProxyRequest:
@@ -89,7 +89,7 @@ def _tunnel(target: str, headers: _Headers) -> ProxyRequest:
     return ProxyRequest(host=host, port=port, is_tunnel=True)
 
 
-def _plain(method: str, target: str, version: str, headers: _Headers) -> ProxyRequest:
+def _plain_request(method: str, target: str, version: str, headers: _Headers) -> ProxyRequest:
     url = _URL(target)
     if url is None:
         raise BadRequest("This is a proxy: it takes CONNECT HOST:PORT, and addresses that begin with http://HOST.")
@@ -152,7 +152,7 @@ class _Headers:
         return values[0] if values else None
 
     def length(self, version: str) -> int | None:
-        """How long the body is, None for one in chunks."""
+        """The length of the body, None for one in chunks."""
         length, coding = self.one("content-length"), self.one("transfer-encoding")
         if coding is not None:
             if length is not None or coding.lower() != "chunked" or version != "1.1":

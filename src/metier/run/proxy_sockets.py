@@ -1,4 +1,4 @@
-"""How a proxy reads, connects and carries bytes: every wait has a bound, and all of them end at once when it closes."""
+"""Sockets of a proxy: every wait has a bound, and all of them end at once when it closes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stopped(Exception):
 
 
 class Sockets:
-    """What threads do with sockets that do not block, until they are told to stop."""
+    """Operations of threads on sockets that do not block, until they are stopped."""
 
     def __init__(self, limits: ProxyLimits) -> None:
         self._limits = limits
@@ -54,12 +54,12 @@ class Sockets:
         self._stop.close()
 
     def close(self) -> None:
-        """Give back what was needed, when nobody waits any more."""
+        """Close the sockets, when nobody waits any more."""
         self.stop()
         self._stopped.close()
 
     def wait(self, interest: Mapping[socket.socket, int], seconds: float | None) -> dict[socket.socket, int]:
-        """The sockets that are ready for what is wanted of them; none if that takes too long."""
+        """The sockets that are ready; none if that takes too long."""
         if self._is_stopped:
             raise Stopped
         with _Selector() as selector:
@@ -72,7 +72,7 @@ class Sockets:
         return {item: ready[item] for item in interest if item in ready}
 
     def read_head(self, client: socket.socket) -> tuple[bytes, bytes] | None:
-        """The head of a request and what came after it; None if nobody wants anything."""
+        """The head of a request and the bytes after it; None if the client sends nothing."""
         deadline = time.monotonic() + self._limits.head_seconds
         data = bytearray()
         while (end := data.find(END_OF_HEAD)) < 0:
@@ -114,7 +114,7 @@ class Sockets:
         return None
 
     def carry(self, client: socket.socket, server: socket.socket, request: ProxyRequest, rest: bytes) -> None:
-        """Do what a request asks for. `rest` is what the client has sent after it.
+        """Carry out a request. `rest` are the bytes that the client has sent after it.
 
         Raises `BadRequest` for a body that is none, as long as nothing of an answer has gone to the client.
         """
@@ -154,7 +154,7 @@ class Sockets:
         return bool(ready)
 
     def answer(self, client: socket.socket, status: int, text: str) -> None:
-        """Say why nothing more comes."""
+        """Send an answer of the proxy itself, and close."""
         data = memoryview(refusal(status, text))
         deadline = time.monotonic() + LINGER
         while data and self.wait({client: WRITE}, max(0.0, deadline - time.monotonic())):
@@ -226,7 +226,7 @@ class _Flow:
 
 
 def _received(client: socket.socket) -> bytes | None:
-    """What has come; None if it was nothing after all, and empty at the end."""
+    """The received bytes; None if there were none after all, and empty at the end."""
     try:
         return client.recv(_CHUNK)
     except BlockingIOError:

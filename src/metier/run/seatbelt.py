@@ -54,14 +54,14 @@ _SYSTEM_FILES = (
     "/private/etc/zshenv", "/private/etc/zshrc", "/private/var/db/xcode_select_link",
 )  # fmt: skip
 _DATA = ("/opt/homebrew/var", "/usr/local/var", "/opt/local/var")
-"""Where databases and the like keep what is theirs, among the programs."""
+"""Data folders of databases and the like, among the programs."""
 _FACTS = (
     "hw.", "machdep.cpu.", "kern.argmax", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc",
     "kern.maxproc", "kern.ngroups", "kern.osproductversion", "kern.osrelease", "kern.ostype", "kern.osvariant_status",
     "kern.osversion", "kern.secure_kernel", "kern.usrstack64", "kern.version", "machdep.ptrauth_enabled",
     "security.mac.lockdown_mode_state", "sysctl.proc_cputype", "sysctl.proc_translated", "vm.loadavg",
 )  # fmt: skip
-"""What may be asked of the kernel; those that end in a dot are all that begin so. Nothing about other processes, whose
+"""Facts that a job may ask the kernel; a name with a dot at its end is a prefix. Nothing about other processes, whose
 environment can be read in the same way."""
 _SERVICES = (
     "com.apple.logd", "com.apple.system.logger", "com.apple.system.notification_center",
@@ -87,11 +87,11 @@ class SeatbeltRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return "native"
 
     def capabilities(self) -> Capabilities:
-        """What is enforced here, found out by trying, once."""
+        """The guarantees that are enforced here, found by trying, once."""
         with self._lock:
             if self._works is None:
                 self._works = os.access(self._program, os.X_OK) and self._holds()
@@ -188,14 +188,14 @@ def profile(job: Job, *, scratch: str = "", programs: Iterable[str] = (), proxy_
         "(allow signal process-info* (target same-sandbox))",
         "(allow ipc-posix-sem)",
         _rule("allow sysctl-read", *map(_fact, _FACTS)),
-        _rule("allow mach-lookup", *_named("global-name", _SERVICES)),
-        _rule("allow file-read* file-map-executable", *_named("subpath", (*_SYSTEM, *programs))),
-        _rule("allow file-read*", *_named("literal", _SYSTEM_FILES)),
-        _rule("deny file-read*", *_named("subpath", _DATA)),
-        _rule("allow file-write*", *_named("literal", ("/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr"))),
+        _rule("allow mach-lookup", *_filters("global-name", _SERVICES)),
+        _rule("allow file-read* file-map-executable", *_filters("subpath", (*_SYSTEM, *programs))),
+        _rule("allow file-read*", *_filters("literal", _SYSTEM_FILES)),
+        _rule("deny file-read*", *_filters("subpath", _DATA)),
+        _rule("allow file-write*", *_filters("literal", ("/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr"))),
         '(allow file-write-data (subpath "/dev/fd"))',
         # To find out where it is, a program looks at the folders above.
-        _rule("allow file-read-metadata", *_named("literal", _above((*programs, *(place.path for place in places))))),
+        _rule("allow file-read-metadata", *_filters("literal", _above((*programs, *(place.path for place in places))))),
         *_place_rules(places),
         *_network_rules(job, proxy_port),
         # These two change what is in a file through a descriptor that was opened for reading.
@@ -220,17 +220,17 @@ def _place_rules(places: tuple[Place, ...]) -> Iterator[str]:
     for place in places:
         rule = "allow file-read* file-map-executable"
         if place.is_writable:
-            yield _rule(f"{rule} file-write*", *_named("subpath", (place.path,)))
+            yield _rule(f"{rule} file-write*", *_filters("subpath", (place.path,)))
             continue
         inside = [folder for folder in writable if is_inside(place.path, folder)]
         # What is only protected may not even be there.
         denied = "deny file-read* file-write*" if place.is_hidden else "deny file-write*"
-        yield _rule(rule if not inside else denied, *_named("subpath", (place.path,)))
+        yield _rule(rule if not inside else denied, *_filters("subpath", (place.path,)))
         if inside:
             held |= dict.fromkeys(path for path in _above((place.path,)) if any(is_inside(path, top) for top in inside))
     if held:
         # Moved away, a folder would take what is in it to a path that no rule is about.
-        yield _rule("deny file-write-unlink", *_named("literal", held))
+        yield _rule("deny file-write-unlink", *_filters("literal", held))
 
 
 def _network_rules(job: Job, proxy_port: int | None) -> Iterator[str]:
@@ -238,14 +238,14 @@ def _network_rules(job: Job, proxy_port: int | None) -> Iterator[str]:
         # Not the sockets of this machine's services, which are files.
         yield '(allow network-outbound (remote ip "*:*") (literal "/private/var/run/mDNSResponder"))'
         yield '(allow network-inbound network-bind (local ip "*:*"))'
-        yield _rule("allow mach-lookup", *_named("global-name", _NETWORK_SERVICES))
+        yield _rule("allow mach-lookup", *_filters("global-name", _NETWORK_SERVICES))
         yield '(allow file-read* (literal "/private/etc/resolv.conf") (literal "/private/var/run/resolv.conf"))'
     elif proxy_port is not None:
         yield f'(allow network-outbound (remote ip "localhost:{int(proxy_port)}"))'
 
 
 def _places(job: Job, scratch: str) -> tuple[Place, ...]:
-    """What a job was given, by its real paths; each comes after those that it is inside of."""
+    """The places of a job, by their real paths; each comes after those that it is inside of."""
     given = [_checked(place) for place in job.places]
     folder = _checked(Place(job.folder, is_writable=True))
     if not any(is_inside(folder.path, place.path) for place in given):
@@ -284,7 +284,7 @@ def _checked(place: Place) -> Place:
 
 
 def _program(job: Job) -> str:
-    """Where a job's program is, as `sandbox-exec` has an exit code of its own for one that is not there."""
+    """The path of a job's program, as `sandbox-exec` has an exit code of its own for one that is not there."""
     if not job.argv or not all(isinstance(part, str) for part in job.argv) or not job.argv[0]:
         raise InvalidArgument("A job needs a program, and arguments that are text.", hint="Name a program.")
     name = job.argv[0]
@@ -301,7 +301,7 @@ def _program(job: Job) -> str:
 
 
 def _programs(program: str) -> tuple[str, ...]:
-    """What a program, and the Python of this process, is installed in; only itself where that cannot be told."""
+    """The folders that a program, and the Python of this process, are installed in; itself if unknown."""
     home = os.path.realpath(os.path.expanduser("~"))
     found: dict[str, None] = dict.fromkeys((sys.prefix, sys.base_prefix))
     for path in programs_behind(program):
@@ -342,7 +342,7 @@ def _rule(what: str, *filters: str) -> str:
     return f"({what} {' '.join(filters)})"
 
 
-def _named(kind: str, values: Iterable[str]) -> list[str]:
+def _filters(kind: str, values: Iterable[str]) -> list[str]:
     return [f"({kind} {quoted(value)})" for value in values]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from metier.run.job import Outcome
 from metier.run.virtual import VirtualShell
-from metier.run.virtual.command_line import prepared
+from metier.run.virtual.command_line import prepare_command
 
 
 def said(shell: VirtualShell, command: str) -> str:
@@ -365,7 +365,7 @@ def test_input_is_read_whatever_the_command_ends_with(shell: VirtualShell) -> No
     ],
 )
 def test_scripts_by_their_paths_are_found_where_commands_stand(command: str, wanted: str) -> None:
-    assert prepared(command) == wanted
+    assert prepare_command(command) == wanted
 
 
 def test_output_comes_in_lines_and_in_order(shell: VirtualShell) -> None:

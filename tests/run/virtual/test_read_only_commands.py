@@ -22,7 +22,7 @@ from metier.run.virtual.read_only_commands import ReadOnlyCommands
     ],
 )  # fmt: skip
 def test_what_only_reads_is_known(command: str) -> None:
-    assert ReadOnlyCommands(is_known=True).tells(Bash(), command)
+    assert ReadOnlyCommands(is_known=True).includes(Bash(), command)
 
 
 @pytest.mark.each(
@@ -39,7 +39,7 @@ def test_what_only_reads_is_known(command: str) -> None:
     ],
 )  # fmt: skip
 def test_what_may_change_something_is_not_taken_for_reading(command: str) -> None:
-    assert not ReadOnlyCommands(is_known=True).tells(Bash(), command)
+    assert not ReadOnlyCommands(is_known=True).includes(Bash(), command)
 
 
 @pytest.mark.each(
@@ -47,10 +47,10 @@ def test_what_may_change_something_is_not_taken_for_reading(command: str) -> Non
     ["echo() { rm f; }", "alias echo='rm f'", "eval 'echo() { rm f; }'", ". lib.sh", "trap 'rm f' EXIT", "if then"],
 )
 def test_after_a_command_that_may_redefine_others_nothing_is_known(command: str) -> None:
-    purity = ReadOnlyCommands(is_known=True)
-    assert purity.tells(Bash(), "echo a")
-    purity.tells(Bash(), command)
-    assert not purity.tells(Bash(), "echo a")
+    commands = ReadOnlyCommands(is_known=True)
+    assert commands.includes(Bash(), "echo a")
+    commands.includes(Bash(), command)
+    assert not commands.includes(Bash(), "echo a")
 
 
 def test_a_command_that_was_redefined_is_undone_like_any_other(hostile: Callable[[str], str]) -> None:
@@ -83,7 +83,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=8).map(" ".join))
 def test_whatever_is_taken_for_reading_leaves_all_as_it_was(command: str) -> None:
     bash = Bash(timeout_seconds=2)
-    if not ReadOnlyCommands(is_known=True).tells(bash, command):
+    if not ReadOnlyCommands(is_known=True).includes(bash, command):
         return
     before = bash.commit()
     state = bash.shell_state()

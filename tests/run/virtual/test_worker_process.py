@@ -31,7 +31,7 @@ def test_a_plain_worker_works_where_there_is_no_sandbox(monkeypatch: pytest.Monk
     monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     with VirtualShell() as shell:
         assert shell.execute("echo hi").stdout == "hi\n"
-        connection = shell._keeper.connection
+        connection = shell._checkpoints.connection
         assert connection is not None
         assert isinstance(connection.worker, worker_process.PlainWorker)
 
@@ -42,7 +42,7 @@ def test_a_worker_works_in_every_sandbox_that_can_be_made_here(tier: str, monkey
     monkeypatch.setattr(worker_process, "sandbox_tier", lambda: tier)
     with VirtualShell() as shell:
         assert shell.execute("echo hi > /f; cat /f").stdout == "hi\n"
-        connection = shell._keeper.connection
+        connection = shell._checkpoints.connection
         assert connection is not None
         assert not isinstance(connection.worker, worker_process.PlainWorker)
 
@@ -68,7 +68,7 @@ def test_a_plain_worker_has_no_environment_and_no_descriptors_of_the_host(monkey
     with open(os.devnull) as held, VirtualShell() as shell:
         os.set_inheritable(held.fileno(), True)
         shell.execute("true")
-        connection = shell._keeper.connection
+        connection = shell._checkpoints.connection
         assert connection is not None
         assert isinstance(connection.worker, worker_process.PlainWorker)
         pid = connection.worker.pid
@@ -86,7 +86,7 @@ def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.
     monkeypatch.setattr(worker_process, "sandbox_tier", lambda: None)
     shell = VirtualShell()
     shell.execute("true")
-    connection = shell._keeper.connection
+    connection = shell._checkpoints.connection
     assert connection is not None
     assert isinstance(connection.worker, worker_process.PlainWorker)
     pid = connection.worker.pid

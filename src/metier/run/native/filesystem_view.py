@@ -241,7 +241,7 @@ def _steps(place: Place, path: str) -> list[Place]:
 
 @functools.cache
 def _own_roots() -> tuple[str, ...]:
-    """The folders that this very process runs from: whoever can write there is no longer in a cage."""
+    """The folders that this very process runs from: a job that can write there is no longer in a sandbox."""
     package = str(Path(__file__).absolute().parents[2])
     programs = (environment_python(), own_python())
     paths = (sys.prefix, sys.exec_prefix, sys.base_prefix, package, *map(os.path.dirname, programs))

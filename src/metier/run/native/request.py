@@ -274,17 +274,17 @@ _LINKS = (
 def _base_furniture(system: Pairs) -> dict[str, Any]:
     """The folders and files that every root has before anything is mounted in it."""
     files = {**settings(), **dict.fromkeys((f"/dev/{name}" for name in DEVICES), b"")}
-    return _made(("/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/tmp"), files, system)
+    return _furniture_of(("/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/tmp"), files, system)
 
 
 @functools.lru_cache(maxsize=64)
 def _furniture(places: tuple[Place, ...], users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
     """More of them for one job; those in its own folders for temporary files are made later, when these are there."""
-    found = _made((), dict(users), tuple((place.path, place.seen_at) for place in places))
+    found = _furniture_of((), dict(users), tuple((place.path, place.seen_at) for place in places))
     return {"furniture": _part(found, is_scratch=False), "in_scratch": _part(found, is_scratch=True)}
 
 
-def _made(folders: tuple[str, ...], files: dict[str, bytes], shown: Pairs) -> dict[str, Any]:
+def _furniture_of(folders: tuple[str, ...], files: dict[str, bytes], shown: Pairs) -> dict[str, Any]:
     needed = dict.fromkeys(folders)
     for path in files:
         needed.update(dict.fromkeys(_parents(path)))

@@ -22,11 +22,11 @@ _EPERM, _ENOSYS, _EAFNOSUPPORT, _EOPNOTSUPP = 1, 38, 97, 95
 _AUDIT = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 _LOAD, _EQUAL, _ANY_OF, _AT_LEAST, _JUMP, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x05, 0x06
 _FAR = 255
-"""How far a decision can jump."""
+"""The longest jump of a decision."""
 _ALLOW, _KILL, _ERROR = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _LET: Step = (_RETURN, 0, 0, _ALLOW)
 _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16
-"""Where things are in what a filter is shown; an argument has eight bytes, of which the lower four come first."""
+"""Offsets in the data of a filter; an argument has eight bytes, of which the lower four come first."""
 
 # Name -> the number on x86-64 and on aarch64; None where there is no such call.
 _REFUSED: dict[str, tuple[int | None, int | None]] = {

@@ -79,7 +79,7 @@ def _serve(base: dict[str, Any], control: socket.socket, held: Descriptors) -> N
             listen(control)
     else:
         kernel.adopt_orphans()
-    empty = _leftovers(wanted)
+    empty = _scratch_state(wanted)
     for number in range(_MOST_JOBS):
         if base["tier"] == "namespaces":
             mounts.close_stand_ins(wanted["stand_ins"])
@@ -139,7 +139,7 @@ class _Supervisor:
         self._end(cause, tree)
         self._give_back()
         os.close(self._held.request)
-        is_kept = empty is not None and _leftovers(self._wanted) == empty
+        is_kept = empty is not None and _scratch_state(self._wanted) == empty
         _tell(
             self._control,
             killed_by=cause,
@@ -288,7 +288,7 @@ class _Supervisor:
                     os.close(folder)
 
 
-def _leftovers(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
+def _scratch_state(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
     """The state of a job's folders for temporary files, as another job would find it."""
     if not wanted["is_reusable"]:
         return {}

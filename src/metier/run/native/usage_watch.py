@@ -204,7 +204,7 @@ class Disk:
         if min(written, gone) + scratch > self._limit:
             # It wrote that much, and that much is gone: what cannot be found is held by no name.
             return True
-        size, files = self._left()
+        size, files = self._changed_files()
         # It is not worth another look before an eighth of the limit has been added.
         step = self._limit // 8
         self._next_written, self._next_gone = max(written, self._limit) + step, max(gone, self._limit // 2) + step
@@ -219,7 +219,7 @@ class Disk:
             gone, made = max(gone, space - now[0]), max(made, files - now[1])
         return gone, made
 
-    def _left(self) -> tuple[int, int]:
+    def _changed_files(self) -> tuple[int, int]:
         """Bytes and number of the files that changed since the job began, and of those that have no name any more."""
         size, files = 0, 0
         pending = list(self._folders)

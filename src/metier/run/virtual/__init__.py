@@ -11,11 +11,11 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
-    from metier.run.virtual.limits import ShellEntry as ShellEntry
-    from metier.run.virtual.limits import ShellLimits as ShellLimits
-    from metier.run.virtual.limits import ShellUsage as ShellUsage
     from metier.run.virtual.runner import VirtualRunner as VirtualRunner
     from metier.run.virtual.shell import VirtualShell as VirtualShell
     from metier.run.virtual.shells import VirtualShells as VirtualShells
+    from metier.run.virtual.validation import ShellEntry as ShellEntry
+    from metier.run.virtual.validation import ShellLimits as ShellLimits
+    from metier.run.virtual.validation import ShellUsage as ShellUsage
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""How a shell and its worker talk: frames of JSON with bytes beside it, over one socket.
+"""The channel between a shell and its worker: frames of JSON with bytes beside it, over one socket.
 
 A frame is two lengths, a JSON object, and bytes that the object's `sizes` take apart. Both sides import this module;
 neither believes the other, so lengths are bounded and nothing is ever evaluated.
@@ -31,16 +31,16 @@ class ChannelClosed(Exception):
 
 
 class ChannelBroken(Exception):
-    """The other side sent what is no frame."""
+    """The other side sent an invalid frame."""
 
 
 class Channel:
-    """One end of the line. A receive that ran out of time can be repeated: what has come already is kept."""
+    """One end of the socket. A receive that ran out of time can be repeated: the bytes so far are kept."""
 
     def __init__(self, line: socket.socket, *, most_head: int = MOST_HEAD, most_body: int = MOST_BODY) -> None:
         self._line = line
         self._most_head, self._most_body = most_head, most_body
-        self._come = bytearray()
+        self._buffer = bytearray()
         self._timeout: float | None = -1.0
 
     def send(self, head: Head, blobs: Sequence[bytes] = (), *, timeout: float | None = None) -> None:
@@ -65,21 +65,21 @@ class Channel:
         """The next frame; raises `TimeoutError` if it has not come in time, as a whole."""
         until = None if timeout is None else time.monotonic() + timeout
         self._fill(_LENGTHS.size, timeout, until)
-        head_length, body_length = _LENGTHS.unpack_from(self._come)
+        head_length, body_length = _LENGTHS.unpack_from(self._buffer)
         if head_length > self._most_head or body_length > self._most_body:
             raise ChannelBroken(f"a frame of {head_length} and {body_length} bytes is too large")
         end = _LENGTHS.size + head_length + body_length
         self._fill(end, timeout, until)
-        text = bytes(self._come[_LENGTHS.size : _LENGTHS.size + head_length])
-        body = bytes(self._come[_LENGTHS.size + head_length : end])
-        del self._come[:end]
+        text = bytes(self._buffer[_LENGTHS.size : _LENGTHS.size + head_length])
+        body = bytes(self._buffer[_LENGTHS.size + head_length : end])
+        del self._buffer[:end]
         try:
             head = json.loads(text.decode())
         except (ValueError, RecursionError) as error:
             raise ChannelBroken("a frame is not JSON") from error
         if not isinstance(head, dict):
             raise ChannelBroken("a frame is no object")
-        return head, _taken_apart(head.pop("sizes", []), body)
+        return head, _split_body(head.pop("sizes", []), body)
 
     def close(self) -> None:
         """Hang up."""
@@ -92,8 +92,8 @@ class Channel:
             self._timeout = timeout
 
     def _fill(self, wanted: int, timeout: float | None, until: float | None) -> None:
-        is_first = not self._come
-        while len(self._come) < wanted:
+        is_first = not self._buffer
+        while len(self._buffer) < wanted:
             if not is_first and until is not None:
                 # A frame that comes a byte at a time has no more time than one that comes at once.
                 timeout = until - time.monotonic()
@@ -102,17 +102,17 @@ class Channel:
             is_first = False
             self._wait(timeout)
             try:
-                chunk = self._line.recv(max(_CHUNK, min(wanted - len(self._come), _MOST_CHUNK)))
+                chunk = self._line.recv(max(_CHUNK, min(wanted - len(self._buffer), _MOST_CHUNK)))
             except TimeoutError:
                 raise
             except OSError as error:
                 raise ChannelClosed(str(error)) from error
             if not chunk:
                 raise ChannelClosed("the other side has hung up")
-            self._come += chunk
+            self._buffer += chunk
 
 
-def _taken_apart(sizes: object, body: bytes) -> list[bytes]:
+def _split_body(sizes: object, body: bytes) -> list[bytes]:
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
         raise ChannelBroken("the sizes in a frame are no numbers")
     if sum(sizes) != len(body):

@@ -1,4 +1,4 @@
-"""The life of a shell's worker: begun when it is needed, and begun again from the last checkpoint when it died."""
+"""Checkpoints of a shell: its worker is started when it is needed, and again from the last one when it died."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.limits import ShellLimits
     from metier.run.virtual.native_bridge import SkillFiles
+    from metier.run.virtual.validation import ShellLimits
 
 _OBJECT = re.compile(r"[0-9a-f]{16,128}").fullmatch
 _MOST_HELD, _MOST_OBJECTS = 3, 2_000
-"""How many times the limit on all files checkpoints may hold, and how many objects, before all is taken anew."""
+"""The most that checkpoints hold, in multiples of the limit on all files and in objects, before one is taken anew."""
 _ENVIRONMENT = {"HOME": "/home/user", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp"}
 
 
@@ -51,12 +51,12 @@ class Checkpoints:
 
     @property
     def is_current(self) -> bool:
-        """Whether the checkpoint holds all that was done."""
+        """Whether the checkpoint is up to date."""
         return self._commit is not None and self._behind == 0
 
     @property
     def state(self) -> str:
-        """Where a worker begins that is begun now, in a sentence."""
+        """The state that a new worker starts with, in a sentence."""
         if self._commit is None:
             return "The workspace is as it was in the beginning."
         if self._behind <= 0:
@@ -64,13 +64,13 @@ class Checkpoints:
         return f"Files and variables are as they were {self._behind} commands before this one."
 
     def connected(self) -> Connection:
-        """The worker, begun if there is none."""
+        """The worker, started if there is none."""
         if self.connection is None or not self.connection.is_alive:
-            self.connection = self.begun()
+            self.connection = self.start()
         return self.connection
 
-    def begun(self) -> Connection:
-        """Another worker, which stands where the last checkpoint was taken."""
+    def start(self) -> Connection:
+        """Another worker, which starts from the last checkpoint."""
         connection = Connection()
         try:
             if self._outlines:
@@ -84,7 +84,7 @@ class Checkpoints:
         return connection
 
     def put_skill(self, name: str, skill: SkillFiles | None) -> bool:
-        """Have a skill, or have it no more; whether it was there."""
+        """Mount a skill, or unmount it; whether it was there."""
         was_there = self.skills.pop(name, None) is not None
         if skill is not None:
             self.skills[name] = skill
@@ -93,13 +93,13 @@ class Checkpoints:
         return was_there
 
     def put_outlines(self, outlines: Mapping[str, bytes]) -> None:
-        """Have these outlines for the skills that are not there."""
+        """Set the outlines of skills that are not mounted."""
         self._outlines = dict(outlines)
         if self.connection is not None and self.connection.is_alive:
             self._send_outlines(self.connection)
 
     def go_back(self) -> None:
-        """Stand where the last checkpoint was taken."""
+        """Go back to the last checkpoint."""
         try:
             if self.connection is not None:
                 self._open(self.connection)
@@ -107,35 +107,35 @@ class Checkpoints:
             self.drop()
 
     def drop(self) -> None:
-        """End the worker; the next one begins at the checkpoint."""
+        """End the worker; the next one starts from the checkpoint."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
 
     def forget(self) -> None:
-        """End the worker and hold nothing."""
+        """End the worker and drop the checkpoint."""
         self.drop()
         self._objects.clear()
 
     def fall_behind(self) -> None:
-        """A command ran of which there is no checkpoint."""
+        """Count a command without a checkpoint."""
         self._behind += 1
 
     def take(self, head: Head, blobs: Sequence[bytes]) -> None:
-        """Take a checkpoint that a worker sent; raises `ValueError` for what is none."""
+        """Store a checkpoint that a worker sent; raises `ValueError` for an invalid one."""
         commit, names = checked_text(head["commit"], 200), head["objects"]
         if not _OBJECT(commit) or not isinstance(names, list) or len(names) != len(blobs):
             raise ValueError("a checkpoint that is none")
         if not all(_OBJECT(checked_text(name, 200)) for name in names):
             raise ValueError("a checkpoint of something else")
-        if self._held() > 2 * _MOST_HELD * self._limits.total_bytes + 2**26:
+        if self._size() > 2 * _MOST_HELD * self._limits.total_bytes + 2**26:
             raise ValueError("more in a checkpoint than there can be")
         self._objects.update(zip(names, blobs, strict=True))
         self._commit, self._behind = commit, 0
 
     def tidy(self) -> None:
-        """Forget what only older checkpoints had, if that is much."""
-        is_much = self._held() > _MOST_HELD * self._limits.total_bytes
+        """Drop objects that only older checkpoints had, if they are many."""
+        is_much = self._size() > _MOST_HELD * self._limits.total_bytes
         if is_much or len(self._objects) > max(_MOST_OBJECTS, 2 * self._least):
             try:
                 self.refresh()
@@ -143,12 +143,12 @@ class Checkpoints:
                 self.drop()
 
     def refresh(self) -> None:
-        """Take a checkpoint of all there is, however much it costs."""
+        """Take a complete checkpoint, however much it costs."""
         reply, objects = self.connected().ask({"op": "checkpoint", "is_whole": True})
         self._objects, self._least = {}, len(objects)
         self.take(reply, objects)
 
-    def _held(self) -> int:
+    def _size(self) -> int:
         return sum(map(len, self._objects.values()))
 
     def _open(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What is done to a command line before the shell gets it: scripts named by their path, and questions for help."""
+"""Preparation of a command line for the interpreter: scripts named by their path, and requests for help."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ help() {{
   esac
 }}
 """
-"""What a shell begins with. Scripts that `sh` runs stop on the first error, at any depth, because an alias is the one
-thing that scripts inherit. A file that is named by its path is run by what its first line or its ending says, and stops
-on an error too."""
+"""The first commands of a shell. Scripts that `sh` runs stop on the first error, at any depth, because an alias is the
+one thing that scripts inherit. A file that is named by its path is run by the program of its first line or extension,
+and stops on an error too."""
 
 _OWN = ("/bin/", "/usr/bin/")
 _USAGE = {
@@ -66,7 +66,7 @@ _USAGE = {
     "unset": "unset [-fv] NAME...",
     "which": "which NAME...",
 }
-"""Builtins that do not tell how they are used."""
+"""Usage of builtins that do not print it themselves."""
 _HELPFUL = frozenset(
     """
     awk basename bash cat comm cp csplit cut date diff env expand find fold head id join jq ln mkdir mktemp mv nl od
@@ -74,19 +74,19 @@ _HELPFUL = frozenset(
     truncate uniq wc xargs
     """.split()  # noqa: SIM905  # as text it can be read
 )
-"""Commands that tell it for `--help` and have no other use for `-h`."""
+"""Commands that print their usage for `--help` and have no other use for `-h`."""
 _QUESTION = re.compile(r"\s*([a-z0-9]+)\s+(-h|--help)\s*").fullmatch
 _OPEN_END = re.compile(r"(?:&&|\|)\s*\Z").search
 _UNFINISHED = "bash: syntax error: unexpected end of file\n"
 _MISSING = "sh: missing script path\nUsage: sh FILE [ARGUMENT]...\n"
 
 
-def prepared(command: str, *, has_input: bool = False) -> str:
+def prepare_command(command: str, *, has_input: bool = False) -> str:
     """A command line as the shell is to run it.
 
-    >>> prepared("mkdir -h")
+    >>> prepare_command("mkdir -h")
     'mkdir --help'
-    >>> prepared("cd /work && ./run.sh a | sort")
+    >>> prepare_command("cd /work && ./run.sh a | sort")
     'cd /work && __script ./run.sh a | sort'
     """
     if question := _QUESTION(command):
@@ -101,24 +101,24 @@ def prepared(command: str, *, has_input: bool = False) -> str:
     if _OPEN_END(command) and _parser().parse(command.encode()).root_node.has_error:
         # The interpreter would run what comes before.
         return f"printf %s {shlex.quote(_UNFINISHED)} >&2; (exit 2)"
-    return _routed(command) if "/" in command else command
+    return _route_scripts(command) if "/" in command else command
 
 
-def _routed(command: str) -> str:
-    """Let scripts that are named by their path be run by what they are written for."""
+def _route_scripts(command: str) -> str:
+    """Let scripts that are named by their path be run by the program they are written for."""
     text = command.encode()
     root = _parser().parse(text).root_node
     if root.has_error:
         return command
     parts, end = [], 0
-    for start in sorted(_named(root)):
+    for start in sorted(_path_names(root)):
         parts += [text[end:start], f"{_RUN} ".encode()]
         end = start
     return b"".join((*parts, text[end:])).decode()
 
 
-def _named(root: Node) -> list[int]:
-    """Where the names of commands begin that are written as a path."""
+def _path_names(root: Node) -> list[int]:
+    """The offsets of command names that are written as a path."""
     found, nodes = [], [root]
     while nodes:
         node = nodes.pop()

@@ -1,4 +1,4 @@
-"""Running one command line, with what it reads and writes. This runs in the worker."""
+"""Execution and analysis of a command line. This runs in the worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH_BYTES, _BATCH_SECONDS = 8_192, 0.02
 
 
 def execute(bash: Bash, channel: Channel, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-    """Run a command line; how it ended, and what of its output was not passed on yet."""
+    """Run a command line; its result, and the output that was not passed on yet."""
     command = head["command"]
     if head["stdin"]:
         bash.fs().write_file(_INPUT, blobs[0])
@@ -26,9 +26,9 @@ def execute(bash: Bash, channel: Channel, head: Head, blobs: list[bytes]) -> tup
     before = bash.shell_state().env if head["env"] else {}
     for name, value in head["env"].items():
         bash.set_env(name, value)
-    teller = _Teller(bash, channel, head["keep"], is_told_at_once=head["is_streamed"])
+    sender = _OutputSender(bash, channel, head["keep"], is_told_at_once=head["is_streamed"])
     started = time.process_time()
-    result = bash.execute_sync(command, on_output=teller.take)
+    result = bash.execute_sync(command, on_output=sender.take)
     used = time.process_time() - started
     # Cancelled by what it writes too much, or by a program outside that took all the time.
     bash.clear_cancel()
@@ -42,14 +42,14 @@ def execute(bash: Bash, channel: Channel, head: Head, blobs: list[bytes]) -> tup
     reply = {
         "code": result.exit_code,
         "failure": result.error or "",
-        "is_flooded": teller.is_flooded,
+        "is_flooded": sender.is_flooded,
         "cpu_ms": used * 1000,
     }
-    return reply, teller.rest()
+    return reply, sender.rest()
 
 
-class _Teller:
-    """Passes on what a command writes, a bit at a time, so that it is not lost when the process is."""
+class _OutputSender:
+    """Passes on the output of a command, a bit at a time, so that it is not lost when the process is."""
 
     def __init__(self, bash: Bash, channel: Channel, keep: int, *, is_told_at_once: bool) -> None:
         self._bash, self._channel, self._keep = bash, channel, keep
@@ -60,7 +60,7 @@ class _Teller:
         self.is_flooded = False
 
     def take(self, out: str, err: str) -> None:
-        """Take what was written to the two streams."""
+        """Add output of the two streams."""
         for stream, text in enumerate((out, err)):
             if not text:
                 continue
@@ -79,7 +79,7 @@ class _Teller:
             self._told = time.monotonic()
 
     def rest(self) -> list[bytes]:
-        """What was not passed on yet."""
+        """The output that was not passed on yet."""
         rest = ["".join(part).encode("utf-8", "replace") for part in self._parts]
         for part in self._parts:
             part.clear()
@@ -88,7 +88,7 @@ class _Teller:
 
 
 def analysis(script: str) -> Head:
-    """Which commands a script names, and whether it hides some."""
+    """The commands that a script names, and whether it hides some."""
     bash = _analyst()
     try:
         found = bash.analyze(script)

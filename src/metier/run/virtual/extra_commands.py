@@ -1,4 +1,4 @@
-"""Commands that the interpreter lacks or has otherwise: `chmod`, programs from outside. This runs in the worker."""
+"""Commands that the interpreter lacks or has otherwise: `chmod`, and native programs. This runs in the worker."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from metier.run.virtual.channel import Channel, Head
 
 NATIVE = {"python3": "python3", "python": "python3", "node": "node"}
-"""Programs that are handed over, and what they are called there."""
+"""Programs that run natively, and their names there."""
 KIND = "script-kind"
-"""The command by which a command line asks what a file is run by."""
+"""The command by which a command line asks for the program of a file."""
 _EXTENSIONS = {".py": "python3", ".js": "node", ".mjs": "node", ".sh": "sh", ".bash": "sh"}
 _SYSTEM = ("/bin", "/usr", "/proc", "/dev", "/etc")
-"""What a program outside has of its own."""
+"""Folders that a native program has of its own."""
 
 
-def extras(
+def extra_commands(
     settings: Head, channel: Channel, mounts: Mapping[str, FileSystem], cancel: Callable[[], None]
 ) -> dict[str, Callable[[BuiltinContext], BuiltinResult]]:
     """The commands by their names. `cancel` ends the command line that one of them is in."""
@@ -32,8 +32,8 @@ def extras(
         KIND: _kind,
     }
     for name, program in NATIVE.items():
-        hand_over = _HandOver(program, settings["is_native"], channel, mounts, cancel)
-        found.update(dict.fromkeys((name, f"/bin/{name}", f"/usr/bin/{name}"), hand_over))
+        native = _NativeProgram(program, settings["is_native"], channel, mounts, cancel)
+        found.update(dict.fromkeys((name, f"/bin/{name}", f"/usr/bin/{name}"), native))
     return found
 
 
@@ -48,9 +48,9 @@ def _absolute(path: str, folder: str) -> str:
 
 
 def _kind(context: BuiltinContext) -> BuiltinResult:
-    """Says how a file is run that a command line names by its path: by another program, or stopping on an error.
+    """Print how a file is run that a command line names by its path: by another program, or stopping on an error.
 
-    One whose name says what it is needs no permission: whoever writes files here by tools cannot give it any.
+    A file with a known extension needs no permission: tools that write files here cannot give it any.
     """
     path, files = _absolute(context.argv[0], context.cwd), context.fs
     by_name = next((value for end, value in _EXTENSIONS.items() if path.endswith(end)), "")
@@ -68,8 +68,8 @@ def _kind(context: BuiltinContext) -> BuiltinResult:
     return BuiltinResult(stdout=by_first_line if named else by_name or "sh")
 
 
-class _HandOver:
-    """Runs a program outside, over the files of this shell, and brings back what it changed."""
+class _NativeProgram:
+    """Has a program run natively, over the files of this shell, and takes over its changes."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _HandOver:
 
 
 class _Chmod:
-    """`chmod`, which leaves alone what is only read and already has the mode that is asked for.
+    """`chmod`, which leaves a read-only file alone that already has the requested mode.
 
     The interpreter's own refuses both, and scripts make themselves executable before they run.
     """
@@ -168,7 +168,7 @@ _WHAT = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 
 
 def _mode(asked: str, mode: int, *, is_folder: bool) -> int | None:
-    """The mode that somebody asks for, in digits or in letters; none if that is no mode."""
+    """The requested mode, in digits or in letters; None if that is no mode."""
     if asked and len(asked) <= 5 and all(digit in "01234567" for digit in asked):
         return int(asked, 8)
     for clause in asked.split(","):

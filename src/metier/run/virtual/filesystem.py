@@ -1,4 +1,4 @@
-"""Files inside the interpreter: walked, measured, put there and taken from there. This runs in the worker."""
+"""Files inside the interpreter: walked, measured, written and read. This runs in the worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS = {"file": "f", "directory": "d", "symlink": "l"}
 
 
 class Refusal(Exception):
-    """What the shell cannot do, with a kind that the other side has a sentence for."""
+    """An error of the shell, with a kind that the other side has a sentence for."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(kind, detail)
@@ -50,7 +50,7 @@ class ReadOnlyFolders:
         return self._skills
 
     def put_skill(self, name: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
-        """Have a skill, or none of that name if it is given no files."""
+        """Put a skill, or remove the one of that name if it has no files."""
         self._remove(name)
         self._mounted.discard(name)
         if records:
@@ -60,7 +60,7 @@ class ReadOnlyFolders:
             self._put_outline(name)
 
     def put_outlines(self, outlines: dict[str, bytes]) -> None:
-        """Have these outlines, and no other, for the skills that are not there."""
+        """Put these outlines, and no other, for the skills that are not mounted."""
         before, self._outlines = self._outlines, outlines
         for name in before.keys() - outlines.keys() - self._mounted:
             self._remove(name)
@@ -79,17 +79,17 @@ class ReadOnlyFolders:
             skills.remove(f"/{name}", recursive=True)
 
     def keep(self, key: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
-        """Have a folder for the jobs to come."""
+        """Keep a folder for the jobs to come."""
         files = empty()
         put(files, records, blobs)
         self._kept[key] = files
 
     def forget(self) -> None:
-        """Have none of these folders any more."""
+        """Drop the kept folders."""
         self._kept.clear()
 
     def kept(self, key: str) -> FileSystem:
-        """A folder that was put here."""
+        """A kept folder."""
         found = self._kept.get(key)
         if found is None:
             raise Refusal("unknown", key)
@@ -127,7 +127,7 @@ def put(files: FileSystem, records: Sequence[Record], blobs: Sequence[bytes]) ->
 
 
 def kind_of(files: FileSystem, path: str) -> str:
-    """What is at a path itself, without following a link: `f`, `d`, `l`, or nothing."""
+    """The kind of a path itself, without following a link: `f`, `d`, `l`, or nothing."""
     if path == "/":
         return "d"
     try:
@@ -141,7 +141,7 @@ def kind_of(files: FileSystem, path: str) -> str:
 
 
 def walk(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, int, int]]:
-    """Everything below a folder: path, kind, mode and size. Links are not followed."""
+    """The files below a folder: path, kind, mode and size. Links are not followed."""
     folders = [top]
     while folders:
         folder = folders.pop()
@@ -173,27 +173,27 @@ def content(files: FileSystem, path: str, kind: str) -> bytes:
     return files.read_link(path).encode() if kind == "l" else b""
 
 
-_begun: dict[str, int] = {}
-"""What every shell begins with, and its size."""
+_initial: dict[str, int] = {}
+"""The files of every new shell, and their sizes."""
 
 
 class Measured:
-    """What was found: nodes with the root, files, bytes, the deepest path, and the largest file with its size."""
+    """A measurement: nodes with the root, files, bytes, the deepest path, and the largest file with its size."""
 
     def __init__(self) -> None:
         self.nodes, self.files, self.total_bytes = 1, 0, 0
         self.deepest, self.largest, self.most = "", "", -1
 
 
-def remember_beginning(bash: Bash) -> None:
-    """Take what is in a new shell for what is in every new shell."""
-    if _begun:
+def remember_initial_files(bash: Bash) -> None:
+    """Take the files of a new shell for those of every new shell."""
+    if _initial:
         return
-    _begun.update({path: size for path, _, _, size in walk(bash.fs(), "/")})
+    _initial.update({path: size for path, _, _, size in walk(bash.fs(), "/")})
     for folder in PROGRAMS:
         names = bash.ls(folder)
-        _begun[folder + "/"] = len(names)
-        _begun.update({f"{folder}/{name}": 0 for name in names})
+        _initial[folder + "/"] = len(names)
+        _initial.update({f"{folder}/{name}": 0 for name in names})
 
 
 def measure(bash: Bash, mounts: Collection[str]) -> Measured:
@@ -201,7 +201,7 @@ def measure(bash: Bash, mounts: Collection[str]) -> Measured:
     files, found = bash.fs(), Measured()
     for path, kind, _, size in walk(files, "/", frozenset(mounts)):
         size = size if kind == "f" else 0
-        was = _begun.get(path)
+        was = _initial.get(path)
         if was is None:
             found.nodes += 1
             found.files += kind == "f"
@@ -211,18 +211,18 @@ def measure(bash: Bash, mounts: Collection[str]) -> Measured:
             found.most, found.largest = size, path
     for folder in PROGRAMS:
         # There are hundreds of entries, of which mostly none is new: so they are counted before they are looked at.
-        if len(bash.ls(folder)) != _begun[folder + "/"]:
+        if len(bash.ls(folder)) != _initial[folder + "/"]:
             for entry in files.read_dir(folder):
-                if f"{folder}/{entry['name']}" not in _begun:
+                if f"{folder}/{entry['name']}" not in _initial:
                     found.nodes += 1
                     found.files += 1
                     found.total_bytes += entry["metadata"]["size"]
-    found.nodes -= len({part for mount in mounts for part in _above(mount) if part not in _begun})
+    found.nodes -= len({part for mount in mounts for part in _above(mount) if part not in _initial})
     return found
 
 
 def over(bash: Bash, mounts: Collection[str], limits: Head) -> str:
-    """Which limit the files exceed, in a sentence; nothing if none."""
+    """The limit that the files exceed, in a sentence; nothing if none."""
     found = measure(bash, mounts)
     if found.most > limits["file_bytes"]:
         return f"The file {found.largest} exceeds the limit of {limits['file_bytes']} bytes for a file."

@@ -1,4 +1,4 @@
-"""A bash interpreter with its files: what it runs, and how its state is kept. This runs in the worker."""
+"""A bash interpreter with its files and its checkpoints. This runs in the worker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from bashkit import Bash, BashError, ExecutionProfile
 
 from metier.run.virtual.execution import execute
-from metier.run.virtual.extra_commands import extras
-from metier.run.virtual.filesystem import Refusal, content, kind_of, measure, over, put, remember_beginning, take
+from metier.run.virtual.extra_commands import extra_commands
+from metier.run.virtual.filesystem import Refusal, content, kind_of, measure, over, put, remember_initial_files, take
 from metier.run.virtual.read_only_commands import ReadOnlyCommands
 
 TYPE_CHECKING = False
@@ -36,17 +36,17 @@ class Interpreter:
         self._known: list[str] = []
         self._cost, self._taken = 0.0, 0.0
         self._is_changed = False
-        self._purity = ReadOnlyCommands(is_known=True)
+        self._read_only = ReadOnlyCommands(is_known=True)
         self._bash = self._new()
 
     def begin(self, commit: str | None, objects: dict[str, bytes]) -> None:
         """Begin with an empty workspace, or where a checkpoint was taken."""
         files = self._bash.fs()
-        remember_beginning(self._bash)
+        remember_initial_files(self._bash)
         if commit is not None:
             self._bash.checkout(commit, objects)
             self._known = list(objects)
-            self._purity = ReadOnlyCommands(is_known=False)
+            self._read_only = ReadOnlyCommands(is_known=False)
         else:
             files.mkdir(self._settings["folder"], recursive=True)
             if self._settings["prelude"]:
@@ -55,14 +55,14 @@ class Interpreter:
         self._show_mounts()
 
     def run(self, head: Head, blobs: list[bytes]) -> Reply:
-        """Run a command line, and keep what it changed if that is within the limits."""
+        """Run a command line, and keep its changes if they are within the limits."""
         if head["seconds"] != self._seconds:
             self._rebuild(head["seconds"])
         if self._is_changed:
             self._send_checkpoint()
-        is_pure = self._purity.tells(self._bash, head["command"])
+        is_read_only = self._read_only.includes(self._bash, head["command"])
         reply, output = execute(self._bash, self._channel, head, blobs)
-        if is_pure:
+        if is_read_only:
             return {**reply, "is_same": True}, output
         self._is_changed = True
         self._show_mounts()
@@ -89,17 +89,17 @@ class Interpreter:
             self._bash.restore_snapshot(blobs[0])
         except BashError as error:
             raise Refusal("snapshot", str(error)) from None
-        self._is_changed, self._purity = True, ReadOnlyCommands(is_known=False)
+        self._is_changed, self._read_only = True, ReadOnlyCommands(is_known=False)
         self._show_mounts()
         return {"over": self._over()}, []
 
     def usage(self, head: Head, blobs: list[bytes]) -> Reply:
-        """How much is there."""
+        """The number of files and bytes."""
         found = measure(self._bash, self._mounts)
         return {"nodes": found.nodes, "files": found.files, "total_bytes": found.total_bytes}, []
 
     def folder(self, head: Head, blobs: list[bytes]) -> Reply:
-        """Where the shell stands."""
+        """The working folder."""
         return {"path": self._bash.shell_state().cwd}, []
 
     def read(self, head: Head, blobs: list[bytes]) -> Reply:
@@ -112,12 +112,12 @@ class Interpreter:
         path, data = head["path"], blobs[0]
         if self._kind(path) == "folder":
             raise Refusal("is-folder", path)
-        self._put([(path, "f", 0o644)], [data])
+        self._put_within_limits([(path, "f", 0o644)], [data])
         return {}, []
 
     def put(self, head: Head, blobs: list[bytes]) -> Reply:
         """Write many files."""
-        self._put(head["records"], blobs)
+        self._put_within_limits(head["records"], blobs)
         return {}, []
 
     def take(self, head: Head, blobs: list[bytes]) -> Reply:
@@ -127,7 +127,7 @@ class Interpreter:
         return {"records": records}, contents
 
     def entries(self, head: Head, blobs: list[bytes]) -> Reply:
-        """What is in a folder, and not in its folders."""
+        """The entries of a folder, and not of its folders."""
         self._must_be(head["path"], "folder")
         entries = []
         base = head["path"].rstrip("/")
@@ -138,7 +138,7 @@ class Interpreter:
         return {"entries": sorted(entries)}, []
 
     def stat(self, head: Head, blobs: list[bytes]) -> Reply:
-        """What is at a path."""
+        """The entry at a path."""
         path = head["path"]
         kind = self._kind(path)
         if not kind:
@@ -173,7 +173,7 @@ class Interpreter:
         else:
             records = [(to, "f" if kind == "file" else "l", self._bash.stat(path)["mode"] if kind == "file" else 0)]
             contents = [content(files, path, records[0][1])]
-        self._put(records, contents)
+        self._put_within_limits(records, contents)
         return {}, []
 
     def move(self, head: Head, blobs: list[bytes]) -> Reply:
@@ -190,7 +190,7 @@ class Interpreter:
         """Make a folder, with those that it is in."""
         if self._kind(head["path"]) not in ("", "folder"):
             raise Refusal("exists", head["path"])
-        self._put([(head["path"], "d", 0o755)], [b""])
+        self._put_within_limits([(head["path"], "d", 0o755)], [b""])
         return {}, []
 
     def _new(self) -> Bash:
@@ -206,7 +206,7 @@ class Interpreter:
             max_commands=settings["commands"],
             max_loop_iterations=settings["loop_turns"],
             timeout_seconds=self._seconds,
-            custom_builtins=extras(settings, self._channel, self._mounts, self._cancel),
+            custom_builtins=extra_commands(settings, self._channel, self._mounts, self._cancel),
         )
 
     def _cancel(self) -> None:
@@ -221,7 +221,7 @@ class Interpreter:
         self._show_mounts()
 
     def _show_mounts(self) -> None:
-        """Mount what is only read, in folders that can be seen; a command may have removed those."""
+        """Mount the read-only folders, in folders that can be seen; a command may have removed those."""
         files = self._bash.fs()
         for path, mounted in self._mounts.items():
             parent, _, name = path.rpartition("/")
@@ -242,7 +242,7 @@ class Interpreter:
             raise Refusal(kind, text.removeprefix("io error: ")) from None
         self._is_changed = True
 
-    def _put(self, records: list[tuple[str, str, int]], blobs: list[bytes]) -> None:
+    def _put_within_limits(self, records: list[tuple[str, str, int]], blobs: list[bytes]) -> None:
         files, limits = self._bash.fs(), self._settings["limits"]
         found = measure(self._bash, self._mounts)
         nodes, total = found.nodes, found.total_bytes

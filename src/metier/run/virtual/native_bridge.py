@@ -1,4 +1,4 @@
-"""Programs that the virtual shell hands over: run by another runner over a copy of the workspace.
+"""Native programs of the virtual shell: run by another runner over a copy of the workspace.
 
 The request comes from the worker and is held to be hostile: each path and value in it is checked, the files go to a
 private folder, and the program gets no variable that steers others.
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
-from metier.run.host_files import change, load, survey
+from metier.run.host_files import change, list_folder, load
 from metier.run.job import Job, Limits, Place
-from metier.run.virtual.limits import MOST_FILES
-from metier.run.virtual.validation import checked_mode, checked_text, is_inside, normal
+from metier.run.virtual.validation import MOST_FILES, checked_mode, checked_text, is_inside, normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
     from metier.run.host_files import Record
     from metier.run.job import Outcome, Runner
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.limits import ShellLimits
+    from metier.run.virtual.validation import ShellLimits
 
 _PROGRAMS = {"python3": ".py", "node": ".js"}
-"""What may be asked for, and an ending by which its interpreter is found."""
+"""The programs, and an extension by which the interpreter of each is found."""
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "proc", "sbin", "sys", "usr")
 )
-"""Folders at the top that a program outside has of its own."""
+"""Folders at the top that a native program has of its own."""
 _EVERY_SHELL = 16
 _ROOT = "/.shell"
-"""Where a program outside sees what is directly in the root of the shell, as it has a root of its own."""
+"""The path of the shell's root for a native program, which has a root of its own."""
 _ENDED = {
     "timeout": "it exceeds its time",
     "output": "it exceeds what it may write",
@@ -51,7 +50,7 @@ _MOST_WORDS, _MOST_BYTES = 4_096, 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeRequest:
-    """A program to run, as the worker asked for it and as far as it was found sound."""
+    """A native program to run, checked."""
 
     argv: tuple[str, ...]
     folder: str
@@ -63,14 +62,14 @@ class NativeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeResult:
-    """What a program did: how it ended, and the files that it changed."""
+    """The result of a native program: its outcome, and the files that it changed."""
 
     outcome: Outcome
     records: tuple[Record, ...] = ()
     blobs: tuple[bytes, ...] = ()
     gone: tuple[str, ...] = ()
     dropped: str = ""
-    """Why nothing that it wrote was brought back."""
+    """The reason why its changes were dropped."""
     unseen: Sequence[str] = ()
     """Files of the shell that it could not be given, with the reason."""
 
@@ -85,7 +84,7 @@ class SkillFiles:
 
 
 def checked_request(head: Head, blobs: Sequence[bytes]) -> NativeRequest:
-    """What the worker asks for; raises `ValueError` for anything that no shell would ask for."""
+    """A request of the worker; raises `ValueError` for one that no shell would make."""
     argv = tuple(checked_text(word, _MOST_BYTES) for word in _words(head["argv"]))
     if not argv or argv[0] not in _PROGRAMS:
         raise ValueError("a program that is not handed over")
@@ -141,7 +140,7 @@ def run_natively(
 
 
 def reply_of(brought: NativeResult) -> tuple[Head, list[bytes]]:
-    """What the worker is told of it: one that took all the time ends the whole command line."""
+    """The reply to the worker: a program that took all the time ends the whole command line."""
     outcome = brought.outcome
     said = outcome.stderr if outcome.stderr.endswith("\n") or not outcome.stderr else f"{outcome.stderr}\n"
     if outcome.killed_by:
@@ -174,7 +173,7 @@ def _run(
     _open_to_all(work, request.records)
     # Beside what is the shell's own there are folders that every shell has.
     room = replace(limits, files=min(MOST_FILES, limits.files + _EVERY_SHELL))
-    there = {path for path, _, _ in survey(work, room).records}
+    there = {path for path, _, _ in list_folder(work, room).records}
     program = _program(request.argv[0])
     has_view = runner.capabilities().hides_files
     shown = _shown(request.records, program, skills) if has_view else frozenset()
@@ -200,7 +199,7 @@ def _run(
     )
     outcome = runner.run_blocking(job, should_stop=should_stop)
     try:
-        records, blobs = load(work, survey(work, room).records, limits)
+        records, blobs = load(work, list_folder(work, room).records, limits)
     except MetierError as error:
         return NativeResult(outcome=outcome, dropped=f"What it wrote is dropped: {error}", unseen=failed)
     before = {record[0]: (record[1], blob) for record, blob in zip(request.records, request.blobs, strict=True)}
@@ -243,7 +242,7 @@ def _places(
     *,
     has_view: bool,
 ) -> tuple[tuple[Place, ...], list[tuple[str, str]]]:
-    """What the program is given, and how paths of the shell are called outside, where they are called otherwise."""
+    """The places of the program, and paths of the shell with other names outside."""
     places: list[Place] = []
     mapped: list[tuple[str, str]] = []
     for path, skill in skills.items():
@@ -286,7 +285,7 @@ def _program(name: str) -> str:
 
 
 def _open_to_all(work: str, records: Sequence[Record]) -> None:
-    """Let whoever the job runs as change the copy, which only that job ever sees."""
+    """Let the user of the job change the copy, which only that job ever sees."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
     wanted = {path: 0o777 if kind == "d" else 0o666 | mode & 0o111 for path, kind, mode in records if kind != "l"}

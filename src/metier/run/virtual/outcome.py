@@ -1,4 +1,4 @@
-"""From what a worker says about a command, or does not say any more, to an outcome."""
+"""The outcome of a command, from the replies of its worker or from its loss."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _FAILURES = (
     ),
     (re.compile(r"memory limit exceeded: (.{1,100})"), "It exceeds a limit of the interpreter: {0}."),
 )
-"""How the interpreter gives up, and what that means."""
+"""Failures of the interpreter, and their sentences."""
 
 
 class RunningCommand:
-    """A command that is being run: what it has written so far, and what becomes of it."""
+    """A running command: its output so far, and its outcome."""
 
     def __init__(self, seconds: float, output_bytes: int, on_output: Callable[[OutputLine], None] | None) -> None:
         self._seconds = seconds
@@ -48,26 +48,26 @@ class RunningCommand:
 
     @property
     def seconds_left(self) -> float:
-        """How much of its time there is."""
+        """The rest of its time."""
         return max(0.0, self._started + self._seconds - time.monotonic())
 
     def take(self, blobs: Sequence[bytes]) -> None:
-        """Take what it wrote."""
+        """Add output."""
         out, err = blobs
         for stream, blob in zip(self._streams, (out, err), strict=True):
             if blob:
                 stream.feed(blob)
 
     def brought(self, brought: NativeResult) -> tuple[Head, list[bytes]]:
-        """What the worker is told of a program outside. What one wrote that took all the time is kept here: the command
-        line ends there, and with it all that its output was for."""
+        """The reply to the worker about a native program. The output of one that took all the time is kept here: the
+        command line ends there, and with it all that its output was for."""
         reply, (out, err, *blobs) = reply_of(brought)
         if reply["is_late"]:
             self._late, out, err = (out, err), b"", b""
         return reply, [out, err, *blobs]
 
     def ended(self, reply: Head, blobs: Sequence[bytes]) -> Outcome:
-        """What the worker says became of it; raises `ValueError` if that makes no sense."""
+        """The outcome by the worker's reply; raises `ValueError` if that is invalid."""
         self.take(blobs)
         code = checked_number(reply["code"], -(2**31), 2**32) & 0xFF
         failure = checked_text(reply["failure"], 10_000)
@@ -88,7 +88,7 @@ class RunningCommand:
         return self._outcome(_SYNTAX_ERROR if is_wrong else code or 1, None, text, used)
 
     def lost(self, lost: WorkerLost, state: str) -> Outcome:
-        """There is nobody left to say: the worker died with it."""
+        """The outcome of a command whose worker died with it."""
         if lost.killed_by == "timeout":
             text = f"The command is ended. It exceeds its limit of {self._seconds:g} seconds. {state}"
         elif lost.killed_by == "cancel":
@@ -98,7 +98,7 @@ class RunningCommand:
         return self._outcome(lost.exit_code, lost.killed_by, text, 0.0)
 
     def over(self, outcome: Outcome, why: str, state: str) -> Outcome:
-        """It left more than it may, and was undone."""
+        """The outcome of a command that exceeded a limit, and was undone."""
         return self._outcome(outcome.exit_code or 1, outcome.killed_by, f"{why} {state}", outcome.usage.cpu_ms)
 
     def _outcome(self, code: int, killed_by: KilledBy | None, said: str, cpu_ms: float) -> Outcome:

@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
-from metier.run.host_files import load, survey
+from metier.run.host_files import list_folder, load
 from metier.run.job import Place
-from metier.run.virtual.limits import MOST_FILE_BYTES, MOST_FILES, MOST_SECONDS, MOST_TOTAL_BYTES, ShellLimits
-from metier.run.virtual.validation import is_inside, normal
+from metier.run.virtual.validation import (
+    MOST_FILE_BYTES,
+    MOST_FILES,
+    MOST_SECONDS,
+    MOST_TOTAL_BYTES,
+    ShellLimits,
+    is_inside,
+    normal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from metier.run.host_files import FolderSurvey, Record
+    from metier.run.host_files import FolderContent, Record
     from metier.run.job import Job, Limits
 
 
@@ -63,7 +70,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Plan:
-    """All that the worker is told of a job, but for the contents of files."""
+    """The plan of a job, without the contents of files."""
 
     limits: ShellLimits
     command: str = ""
@@ -105,7 +112,7 @@ class Plan:
         kept = tuple(root + path[len(at.rstrip("/")) :] for path in self.closed if is_inside(path, at))
         return FileAccess(workspace=root, grants=frozenset(grants), read_only=kept)
 
-    def copied(self) -> tuple[list[Record], list[bytes]]:
+    def load_records(self) -> tuple[list[Record], list[bytes]]:
         """The records that are copied in, with their contents."""
         records: list[Record] = []
         blobs: list[bytes] = []
@@ -117,7 +124,7 @@ class Plan:
 
     def seen(self, text: str) -> str:
         """A word of a job, as the virtual shell knows it."""
-        return _seen(text, self.mapped)
+        return _path_in_shell(text, self.mapped)
 
 
 def planned(job: Job, mount: str, known: KnownFolders) -> Plan:
@@ -168,7 +175,7 @@ def script_of(job: Job) -> bytes | None:
     return None
 
 
-def _seen(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
+def _path_in_shell(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
     for host, at in mapped:
         if is_inside(text, host):
             return at.rstrip("/") + text[len(host.rstrip("/")) :] or "/"
@@ -200,12 +207,12 @@ def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mou
         if at not in _OWN:
             others = [other for there, other in seen_at.items() if there is not place]
             seats.append((place, at, frozenset(other[len(at) :] for other in others if is_inside(other, at))))
-    return Layout(normal(_seen(folder, mapped)), mapped, tuple(seats))
+    return Layout(normal(_path_in_shell(folder, mapped)), mapped, tuple(seats))
 
 
 def _seen_at(place: Place, moved: tuple[tuple[str, str], ...], number: int, folder: str) -> str:
     if place.seen_at.startswith("/"):
-        at = normal(os.path.normpath(_seen(place.seen_at, moved)))
+        at = normal(os.path.normpath(_path_in_shell(place.seen_at, moved)))
     else:
         at = "/workspace" if place.path == folder else f"/places/{number}"
     if at != "/" and any(is_inside(at, system) for system in _SYSTEM):
@@ -238,7 +245,7 @@ def _add(plan: Plan, place: Place, at: str, inner: frozenset[str], known: KnownF
         found, key = known.look(path, plan.limits)
         plan.mounts.append(Mount(at, path, key, found.records))
     else:
-        found = survey(path, plan.limits, skipped=inner)
+        found = list_folder(path, plan.limits, skipped=inner)
         # What is writable cannot be inside of what is only read: so that is a copy too, and dropped in the end.
         plan.given.append((at, path, found.records))
         if place.is_writable:
@@ -292,17 +299,20 @@ _TICK_NS = 100_000_000
 
 
 class KnownFolders:
-    """What is in folders, with a key that is the same for the same folder in the same state."""
+    """Read-only folders: listed once, and again only when something in them has changed.
+
+    The key of a folder is the same for the same folder in the same state.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[FolderSurvey, str, ShellLimits]] = {}
+        self._found: dict[str, tuple[FolderContent, str, ShellLimits]] = {}
 
-    def look(self, folder: str, limits: ShellLimits) -> tuple[FolderSurvey, str]:
-        """Look through a folder as `survey` does, but only if it is not known to be as it was."""
+    def look(self, folder: str, limits: ShellLimits) -> tuple[FolderContent, str]:
+        """List a folder as `list_folder` does, but only if it is not known to be unchanged."""
         known = self._found.get(folder)
-        if known is not None and known[2] == limits and known[0].is_still_so(folder):
+        if known is not None and known[2] == limits and known[0].is_current(folder):
             return known[0], known[1]
-        found = survey(folder, limits)
+        found = list_folder(folder, limits)
         if time.time_ns() - max(found.changed_ns) <= _TICK_NS:
             return found, secrets.token_hex(32)
         key = hashlib.sha256(repr((found.records, found.stamps)).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Which command lines change nothing, told by looking at them. This runs in the worker.
+"""Read-only commands: command lines that change nothing, found by analysis. This runs in the worker.
 
-Most of what a model runs only reads. To look through all files and to take a checkpoint after each such command would
-cost more than the commands do. What cannot be told for certain is taken for a change.
+Most commands of a model only read. Looking through all files and taking a checkpoint after each such command would cost
+more than the commands do. A command line that is not certain to be read-only counts as a change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bashkit import Bash
 
-_PURE = frozenset(
+_READ_ONLY = frozenset(
     """
     : [ basename cat cmp column comm cut date df diff dirname du echo egrep expand expr false fgrep file fmt fold grep
     head hexdump hostname id join jq ls md5sum nl nproc od paste printenv printf pwd readlink realpath rev seq sha1sum
@@ -29,12 +29,12 @@ _DOING_MORE = re.compile(r"\$\{|\(\(|\$\[|\[\[|[<>]\(|(?<!&)&(?!&)|\b(?:for|sele
 
 
 class ReadOnlyCommands:
-    """Tells which command lines of one shell change nothing, as long as its commands are those it began with."""
+    """Finds the read-only command lines of one shell, as long as its commands are those it began with."""
 
     def __init__(self, *, is_known: bool) -> None:
         self._is_known = is_known
 
-    def tells(self, bash: Bash, command: str) -> bool:
+    def includes(self, bash: Bash, command: str) -> bool:
         """Whether a command line changes nothing. Each is asked about before it is run, as it may define others."""
         if not self._is_known:
             return False
@@ -48,7 +48,7 @@ class ReadOnlyCommands:
             self._is_known = not (found.functions or found.is_opaque or names & _REDEFINING)
             return False
         return (
-            names <= _PURE
+            names <= _READ_ONLY
             and not any(redirect.is_write for redirect in found.redirects)
             and not any(step.assignments for step in found.commands)
             and not any(step.name == "printf" and _may_assign(step.args) for step in found.commands)

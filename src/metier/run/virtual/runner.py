@@ -1,4 +1,4 @@
-"""A runner for jobs that need nothing but a shell: each gets an interpreter of its own and files in memory."""
+"""VirtualRunner: jobs that need nothing but a shell, each with an interpreter of its own and files in memory."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _MOST_KEPT = 16
 """The number of folders that a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
 _PROCESSORS = os.cpu_count() or 1
-_NO_SENSE = (ValueError, TypeError, KeyError, IndexError, ChannelBroken)
+_INVALID = (ValueError, TypeError, KeyError, IndexError, ChannelBroken)
 
 
 class VirtualRunner:
     """Runs jobs whose program is `bash` or `sh` without a process of this machine.
 
     Skills are seen below `mount`, other places under their own paths. The working folder and writable places are copied
-    in, and what a job changes there is copied out when it has ended. `python3` and `node` are handed over to `native`.
+    in, and what a job changes there is copied out when it has ended. `python3` and `node` are run by `native`.
     A worker is kept for the jobs to come; each has a new interpreter, in which there is nothing of the one before.
 
     >>> from metier.run import Job
@@ -64,13 +64,13 @@ class VirtualRunner:
         return RUNNER
 
     def capabilities(self) -> Capabilities:
-        """Nothing of this machine is there for a job to reach; what it hands over is kept as its runner keeps it.
+        """The guarantees: nothing of this machine is there for a job; its runner keeps native programs.
 
-        That is claimed once a worker has answered, which then waits for the first job.
+        They are claimed once a worker has answered, which then waits for the first job.
         """
         if not self._is_proven:
             try:
-                self._asked({"op": "analyze"}, [b":"])
+                self._ask({"op": "analyze"}, [b":"])
             except (MetierError, WorkerLost, WorkerRefusal) as error:
                 return unavailable(error)
         return CAPABILITIES
@@ -85,9 +85,9 @@ class VirtualRunner:
             if script is None or not planned(job, self._mount, self._known).is_small:
                 return False
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
-            reply = self._asked({"op": "analyze"}, [script])[0]
+            reply = self._ask({"op": "analyze"}, [script])[0]
             names, known = set(_texts(reply["names"])), set(_texts(reply["known"]))
-        except (MetierError, WorkerLost, WorkerRefusal, *_NO_SENSE):
+        except (MetierError, WorkerLost, WorkerRefusal, *_INVALID):
             return False
         return reply.get("is_opaque") is False and names <= known and not (with_network and names & _NEEDS_NETWORK)
 
@@ -112,7 +112,7 @@ class VirtualRunner:
             return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
         except WorkerLost as lost:
             return running.lost(lost, "No file was changed.")
-        except (WorkerRefusal, *_NO_SENSE) as error:
+        except (WorkerRefusal, *_INVALID) as error:
             warm.connection.close()
             why = error.detail if isinstance(error, WorkerRefusal) else "it sent what nobody sends"
             return running.lost(WorkerLost(139, "crash", why), "No file was changed.")
@@ -120,10 +120,10 @@ class VirtualRunner:
             warm.connection.close()
             raise
         self._keep(warm)
-        return _copied_out(outcome, plan, changes, job.grants)
+        return _apply_changes(outcome, plan, changes, job.grants)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
         return await run_in_thread(self, job, on_output)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class VirtualRunner:
                 return
         warm.connection.close()
 
-    def _asked(self, head: Head, blobs: Sequence[bytes]) -> tuple[Head, list[bytes]]:
+    def _ask(self, head: Head, blobs: Sequence[bytes]) -> tuple[Head, list[bytes]]:
         warm = self._warm()
         try:
             answer = warm.connection.ask(head, blobs)
@@ -179,7 +179,7 @@ class VirtualRunner:
     ) -> tuple[Outcome, tuple[list[Record], list[bytes], list[str]]]:
         connection = warm.connection
         warm.have(plan)
-        limits, records, blobs = plan.limits, *plan.copied()
+        limits, records, blobs = plan.limits, *plan.load_records()
         head: Head = {
             "op": "job",
             "command": plan.command,
@@ -234,7 +234,7 @@ class _Warm:
         self._has: set[str] = set()
 
     def have(self, plan: Plan) -> None:
-        """See to it that the worker has the folders that a job only reads."""
+        """Send the worker the folders that a job only reads."""
         wanted = {mount.key: mount for mount in plan.mounts}
         if len(self._has | wanted.keys()) > _MOST_KEPT:
             self._has.clear()
@@ -246,7 +246,7 @@ class _Warm:
                 self._has.add(key)
 
 
-def _copied_out(
+def _apply_changes(
     outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]], grants: Sequence[str]
 ) -> Outcome:
     """Change the folders of this machine as the job changed its copies, for a moment if its time is over."""
@@ -274,7 +274,7 @@ def _copied_out(
 
 
 def _with_failures(outcome: Outcome, failed: list[str]) -> Outcome:
-    """Say what was not changed. Only what was written and is lost makes a job fail; a link has no content to lose."""
+    """Report paths that were not changed. Only lost content makes a job fail; a link has none."""
     from dataclasses import replace
 
     links = [text for text in failed if text.endswith(f": {LEADS_OUT}")]

@@ -1,4 +1,4 @@
-"""A shell whose files, variables and folder last from one command to the next."""
+"""VirtualShell: files, variables and folder last from one command to the next."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
-from metier.run.host_files import change, load, survey
+from metier.run.host_files import change, list_folder, load
 from metier.run.virtual.checkpoint import Checkpoints
-from metier.run.virtual.command_line import prepared
+from metier.run.virtual.command_line import prepare_command
 from metier.run.virtual.connection import WorkerLost, WorkerRefusal
-from metier.run.virtual.limits import MOST_SECONDS, ShellEntry, ShellLimits, ShellUsage
 from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RunningCommand
 from metier.run.virtual.validation import (
+    MOST_SECONDS,
+    ShellEntry,
+    ShellLimits,
+    ShellUsage,
     checked_mode,
     checked_number,
     checked_text,
@@ -46,17 +49,17 @@ _SKILL = re.compile(r"[^/\0\\]{1,255}").fullmatch
 _LATE = 0.4
 """Seconds that a worker has beyond a command's time to end it by itself, which keeps what the command did so far."""
 _MOST_INPUT = 8_000_000
-_NO_SENSE = (ValueError, TypeError, KeyError, IndexError)
-_NONSENSE = WorkerLost(139, "crash", "it sent what nobody sends")
+_INVALID = (ValueError, TypeError, KeyError, IndexError)
+_INVALID_REPLY = WorkerLost(139, "crash", "it sent what nobody sends")
 _UNTOUCHED = "The workspace was not touched."
 
 
 class VirtualShell:
     """A bash shell over files in memory. It starts no process of this machine and reads no file of it.
 
-    Skills are mounted below `mount` and can only be read. `python3` and `node` are handed over to `native`, if there is
-    one, over a copy of the workspace. A command that crashes the interpreter is an outcome like any other: the shell
-    goes on where it was before.
+    Skills are mounted below `mount` and can only be read. `python3` and `node` are run by `native`, if there is one,
+    over a copy of the workspace. A command that crashes the interpreter is an outcome like any other: the shell goes on
+    where it was before.
 
     >>> with VirtualShell() as shell:
     ...     _ = shell.execute("cd /tmp && name=world")
@@ -73,7 +76,7 @@ class VirtualShell:
         native: Runner | None = None,
         before: Callable[[str], None] | None = None,
     ) -> None:
-        """`before` is told each command line before it is run, to mount the skills that it needs."""
+        """`before` gets each command line before it is run, to mount the skills that it needs."""
         worker_folders()
         self._before = before
         self._limits = limits or ShellLimits()
@@ -81,7 +84,7 @@ class VirtualShell:
         if self._mount == "/":
             raise InvalidArgument("Skills cannot be mounted at the root.", hint="Name a folder, as /.sandbox/skills.")
         self._native = native
-        self._keeper = Checkpoints(
+        self._checkpoints = Checkpoints(
             folder=normal(folder), mount=self._mount, limits=self._limits, is_native=native is not None
         )
         self._gate = threading.Lock()
@@ -89,7 +92,7 @@ class VirtualShell:
 
     @property
     def limits(self) -> ShellLimits:
-        """How much it may use."""
+        """Its limits."""
         return self._limits
 
     @property
@@ -99,46 +102,46 @@ class VirtualShell:
 
     @property
     def folder(self) -> str:
-        """Where it stands now."""
+        """The working folder now."""
         reply = self._ask({"op": "folder"})[0]
-        return self._believed(lambda: checked_text(reply.get("path"), 8_192))
+        return self._read_reply(lambda: checked_text(reply.get("path"), 8_192))
 
     def capabilities(self) -> Capabilities:
-        """What holds for its commands; nothing, and why, where its worker does not start."""
-        connection = self._keeper.connection
+        """The guarantees for its commands; none, with the reason, where its worker does not start."""
+        connection = self._checkpoints.connection
         if connection is None or not connection.is_alive:
             try:
                 with self._entered():
-                    self._keeper.connected()
+                    self._checkpoints.connected()
             except (MetierError, WorkerRefusal, WorkerLost) as error:
                 return unavailable(error)
         return CAPABILITIES
 
     def mount(self, name: str, source: str | os.PathLike[str] | Mapping[str, bytes]) -> str:
-        """Have a skill, from a folder of this machine or from files in memory; where it is mounted.
+        """Mount a skill, from a folder of this machine or from files in memory; the path in the shell.
 
         What is in `scripts/` can be executed. A skill of the same name is replaced.
         """
         at = self._path_of(name)
         skill = _skill_files(source, self._limits)
-        with self._entered(), self._told():
-            self._keeper.put_skill(name, skill)
+        with self._entered(), self._translating_errors():
+            self._checkpoints.put_skill(name, skill)
         return at
 
     def unmount(self, name: str) -> bool:
-        """Have a skill no more, but for its outline if there is one; whether it was there."""
-        with self._entered(), self._told():
-            return self._keeper.put_skill(name, None)
+        """Unmount a skill, but for its outline if there is one; whether it was there."""
+        with self._entered(), self._translating_errors():
+            return self._checkpoints.put_skill(name, None)
 
     def outline(self, skills: Mapping[str, str]) -> None:
-        """Have a folder with this text as its SKILL.md, if any, for each skill that is not mounted, and no other.
+        """Set the outlines: a folder with this text as its SKILL.md, if any, for each skill that is not mounted.
 
-        Programs that are handed over do not see them.
+        Native programs do not see them.
         """
         for name in skills:
             self._path_of(name)
-        with self._entered(), self._told():
-            self._keeper.put_outlines({name: text.encode("utf-8", "replace") for name, text in skills.items()})
+        with self._entered(), self._translating_errors():
+            self._checkpoints.put_outlines({name: text.encode("utf-8", "replace") for name, text in skills.items()})
 
     def _path_of(self, name: str) -> str:
         if not isinstance(name, str) or not _SKILL(name) or name in (".", ".."):
@@ -167,7 +170,7 @@ class VirtualShell:
         wanted = self._limits.seconds if seconds is None else seconds
         head: Head = {
             "op": "run",
-            "command": prepared(command, has_input=bool(stdin)),
+            "command": prepare_command(command, has_input=bool(stdin)),
             "seconds": wanted,
             "stdin": bool(stdin),
             "env": dict(env or {}),
@@ -200,20 +203,20 @@ class VirtualShell:
     def read(self, path: str) -> bytes:
         """The bytes of a file."""
         blobs = self._ask({"op": "read", "path": normal(path)})[1]
-        return self._believed(lambda: blobs[0])
+        return self._read_reply(lambda: blobs[0])
 
     def list(self, path: str = "/") -> _Entries:
-        """What is in a folder, by name, and not what is in its folders."""
+        """The entries of a folder, by name, without those of its folders."""
         reply = self._ask({"op": "entries", "path": normal(path)})[0]
-        return self._believed(lambda: [_entry(entry) for entry in reply["entries"]])
+        return self._read_reply(lambda: [_entry(entry) for entry in reply["entries"]])
 
     def stat(self, path: str) -> ShellEntry:
-        """What is at a path; a link is told as a link."""
+        """The entry at a path; a link is not followed."""
         reply = self._ask({"op": "stat", "path": normal(path)})[0]
-        return self._believed(lambda: _entry(reply["entry"]))
+        return self._read_reply(lambda: _entry(reply["entry"]))
 
     def exists(self, path: str) -> bool:
-        """Whether something is at a path."""
+        """Whether a path exists."""
         try:
             self.stat(path)
         except ShellRefused as error:
@@ -241,7 +244,7 @@ class VirtualShell:
     def import_folder(self, folder: str | os.PathLike[str], at: str = "/") -> int:
         """Copy a folder of this machine into the shell; the number of files. Links stay links."""
         host, base = os.fspath(folder), normal(at).rstrip("/")
-        records, blobs = load(host, survey(host, self._limits).records, self._limits)
+        records, blobs = load(host, list_folder(host, self._limits).records, self._limits)
         self._ask({"op": "put", "records": [(base + path, kind, mode) for path, kind, mode in records]}, blobs)
         return sum(kind == "f" for _, kind, _ in records)
 
@@ -252,7 +255,7 @@ class VirtualShell:
         """
         where = normal(at)
         reply, blobs = self._ask({"op": "take", "path": where})
-        records = self._believed(lambda: checked_records(reply["records"], blobs))
+        records = self._read_reply(lambda: checked_records(reply["records"], blobs))
         inside = [pair for pair in zip(records, blobs, strict=True) if is_inside(pair[0][0], where)]
         base = len(where.rstrip("/"))
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -265,31 +268,31 @@ class VirtualShell:
     def snapshot(self) -> bytes:
         """Files, variables, functions and folder in one piece, without the skills. Treat it as you treat the files."""
         blobs = self._ask({"op": "snapshot"})[1]
-        return self._believed(lambda: blobs[0])
+        return self._read_reply(lambda: blobs[0])
 
     def restore(self, snapshot: bytes) -> None:
         """Go back to a snapshot; what came later is gone."""
         reply = self._ask({"op": "restore"}, [snapshot])[0]
-        over = self._believed(lambda: checked_text(reply["over"], 2_000))
+        over = self._read_reply(lambda: checked_text(reply["over"], 2_000))
         if over:
             with self._entered():
-                self._keeper.go_back()
+                self._checkpoints.go_back()
             raise refusal_of("over", over.rstrip("."), "")
 
     def usage(self) -> ShellUsage:
-        """What is there, beside what every shell begins with."""
+        """The files of the workspace, beside those of every new shell."""
         reply = self._ask({"op": "usage"})[0]
         names = ("nodes", "files", "total_bytes")
-        return ShellUsage(**self._believed(lambda: {name: checked_number(reply[name], 0, 2**40) for name in names}))
+        return ShellUsage(**self._read_reply(lambda: {name: checked_number(reply[name], 0, 2**40) for name in names}))
 
     def close(self) -> None:
         """End it; a command that runs is ended first. It can be called at any time, and more than once."""
         self._is_closed = True
-        connection = self._keeper.connection
+        connection = self._checkpoints.connection
         if connection is not None and self._is_running:
             connection.kill()
         with self._gate:
-            self._keeper.forget()
+            self._checkpoints.forget()
 
     def __enter__(self) -> VirtualShell:
         return self
@@ -328,7 +331,7 @@ class VirtualShell:
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[None]:
-        """Be the only one who uses the worker. Files are waited for, a command is not."""
+        """Use the worker alone. File operations are waited for, a command is not."""
         while True:
             if self._is_closed:
                 raise refused("shell-closed", "This shell is closed.", "Open a new one.")
@@ -348,8 +351,8 @@ class VirtualShell:
             self._gate.release()
 
     @contextlib.contextmanager
-    def _told(self, path: str = "") -> Iterator[None]:
-        """Tell whoever asks in our words what the worker would not do."""
+    def _translating_errors(self, path: str = "") -> Iterator[None]:
+        """Raise errors of the worker as those of the shell."""
         try:
             yield
         except WorkerRefusal as error:
@@ -358,61 +361,61 @@ class VirtualShell:
             raise refused(
                 "shell-lost", f"The shell's worker is gone: {lost.why}.", "Try again: it goes on where it was saved."
             ) from lost
-        except _NO_SENSE as error:
-            self._keeper.drop()
+        except _INVALID as error:
+            self._checkpoints.drop()
             raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
     def _ask(self, head: Head, blobs: Sequence[bytes] = ()) -> _Reply:
-        with self._entered(), self._told(str(head.get("path", ""))):
-            return self._keeper.connected().ask(head, blobs)
+        with self._entered(), self._translating_errors(str(head.get("path", ""))):
+            return self._checkpoints.connected().ask(head, blobs)
 
-    def _believed(self, read: Callable[[], _T]) -> _T:
-        """What a worker said, if it makes sense; one that talks nonsense is ended."""
+    def _read_reply(self, read: Callable[[], _T]) -> _T:
+        """A value read from a reply; a worker whose reply is invalid is ended."""
         try:
             return read()
-        except _NO_SENSE as error:
+        except _INVALID as error:
             with self._entered():
-                self._keeper.drop()
+                self._checkpoints.drop()
             raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
     def _execute(
         self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
     ) -> Outcome:
-        keeper = self._keeper
+        checkpoints = self._checkpoints
         try:
-            with self._told():
-                connection = keeper.connected()
-            reply, answer = self._asked(connection, head, blobs, running, should_stop, keeper.take)
+            with self._translating_errors():
+                connection = checkpoints.connected()
+            reply, answer = self._run_in(connection, head, blobs, running, should_stop, checkpoints.take)
             outcome = running.ended(reply, answer[:2])
             over = checked_text(reply.get("over", ""), 2_000)
             if "commit" in reply:
-                keeper.take(reply, answer[2:])
+                checkpoints.take(reply, answer[2:])
         except WorkerLost as lost:
-            keeper.drop()
+            checkpoints.drop()
             why = WorkerLost(137, "cancel", "the shell was closed") if self._is_closed else lost
-            return running.lost(why, keeper.state)
-        except (WorkerRefusal, *_NO_SENSE):
-            keeper.drop()
-            return running.lost(_NONSENSE, keeper.state)
+            return running.lost(why, checkpoints.state)
+        except (WorkerRefusal, *_INVALID):
+            checkpoints.drop()
+            return running.lost(_INVALID_REPLY, checkpoints.state)
         if over:
-            keeper.go_back()
-            return running.over(outcome, over, keeper.state)
+            checkpoints.go_back()
+            return running.over(outcome, over, checkpoints.state)
         if "commit" not in reply and reply.get("is_same") is not True:
-            keeper.fall_behind()
-        keeper.tidy()
+            checkpoints.fall_behind()
+        checkpoints.tidy()
         return outcome
 
     def _execute_aside(
         self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
     ) -> Outcome:
         """Run a command in a worker of its own, from a copy of the workspace."""
-        if self._is_closed or not self._keeper.is_current:
-            with self._entered(), self._told():
-                self._keeper.refresh()
-        with self._told():
-            connection = self._keeper.begun()
+        if self._is_closed or not self._checkpoints.is_current:
+            with self._entered(), self._translating_errors():
+                self._checkpoints.refresh()
+        with self._translating_errors():
+            connection = self._checkpoints.start()
         try:
-            reply, answer = self._asked(
+            reply, answer = self._run_in(
                 connection,
                 head,
                 blobs,
@@ -423,12 +426,12 @@ class VirtualShell:
             return running.ended(reply, answer[:2])
         except WorkerLost as lost:
             return running.lost(lost, _UNTOUCHED)
-        except (WorkerRefusal, *_NO_SENSE):
-            return running.lost(_NONSENSE, _UNTOUCHED)
+        except (WorkerRefusal, *_INVALID):
+            return running.lost(_INVALID_REPLY, _UNTOUCHED)
         finally:
             connection.close()
 
-    def _asked(
+    def _run_in(
         self,
         connection: Connection,
         head: Head,
@@ -437,7 +440,7 @@ class VirtualShell:
         should_stop: Callable[[], bool] | None,
         keep: Callable[[Head, Sequence[bytes]], None],
     ) -> _Reply:
-        """Have a command run, and hear what the worker says meanwhile."""
+        """Have a worker run a command, and handle its events meanwhile."""
 
         def hear(event: Head, more: Sequence[bytes]) -> tuple[Head, Sequence[bytes]] | None:
             if event["event"] == "output":
@@ -445,14 +448,14 @@ class VirtualShell:
             elif event["event"] == "checkpoint":
                 keep(event, more)
             elif event["event"] == "native" and self._native is not None:
-                return self._outside(self._native, event, more, running, should_stop)
+                return self._run_natively(self._native, event, more, running, should_stop)
             else:
                 raise ValueError("an event that is none")
             return None
 
         return connection.ask(head, blobs, seconds=head["seconds"] + _LATE, should_stop=should_stop, on_event=hear)
 
-    def _outside(
+    def _run_natively(
         self,
         runner: Runner,
         event: Head,
@@ -465,7 +468,7 @@ class VirtualShell:
             brought = run_natively(
                 request,
                 runner,
-                skills={f"{self._mount}/{name}": skill for name, skill in self._keeper.skills.items()},
+                skills={f"{self._mount}/{name}": skill for name, skill in self._checkpoints.skills.items()},
                 limits=self._limits,
                 seconds=running.seconds_left,
                 should_stop=lambda: self._is_closed or (should_stop is not None and should_stop()),
@@ -498,7 +501,7 @@ def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: S
     folder = ""
     if isinstance(source, str | os.PathLike):
         folder = os.path.realpath(source)
-        records, blobs = load(folder, survey(folder, limits).records, limits)
+        records, blobs = load(folder, list_folder(folder, limits).records, limits)
     else:
         records = [(normal(path), "f", 0o644) for path in source]
         blobs = list(source.values())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from metier.run.job import Runner
-    from metier.run.virtual.limits import ShellLimits
+    from metier.run.virtual.validation import ShellLimits
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}").fullmatch
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metier.errors import ShellRefused
-from metier.run.host_files import change, load, survey
+from metier.run.host_files import change, list_folder, load
 from metier.run.virtual import ShellLimits, VirtualShell
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and modes as POSIX has them")
@@ -121,7 +121,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(tmp_path: Path) -
     (outside / "f").write_text("canary")
     (folder / "d").mkdir(parents=True)
     (folder / "d/f").write_text("mine")
-    found = survey(str(folder), LIMITS)
+    found = list_folder(str(folder), LIMITS)
     (folder / "d/f").unlink()
     (folder / "d").rmdir()
     (folder / "d").symlink_to(outside)
@@ -180,7 +180,7 @@ def test_a_folder_that_is_too_much_is_refused(
 ) -> None:
     fill(tmp_path)
     with pytest.raises(ShellRefused) as caught:
-        survey(str(tmp_path), limits)
+        list_folder(str(tmp_path), limits)
     assert "exceeds" in caught.value.message
 
 
