@@ -1,10 +1,14 @@
-"""Patterns in which `*` stands for anything, and the skills that they name."""
+"""Patterns in which `*` stands for anything, over texts, paths and the names of skills."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from metier.skill.lookalikes import is_plain, readings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def glob_matches(pattern: str, text: str) -> bool:
@@ -36,6 +40,36 @@ def has_pieces(pieces: tuple[str, ...], text: str) -> bool:
             return False
         at = found + len(piece)
     return True
+
+
+def path_fits(pattern: Sequence[Callable[[str], object] | None], names: Sequence[str]) -> bool:
+    """Whether the names of a path fit a pattern: a predicate for each name, and None for any number of folders.
+
+    >>> path_fits([None, ".git".__eq__], ["a", "b", ".git"]), path_fits([".git".__eq__], ["a", ".git"])
+    (True, False)
+    """
+    # All the positions in the pattern that the names so far can have led to, at once: nothing is ever tried again.
+    positions = _positions(pattern, {0})
+    for name in names:
+        moved = {
+            at if part is None else at + 1
+            for at in positions
+            if at < len(pattern) and ((part := pattern[at]) is None or part(name))
+        }
+        positions = _positions(pattern, moved)
+        if not positions:
+            return False
+    return len(pattern) in positions
+
+
+def _positions(pattern: Sequence[Callable[[str], object] | None], positions: set[int]) -> set[int]:
+    """The positions, with those behind folders of any number."""
+    reached = set(positions)
+    for at in positions:
+        while at < len(pattern) and pattern[at] is None:
+            at += 1
+            reached.add(at)
+    return reached
 
 
 @lru_cache(maxsize=8_192)  # every decision asks the same of the same skills

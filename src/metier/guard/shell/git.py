@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.command import Effects, Risk, UnclearEffects, WrittenFile
 from metier.guard.shell.lexer import UNKNOWN
-from metier.guard.shell.options import beginnings, is_option, is_unsure, may_be
+from metier.guard.shell.options import beginnings, is_option, is_unsure, may_be, read_options
 from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
@@ -53,26 +53,21 @@ _TRANSPORT = frozenset({
 })  # fmt: skip
 _PLACING = frozenset({"checkout-index", "clone", "init", "mv", "submodule", "subtree", "worktree"})
 """Subcommands that put files where they are told, be it among the hooks."""
-_PACKS = ("--upload-pack", "--receive-pack", "--exec")
-# Subcommand -> (letters, long options) that start a program, or make git take settings from elsewhere.
-_STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
-    "apply": ("", ("--unsafe-paths",)),
-    "archive": ("", ("--exec", "--remote")),
-    "clone": ("uc", ("--upload-pack", "--config", "--template", "--separate-git-dir")),
-    "fetch": ("", ("--upload-pack",)),
-    "fetch-pack": ("", ("--upload-pack", "--exec")),
-    "grep": ("O", ("--open-files-in-pager",)),
-    "init": ("", ("--template", "--separate-git-dir")),
-    "interpret-trailers": ("", ("--in-place",)),
-    "ls-remote": ("", ("--upload-pack", "--exec")),
-    "pull": ("", ("--upload-pack",)),
-    "push": ("", ("--receive-pack", "--exec")),
-    "rebase": ("x", ("--exec",)),
-    "request-pull": ("", _PACKS),
-    "send-pack": ("", ("--receive-pack", "--exec")),
-    "subtree": ("", _PACKS),
-    "svn": ("", ("--authors-prog",)),
-}
+_STARTING = read_options("""
+apply: --unsafe-paths
+archive: --exec --remote
+clone: -uc --upload-pack --config --template --separate-git-dir
+fetch pull: --upload-pack
+fetch-pack ls-remote: --upload-pack --exec
+grep: -O --open-files-in-pager
+init: --template --separate-git-dir
+interpret-trailers: --in-place
+push send-pack: --receive-pack --exec
+rebase: -x --exec
+request-pull subtree: --upload-pack --receive-pack --exec
+svn: --authors-prog
+""")
+"""The options of each subcommand that start a program, or make git take settings from elsewhere."""
 # Words that make a subcommand start what follows.
 _STARTING_WORDS = {
     "bisect": ("replay", "run", "view", "visualize"),

@@ -12,50 +12,44 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.command import StartedCommand
 from metier.guard.shell.lexer import ShellWord
+from metier.guard.shell.options import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Program -> the words after which it follows, with how many operands come first; none where it follows at once, and
-# `*` where it may follow at once or after a word.
-_LAUNCHERS: dict[str, str] = {
-    **dict.fromkeys(("asdf", "bundle", "devcontainer", "fnm", "gem", "lerna", "nx", "opam", "pyenv", "rbenv"), "exec"),
-    **dict.fromkeys(("rvm", "skaffold", "tox", "turbo"), "exec"),
-    **dict.fromkeys(("conda", "coverage", "coverage3", "dagger", "devbox", "doppler", "dotenvx", "foreman"), "run"),
-    **dict.fromkeys(("hatch", "heroku", "honcho", "infisical", "mamba", "memray", "micromamba", "mprof", "op"), "run"),
-    **dict.fromkeys(("pdm", "pipenv", "pipx", "pixi", "poetry", "rye", "teller", "toolbox", "uv", "volta"), "run"),
-    **dict.fromkeys(("aws-vault", "chamber", "crictl", "ip", "lxc", "multipass"), "exec:1"),
-    **dict.fromkeys(("docker", "docker-compose", "nerdctl", "podman", "podman-compose"), "exec:1 run:1"),
-    **dict.fromkeys(("mise", "npm", "rtx"), "exec x"),
-    **dict.fromkeys(("austin", "bpython", "bunx", "corepack", "cross-env", "ddtrace-run", "debugpy", "env-cmd"), ""),
-    **dict.fromkeys(("flatpak-spawn", "gdb", "heaptrack", "ipython", "kernprof", "lima", "lldb", "lxc-attach"), ""),
-    **dict.fromkeys(("nix-shell", "nodemon", "npx", "opentelemetry-instrument", "pkgx", "pnpx", "pyinstrument"), ""),
-    **dict.fromkeys(("reflex", "scalene", "uvx", "viztracer", "watchexec", "wsl"), ""),
-    # Modules of Python that run another.
-    **dict.fromkeys(("bdb", "cprofile", "pdb", "profile", "runpy", "trace"), ""),
-    "buildah": "run:1",
-    "bun": "x",
-    "cargo": "watch",
-    "distrobox": "enter:1",
-    "dotenv": "run *",
-    "dotnet": "exec",
-    "fly": "console",
-    "flyctl": "console",
-    "just": "-c --command",
-    "kubectl": "debug:1 exec:1 run:1",
-    "limactl": "shell:1",
-    "newrelic-admin": "run-program",
-    "nix": "develop:9 run shell:9",
-    "nvm": "exec:1",
-    "oc": "debug:1 exec:1 rsh:1 run:1",
-    "pnpm": "dlx exec",
-    "py-spy": "record top",
-    "rr": "record",
-    "sops": "exec-env:1 exec-file:1",
-    "ssh": ":1",
-    "vagrant": "ssh",
-    "yarn": "dlx exec run",
-}
+_TABLE = """
+asdf bundle devcontainer dotnet fnm gem lerna nx opam pyenv rbenv rvm skaffold tox turbo: exec
+austin bdb bpython bunx corepack cprofile cross-env ddtrace-run debugpy env-cmd flatpak-spawn gdb heaptrack ipython
+    kernprof lima lldb lxc-attach nix-shell nodemon npx opentelemetry-instrument pdb pkgx pnpx profile pyinstrument
+    reflex runpy scalene trace uvx viztracer watchexec wsl:
+aws-vault chamber crictl ip lxc multipass nvm: exec:1
+buildah: run:1
+bun: x
+cargo: watch
+conda coverage coverage3 dagger devbox doppler dotenvx foreman hatch heroku honcho infisical mamba memray micromamba
+    mprof op pdm pipenv pipx pixi poetry rye teller toolbox uv volta: run
+distrobox: enter:1
+docker docker-compose nerdctl podman podman-compose: exec:1 run:1
+dotenv: run *
+fly flyctl: console
+just: -c --command
+kubectl: debug:1 exec:1 run:1
+limactl: shell:1
+mise npm rtx: exec x
+newrelic-admin: run-program
+nix: develop:9 run shell:9
+oc: debug:1 exec:1 rsh:1 run:1
+pnpm: dlx exec
+py-spy: record top
+rr: record
+sops: exec-env:1 exec-file:1
+ssh: :1
+vagrant: ssh
+yarn: dlx exec run
+"""
+"""For each program the words after which the command follows, with the number of operands that come first; none where
+it follows at once, and `*` where it may follow at once or after a word. Some are modules of Python that run another."""
+_LAUNCHERS = {name: words for names, words in read_table(_TABLE) for name in names}
 _GROUPS = frozenset({"compose", "container", "env", "foreach", "netns", "ssh", "tool", "workspace", "workspaces"})
 """Words that may stand before one of these words."""
 _SCRIPTS = frozenset({"-C", "-c", "-s", "-x", "--call", "--cmd", "--command", "--exec", "--run", "--shell"})
@@ -109,7 +103,7 @@ def launched_commands(words: Sequence[ShellWord]) -> Iterator[StartedCommand]:
 
 def _beginnings(words: Sequence[ShellWord]) -> Iterator[tuple[int, int]]:
     """The positions at which a started program may begin, each with the number of operands before it."""
-    verbs = dict(verb.partition(":")[::2] for verb in _LAUNCHERS[words[0].text].split() or [""])
+    verbs = dict(verb.partition(":")[::2] for verb in _LAUNCHERS[words[0].text] or [""])
     if "" in verbs or "*" in verbs:
         yield 1, int(verbs.get("") or 0)
     previous = "-"

@@ -8,9 +8,33 @@ from metier.guard.shell.lexer import UNKNOWN
 from metier.skill.patterns import glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from metier.guard.shell.lexer import ShellWord
+
+
+def read_table(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The rows of a table: names before a colon, tokens behind it; an indented line goes on with the row before.
+
+    >>> list(read_table("apt apt-get: -c"))
+    [(['apt', 'apt-get'], ['-c'])]
+    """
+    for line in text.replace("\n   ", "").strip().splitlines():
+        names, _, tokens = line.partition(":")
+        yield names.split(), tokens.split()
+
+
+def read_options(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """The options in a table by name: letters of short options, and long options.
+
+    >>> read_options("apt apt-get: -co --option")
+    {'apt': ('co', ('--option',)), 'apt-get': ('co', ('--option',))}
+    """
+    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for names, tokens in read_table(text):
+        options = tuple(token for token in tokens if token.startswith("--"))
+        found |= dict.fromkeys(names, ("".join(token[1:] for token in tokens if token not in options), options))
+    return found
 
 
 def beginnings(word: ShellWord) -> list[str]:

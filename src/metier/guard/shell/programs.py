@@ -15,61 +15,41 @@ from typing import TYPE_CHECKING
 
 from metier.guard.shell.command import Effects, Risk, WrittenFile
 from metier.guard.shell.lexer import UNKNOWN
-from metier.guard.shell.options import beginnings, is_chosen, is_option, is_unsure
+from metier.guard.shell.options import beginnings, is_chosen, is_option, is_unsure, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metier.guard.shell.lexer import ShellWord
 
-_APT = ("co", ("--config-file", "--option"))
-_CONNECTING = ("ec", ("--exec", "--sh-exec", "--lua-exec"))
-# Program -> (letters, long options) that start a program, or read options that may.
-_STARTING: dict[str, tuple[str, tuple[str, ...]]] = {
-    "ack": ("", ("--pager",)),
-    "ag": ("", ("--pager",)),
-    "apt": _APT,
-    "apt-get": _APT,
-    "aptitude": _APT,
-    "bat": ("", ("--pager",)),
-    "batcat": ("", ("--pager",)),
-    "cpio": ("", ("--rsh-command",)),
-    "diff3": ("", ("--diff-program",)),
-    "dpkg": ("", ("--post-invoke", "--pre-invoke")),
-    "hg": ("", ("--config",)),
-    "install": ("", ("--strip-program",)),
-    "man": ("PHC", ("--pager", "--html", "--config-file")),
-    "metier": ("", ("--then",)),
-    "nc": _CONNECTING,
-    "ncat": _CONNECTING,
-    "netcat": _CONNECTING,
-    "nmap": ("", ("--datadir", "--script", "--servicedb", "--versiondb")),
-    "pandoc": ("FL", ("--filter", "--lua-filter", "--pdf-engine")),
-    "rg": ("", ("--pre", "--hostname-bin")),
-    "rsync": ("e", ("--rsh", "--rsync-path")),
-    "scp": ("DFS", ()),
-    "sdiff": ("", ("--diff-program",)),
-    "sftp": ("bDFS", ()),
-    "sort": ("", ("--compress-program",)),
-    "split": ("", ("--filter",)),
-    "ssh": ("EFIP", ()),
-    "svn": ("", ("--config-dir", "--config-option", "--diff-cmd", "--diff3-cmd", "--editor-cmd")),
-    "tar": (
-        "IF",
-        (
-            "--to-command",
-            "--checkpoint-action",
-            "--use-compress-program",
-            "--rsh-command",
-            "--rmt-command",
-            "--info-script",
-            "--new-volume-script",
-        ),
-    ),
-    "tcpdump": ("z", ()),
-    "wget": ("e", ("--execute", "--use-askpass", "--config")),
-    "zip": ("", ("--unzip-command",)),
-}
+_STARTING = read_options("""
+ack ag bat batcat: --pager
+apt apt-get aptitude: -co --config-file --option
+cpio: --rsh-command
+diff3 sdiff: --diff-program
+dpkg: --post-invoke --pre-invoke
+hg: --config
+install: --strip-program
+man: -PHC --pager --html --config-file
+metier: --then
+nc ncat netcat: -ec --exec --sh-exec --lua-exec
+nmap: --datadir --script --servicedb --versiondb
+pandoc: -FL --filter --lua-filter --pdf-engine
+rg: --pre --hostname-bin
+rsync: -e --rsh --rsync-path
+scp: -DFS
+sftp: -bDFS
+sort: --compress-program
+split: --filter
+ssh: -EFIP
+svn: --config-dir --config-option --diff-cmd --diff3-cmd --editor-cmd
+tar: -IF --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script
+    --new-volume-script
+tcpdump: -z
+wget: -e --execute --use-askpass --config
+zip: --unzip-command
+""")
+"""The options of each program that start a program, or read options that may."""
 _COMPILER = re.compile(r"([\w.-]+-)?(gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(-[0-9.]+)?")
 _COMPILING = re.compile(
     r"-wrapper|-fplugin.*|-fpass-plugin.*|-B.*|--prefix.*|--?specs.*|-fuse-ld=.*/.*|--ld-path.*|-Xclang|-load",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES
 from metier.guard.shell.command import Effects, Risk, StartedCommand, UnclearEffects, WrittenFile
 from metier.guard.shell.lexer import ANY_WORDS, ShellWord
-from metier.guard.shell.options import beginnings, is_option, may_be
+from metier.guard.shell.options import beginnings, is_option, may_be, read_table
 from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ANY_ASSIGNMENT = re.compile(r"[^=]+=")
@@ -38,70 +38,54 @@ class _Shape:
     """Whether it starts a shell when no command is given."""
 
 
-_SHAPES: dict[str, _Shape] = {
-    "builtin": _Shape(),
-    "busybox": _Shape(),
-    "caffeinate": _Shape(flags="dimsu", valued="tw"),
-    "catchsegv": _Shape(),
-    "chroot": _Shape(
-        operands=1, long_flags=("--skip-chdir",), long_valued=("--userspec", "--groups"), needs_command=True
-    ),
-    "chrt": _Shape(flags="abfiorRv", valued="TPD", operands=1),
-    "command": _Shape(flags="pvV"),
-    "doas": _Shape(flags="n", valued="uC"),
-    "env": _Shape(
-        flags="i0v-",
-        valued="uC",
-        long_flags=("--ignore-environment", "--null", "--debug"),
-        long_valued=("--unset", "--chdir"),
-        assigns=True,
-    ),
-    "envdir": _Shape(operands=1),
-    # Not `-a`: programs do other things under other names.
-    "exec": _Shape(flags="cl"),
-    "flock": _Shape(
-        flags="nsxueoF",
-        valued="wE",
-        long_flags=("--nonblock", "--shared", "--exclusive", "--unlock", "--close", "--no-fork", "--verbose"),
-        long_valued=("--timeout", "--conflict-exit-code"),
-        operands=1,
-    ),
-    "i386": _Shape(),
-    "ionice": _Shape(flags="t", valued="cn", long_valued=("--class", "--classdata"), long_flags=("--ignore",)),
-    "linux32": _Shape(),
-    "linux64": _Shape(),
-    "nice": _Shape(flags="0123456789", valued="n", long_valued=("--adjustment",)),
-    "nohup": _Shape(),
-    "s6-setuidgid": _Shape(operands=1),
-    "setsid": _Shape(flags="cfw", long_flags=("--ctty", "--fork", "--wait")),
-    "setuidgid": _Shape(operands=1),
-    "stdbuf": _Shape(valued="ioe", long_valued=("--input", "--output", "--error")),
-    "strace": _Shape(flags="cCdfFiknqrtTvVwxyYzZ", valued="abeIOpPsSuX"),
-    "sudo": _Shape(
-        flags="AbBEHnNPS",
-        valued="ugpCcDRrtThU",
-        long_flags=("--non-interactive", "--preserve-env", "--set-home", "--stdin", "--background"),
-        long_valued=("--user", "--group", "--chdir", "--prompt"),
-        assigns=True,
-    ),
-    "taskset": _Shape(flags="ac", operands=1, long_flags=("--all-tasks", "--cpu-list")),
-    "time": _Shape(flags="p", assigns=True),
-    "timeout": _Shape(
-        flags="fpv",
-        valued="ks",
-        long_flags=("--foreground", "--preserve-status", "--verbose"),
-        long_valued=("--kill-after", "--signal"),
-        operands=1,
-    ),
-    "toybox": _Shape(),
-    "unshare": _Shape(
-        flags="muinpUCTfrc",
-        long_flags=("--mount", "--uts", "--ipc", "--net", "--pid", "--user", "--fork", "--map-root-user"),
-        needs_command=True,
-    ),
-    "x86_64": _Shape(),
-}
+_TABLE = """
+builtin busybox catchsegv i386 linux32 linux64 nohup toybox x86_64:
+caffeinate: -dimsu -tw=
+chroot: 1 needs-command --skip-chdir --userspec= --groups=
+chrt: 1 -abfiorRv -TPD=
+command: -pvV
+doas: -n -uC=
+env: assigns -i0v- -uC= --ignore-environment --null --debug --unset= --chdir=
+envdir s6-setuidgid setuidgid: 1
+exec: -cl
+flock: 1 -nsxueoF -wE= --nonblock --shared --exclusive --unlock --close --no-fork --verbose --timeout=
+    --conflict-exit-code=
+ionice: -t -cn= --ignore --class= --classdata=
+nice: -0123456789 -n= --adjustment=
+setsid: -cfw --ctty --fork --wait
+stdbuf: -ioe= --input= --output= --error=
+strace: -cCdfFiknqrtTvVwxyYzZ -abeIOpPsSuX=
+sudo: assigns -AbBEHnNPS -ugpCcDRrtThU= --non-interactive --preserve-env --set-home --stdin --background --user=
+    --group= --chdir= --prompt=
+taskset: 1 -ac --all-tasks --cpu-list
+time: assigns -p
+timeout: 1 -fpv -ks= --foreground --preserve-status --verbose --kill-after= --signal=
+unshare: needs-command -muinpUCTfrc --mount --uts --ipc --net --pid --user --fork --map-root-user
+watch: -bcdegtprwC -nqs= --beep --color --differences --errexit --chgexit --no-title --precise --interval=
+xargs: -0rtpox -adEILnPsJRS= --null --no-run-if-empty --verbose --interactive --exit --open-tty --arg-file=
+    --delimiter= --eof= --max-lines= --max-args= --max-procs= --max-chars=
+"""
+"""For each program the options before the command it starts: `-ab` take no value, `-ab=` take one; a number is that of
+the words between the options and the command. Not `exec -a`: programs do other things under other names."""
 
+
+def _read_shapes() -> Iterator[tuple[str, _Shape]]:
+    for names, tokens in read_table(_TABLE):
+        letters = [token for token in tokens if token.startswith("-") and not token.startswith("--")]
+        long = [token for token in tokens if token.startswith("--")]
+        shape = _Shape(
+            flags="".join(token[1:] for token in letters if not token.endswith("=")),
+            valued="".join(token[1:-1] for token in letters if token.endswith("=")),
+            long_flags=tuple(token for token in long if not token.endswith("=")),
+            long_valued=tuple(token[:-1] for token in long if token.endswith("=")),
+            operands=next((int(token) for token in tokens if token.isdecimal()), 0),
+            assigns="assigns" in tokens,
+            needs_command="needs-command" in tokens,
+        )
+        yield from ((name, shape) for name in names)
+
+
+_SHAPES = dict(_read_shapes())
 _SHELLS = frozenset(
     {"ash", "bash", "bash-static", "dash", "ksh", "ksh93", "lksh", "mksh", "posh", "rbash", "sh", "yash", "zsh"}
 )
@@ -261,31 +245,15 @@ def _flock(words: Sequence[ShellWord]) -> list[StartedCommand]:
     return _inner_words(words, index)
 
 
-_WATCH = _Shape(
-    flags="bcdegtprwC",
-    valued="nqs",
-    long_flags=("--beep", "--color", "--differences", "--errexit", "--chgexit", "--no-title", "--precise"),
-    long_valued=("--interval",),
-)
-
-
 def _watch(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    index = _after_options(words, _WATCH)
+    index = _after_options(words, _SHAPES["watch"])
     if index >= len(words):
         return []
     return [StartedCommand(index, script=" ".join(_known_text(words, i) for i in range(index, len(words))))]
 
 
-_XARGS = _Shape(
-    flags="0rtpox",
-    valued="adEILnPsJRS",
-    long_flags=("--null", "--no-run-if-empty", "--verbose", "--interactive", "--exit", "--open-tty"),
-    long_valued=("--arg-file", "--delimiter", "--eof", "--max-lines", "--max-args", "--max-procs", "--max-chars"),
-)
-
-
 def _xargs(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    index = _after_options(words, _XARGS)
+    index = _after_options(words, _SHAPES["xargs"])
     if index >= len(words):
         return [StartedCommand(len(words), (ShellWord("echo"), ANY_WORDS))]
     replaced = {"{}"}

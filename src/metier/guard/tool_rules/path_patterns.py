@@ -10,11 +10,16 @@ after. To be allowed all of these must fit; to be forbidden one is enough.
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier.skill.patterns import path_fits
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from metier.skill.tool_rules import ToolRule
 
@@ -34,7 +39,9 @@ class _View(NamedTuple):
     def is_match(self, *more: str) -> bool:
         """Whether the path fits, with more names after the pattern's own."""
         size = len(self.root)
-        return self.path[:size] == self.root and _fits((*self.names, *more), self.path[size:])
+        return self.path[:size] == self.root and path_fits(
+            list(map(_predicate, (*self.names, *more))), self.path[size:]
+        )
 
     def is_on_the_way(self) -> bool:
         """Whether the path is a folder in which something may fit."""
@@ -44,9 +51,10 @@ class _View(NamedTuple):
         if self.path[:size] != self.root:
             return False
         for name, part in zip(self.names, self.path[size:], strict=False):
-            if name == "**":
+            fits = _predicate(name)
+            if fits is None:
                 return True
-            if not _name_fits(name, part):
+            if not fits(part):
                 return False
         return len(self.path) - size < len(self.names)
 
@@ -146,44 +154,7 @@ def _located(pattern: str, workspace: str, *, is_real: bool, floats: bool) -> tu
     return root, names
 
 
-def _fits(names: tuple[str, ...], parts: tuple[str, ...]) -> bool:
-    """Whether the parts fit the names; all ways are tried side by side, so that time stays bounded."""
-    states = _with_stars({0}, names)
-    for part in parts:
-        moved = {
-            at + (names[at] != "**")
-            for at in states
-            if at < len(names) and (names[at] == "**" or _name_fits(names[at], part))
-        }
-        if not moved:
-            return False
-        states = _with_stars(moved, names)
-    return len(names) in states
-
-
-def _with_stars(states: set[int], names: tuple[str, ...]) -> set[int]:
-    reached = set(states)
-    for at in states:
-        while at < len(names) and names[at] == "**":
-            at += 1
-            reached.add(at)
-    return reached
-
-
-def _name_fits(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern of `*` and `?`; only the last star is ever tried again."""
-    at = i = resume = 0
-    star = -1
-    while i < len(name):
-        if at < len(pattern) and pattern[at] == "*":
-            star, resume = at, i
-            at += 1
-        elif at < len(pattern) and pattern[at] in (name[i], "?"):
-            at += 1
-            i += 1
-        elif star >= 0:
-            resume += 1
-            at, i = star + 1, resume
-        else:
-            return False
-    return not pattern[at:].strip("*")
+@lru_cache(maxsize=1024)
+def _predicate(name: str) -> Callable[[str], object] | None:
+    """A predicate for names like one with `*` and `?` in it; None for `**`."""
+    return None if name == "**" else re.compile(fnmatch.translate(name.replace("[", "[[]"))).match

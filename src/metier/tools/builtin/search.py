@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
 from metier.skill.diagnostic import shown_text
+from metier.skill.patterns import path_fits
 from metier.tools.function import FunctionTool
 from metier.tools.patch import split_lines
 from metier.tools.tool import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from metier.tools.workspace import Workspace
 
@@ -50,7 +51,7 @@ class PathPattern:
     def matches(self, path: str) -> bool:
         """Whether the whole of a relative path fits."""
         names = path.split("/")
-        return any(_fits(parts, names) for parts in self._alternatives)
+        return any(path_fits(parts, names) for parts in self._alternatives)
 
 
 def _expanded(text: str) -> list[str]:
@@ -86,29 +87,6 @@ def _compiled(text: str) -> list[Callable[[str], object] | None]:
         elif segment not in ("", "."):
             parts.append(re.compile(fnmatch.translate(segment)).match)
     return parts
-
-
-def _fits(parts: list[Callable[[str], object] | None], names: list[str]) -> bool:
-    # All the places in the pattern that the names so far can have led to, at once: nothing is ever tried again.
-    places = _reached(parts, [0])
-    for name in names:
-        following = [
-            place if part is None else place + 1
-            for place in places
-            if place < len(parts) and ((part := parts[place]) is None or part(name))
-        ]
-        places = _reached(parts, following)
-        if not places:
-            return False
-    return len(parts) in places
-
-
-def _reached(parts: list[Callable[[str], object] | None], places: Iterable[int]) -> set[int]:
-    return {
-        further
-        for place in places
-        for further in ((place, place + 1) if place < len(parts) and parts[place] is None else (place,))
-    }
 
 
 MAX_MATCHES = 500
