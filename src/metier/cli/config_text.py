@@ -12,7 +12,6 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from metier.cli.config_yaml import yaml_changed, yaml_data, yaml_without
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def with_entry(
     wanted = {**there, **entry}
     if name in servers and there == wanted:
         return text
-    change = {"json": _json_changed, "toml": _toml_changed, "yaml": yaml_changed}[format]
+    change = {"json": _json_changed, "toml": _toml_changed, "yaml": _yaml_changed}[format]
     return _checked(format, keys, name, lambda: change(text, data, keys, name, wanted), _with(data, keys, name, wanted))
 
 
@@ -77,7 +76,7 @@ def without_entry(
     if name not in servers:
         return text
     _own_entry(servers, name, is_ours)
-    cut = {"json": _json_without, "toml": _toml_without, "yaml": yaml_without}[format]
+    cut = {"json": _json_without, "toml": _toml_without, "yaml": _yaml_without}[format]
     wanted = _with(data, keys, name, None)
     if format == "toml" and len(servers) == 1:
         del wanted[keys[0]]  # it was there by this table alone
@@ -383,4 +382,34 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
-_READERS: Mapping[Format, Callable[[str], Any]] = {"json": _json_data, "toml": tomllib.loads, "yaml": yaml_data}
+def _yaml_data(text: str) -> Any:
+    """The data of a text; raises ValueError for what is no YAML, or has an alias."""
+    import yaml
+
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise ValueError("it has an alias")
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _yaml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
+    from metier._yaml_edit import set_entry
+
+    there = (data.get(keys[0]) or {}).get(name)
+    if there is None:
+        return set_entry(text, (*keys, name), {word: json.dumps(value) for word, value in entry.items()})
+    for word, value in entry.items():
+        if word not in there or there[word] != value:
+            text = set_entry(text, (*keys, name, word), json.dumps(value))
+    return text
+
+
+def _yaml_without(text: str, keys: tuple[str, ...], name: str) -> str:
+    from metier._yaml_edit import remove_entry
+
+    return remove_entry(text, (*keys, name))
+
+
+_READERS: Mapping[Format, Callable[[str], Any]] = {"json": _json_data, "toml": tomllib.loads, "yaml": _yaml_data}
