@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(__name__)
 
 
-def _start_notification(command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]) -> None:
+def _start_notify_command(command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]) -> None:
     from metier.run.notify_command import start_notify_command
 
     start_notify_command(command, data, limit=limit, failed=failed)
 
 
-# The room that decides records what waits, and starts nothing: the package joins it to the one that does.
-_notifier.start = _start_notification
+# `guard` may not import `run`, which alone starts processes.
+_notifier.start = _start_notify_command

@@ -1,4 +1,4 @@
-"""The function that starts a program which tells people something, for rooms that may not import `run`."""
+"""The hook that starts the notify command: `guard` calls it, the package sets it to a function of `run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    class Start(Protocol):
+    class StartProgram(Protocol):
         """Starts a program in the background, without a shell, with data on its input."""
 
         def __call__(
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
         ) -> None: ...
 
 
-start: Start
-"""Set by the package, which joins the rooms."""
+start: StartProgram
+"""Set by `metier/__init__.py`, as `guard` may not import `run`."""

@@ -210,3 +210,12 @@ def invoke_skill(name: str) -> Hint:
 def install(package: str) -> Hint:
     """Install a part that is missing."""
     return for_people("pip install '{package}'", model="Tell the user that a part is not installed.", package=package)
+
+
+HOW_TO_ISOLATE = (
+    "On Linux, allow user namespaces or Landlock, or install bubblewrap; shell scripts alone can run in the virtual "
+    "shell: pip install 'metier[shell]'. `metier doctor` shows what this machine can enforce."
+)
+TELL_OF_NO_ISOLATION = "Tell the user that nothing here can isolate it."
+NO_ISOLATION = for_people(HOW_TO_ISOLATE, model=TELL_OF_NO_ISOLATION)
+"""The hint of every error about isolation that this machine cannot give."""

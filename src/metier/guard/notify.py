@@ -1,4 +1,8 @@
-"""Notices: the program that policy names is told of a thing at the moment when it begins to wait."""
+"""The notify command: the program of the policy key `notify`, started when an item begins to wait for a decision.
+
+`governance_events` notes each record by which an item begins to wait; `notifying` starts the program for those that are
+still pending at its end. `metier.run.notify_command` runs it, through the hook `metier._notifier`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
 log = logger("metier.guard")
 
 
-class _Begun(NamedTuple):
-    """Something that was recorded as the beginning of a wait."""
+class _NewItem(NamedTuple):
+    """An item that begins to wait by a record."""
 
     scope: TenantScope
     actor: Actor
@@ -31,68 +35,68 @@ class _Begun(NamedTuple):
     id: str
 
 
-_collected: ContextVar[list[_Begun] | None] = ContextVar("metier_collected_notices", default=None)
+_new_items: ContextVar[list[_NewItem] | None] = ContextVar("metier_new_pending_items", default=None)
 
 
 def note_pending(scope: TenantScope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
-    """Collect a record that is about to be kept, if something begins to wait by it."""
-    begun = _collected.get()
-    if begun is None:
+    """Note the item that begins to wait by a record, if one does."""
+    items = _new_items.get()
+    if items is None:
         return
     if type == "approval.requested":
-        begun.append(_Begun(scope, actor, "request", fields["request"]))
+        items.append(_NewItem(scope, actor, "request", fields["request"]))
     elif type == "proposal.created" and fields["proposal"]:
-        begun.append(_Begun(scope, actor, "proposal", fields["proposal"]))
+        items.append(_NewItem(scope, actor, "proposal", fields["proposal"]))
     elif type == "skill.quarantined" and (what := fields["notes"][0]) not in scope.ledger().blocked:
-        begun.append(_Begun(scope, actor, "quarantine", what.replace(" ", ":", 1)))
+        items.append(_NewItem(scope, actor, "quarantine", what.replace(" ", ":", 1)))
 
 
 @contextlib.contextmanager
 def notifying(effective: EffectivePolicy) -> Iterator[None]:
-    """At the end, tell the program of the policy what began to wait inside, as far as it is durable and still waits.
+    """At the end, start the notify command for each item that began to wait inside, is durable and still pending.
 
-    The program runs in the background. Whatever becomes of it changes nothing here.
+    The program runs in the background, and its failure changes nothing here.
     """
     if effective.notify is None:
         yield
         return
-    begun: list[_Begun] = []
-    token = _collected.set(begun)
+    items: list[_NewItem] = []
+    token = _new_items.set(items)
     try:
         yield
     finally:
-        _collected.reset(token)
-        outer = _collected.get()
+        _new_items.reset(token)
+        outer = _new_items.get()
         if outer is not None:
-            outer.extend(begun)
+            outer.extend(items)
         else:
-            for one in begun:
-                _tell(effective, one)
+            for one in items:
+                _notify(effective, one)
 
 
-def _tell(effective: EffectivePolicy, begun: _Begun) -> None:
+def _notify(effective: EffectivePolicy, item: _NewItem) -> None:
     from metier.guard.approvals.pending import pending_items
     from metier.guard.approvals.people import known_person
     from metier.store import Person
 
-    scope, actor, notify = begun.scope, begun.actor, effective.notify
-    # Inside of a caller's transaction it may still be taken back.
-    if notify is None or begun.kind not in notify.kinds or scope.store.driver.is_in_transaction:
+    scope, actor, notify = item.scope, item.actor, effective.notify
+    # Inside of a caller's transaction it may still be rolled back.
+    if notify is None or item.kind not in notify.kinds or scope.store.driver.is_in_transaction:
         return
     try:
         name = actor.user or actor.agent or ""
         known = known_person(scope, name) if actor.user else None
         person = known or Person(name=name, kind="user" if actor.user else "agent")
-        found = (one for one, _ in pending_items(scope, effective, person) if (one.kind, one.id) == begun[2:])
-        if (entry := next(found, None)) is not None:
+        pending = (one for one, _ in pending_items(scope, effective, person) if (one.kind, one.id) == item[2:])
+        if (entry := next(pending, None)) is not None:
             data = json.dumps(entry.as_dict()).encode()
-            failed = functools.partial(_keep_failure, scope, actor, notify.run[0])
+            failed = functools.partial(_record_failure, scope, actor, notify.run[0])
             _notifier.start(notify.run, data, limit=notify.seconds, failed=failed)
     except (MetierError, RuntimeError) as error:
         log.warning("nobody was told that something waits: %s", error)
 
 
-def _keep_failure(scope: TenantScope, actor: Actor, program: str, problem: str) -> None:
+def _record_failure(scope: TenantScope, actor: Actor, program: str, problem: str) -> None:
     from metier.guard.audit.governance_events import record_event
 
     try:

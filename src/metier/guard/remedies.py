@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from metier.hints import ASK_TO_TRUST, WITHOUT_IT, Hint, for_people
+from metier.hints import ASK_TO_TRUST, HOW_TO_ISOLATE, TELL_OF_NO_ISOLATION, WITHOUT_IT, Hint, for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ TRUST = for_people(
     model=ASK_TO_TRUST,
 )
 ISOLATE = Hint(
-    "{install} Policy(unsandboxed='allow') does without.",
-    person="{install}",
-    model="Tell the user that nothing here can isolate it.",
-    install="Install what isolates: on Linux bubblewrap, or `pip install 'metier[shell]'` for shell scripts; `metier "
-    "doctor` shows what this machine can enforce.",
+    "{how} Policy(unsandboxed='allow') does without.",
+    person="{how}",
+    model=TELL_OF_NO_ISOLATION,
+    how=HOW_TO_ISOLATE,
 )
 SCAN = for_people("`metier scan --keep` lets the scanners look at it, and says what went wrong.", model=WITHOUT_IT)
 

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -36,13 +35,6 @@ NEEDS = {
     "calls": ("filters_calls", "parts of the kernel that no script needs"),
 }
 """Requirements on a runner: the capability, and what it keeps a job from."""
-
-WHAT_TO_DO = for_people(
-    "On Linux, allow user namespaces or Landlock, or install bubblewrap; shell scripts alone can run in the virtual "
-    "shell: pip install 'metier[shell]'. `metier doctor` shows what this machine can enforce.",
-    model="Tell the user that nothing here can isolate it.",
-)
-"""The hint of every error about isolation that this machine cannot give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A program of a person's own that tells somebody something: no skill and no model has a say in it."""
+"""Runs the notify command of a policy or of `metier waiting`: no skill and no model has a say in it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _slots = threading.BoundedSemaphore(_AT_ONCE)
 
 
 def run_notify_command(command: Sequence[str], data: bytes, *, limit: float, folder: str | None = None) -> str:
-    """Start a program without a shell, give it data on its input, and wait for it; returns what went wrong, or "".
+    """Run a program without a shell, with data on its input, and wait for it; returns the problem, or "".
 
-    After `limit` seconds the program is ended, and all that it started. What it prints is not read. It runs in
-    `folder`, by default in the working folder, and without the token of whoever it runs for: it need not decide.
+    After `limit` seconds the program is ended, and all that it started. Its output is not read. It runs in `folder`, by
+    default in the working folder, and without the token of the user: it need not decide.
 
     >>> import sys
     >>> run_notify_command([sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))"], b"abc", limit=60)
@@ -51,7 +51,7 @@ def run_notify_command(command: Sequence[str], data: bytes, *, limit: float, fol
 def start_notify_command(
     command: Sequence[str], data: bytes, *, limit: float, failed: Callable[[str], None]
 ) -> threading.Thread:
-    """Start a program that policy names, and wait for it in a thread, which calls `failed` with what went wrong.
+    """Start the program of a policy, and wait for it in a thread, which calls `failed` with a problem.
 
     No project has a say in it: its working folder is the root, and a name is looked up in the absolute folders of the
     PATH. The end of this process waits for the thread, and so for at most twice the limit.
@@ -85,7 +85,7 @@ def _end(started: subprocess.Popen[bytes]) -> None:
         if hasattr(os, "killpg"):
             os.killpg(started.pid, signal.SIGKILL)
         started.kill()
-    # What is left of the input is not written: something that got away may still hold it, and never read.
+    # The rest of the input is not written: an escaped child may still hold the pipe, and never read.
     with contextlib.suppress(OSError):
         if started.stdin is not None:
             started.stdin.close()

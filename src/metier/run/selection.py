@@ -7,7 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from metier.errors import IsolationMissing
-from metier.run.job import NEEDS, WHAT_TO_DO, check_needs, missing
+from metier.hints import NO_ISOLATION
+from metier.run.job import NEEDS, check_needs, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -75,7 +76,7 @@ class AutoRunner:
             return native
         raise IsolationMissing(
             f"Nothing here can keep this job from {' or '.join(NEEDS[name][1] for name in lacking)}.",
-            hint=WHAT_TO_DO,
+            hint=NO_ISOLATION,
             missing=list(lacking),
         )
 

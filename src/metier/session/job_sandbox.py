@@ -374,7 +374,8 @@ class SandboxedJob:
 
     def _runner(self) -> Runner:
         """The runner for it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
-        from metier.run.job import NEEDS, WHAT_TO_DO, missing
+        from metier.hints import NO_ISOLATION
+        from metier.run.job import NEEDS, missing
         from metier.run.selection import AutoRunner
 
         runner, required = self._by or self._session.runner, self._session.guard.policy.require
@@ -387,7 +388,7 @@ class SandboxedJob:
         if lacking:
             raise IsolationMissing(
                 f"Nothing here can keep this job from {' or '.join(NEEDS[name][1] for name in lacking)}.",
-                hint=WHAT_TO_DO,
+                hint=NO_ISOLATION,
                 missing=list(lacking),
             )
         return runner

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside, moved_path
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
+from metier.hints import NO_ISOLATION
 from metier.run.environment import environment_python, own_python, programs_behind, search_path
-from metier.run.job import WHAT_TO_DO, Place
+from metier.run.job import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -110,7 +111,7 @@ def require_plain(view: FilesystemView) -> None:
         if place.path != os.path.realpath(place.seen_at):
             raise IsolationMissing(
                 f"This machine cannot show a job {place.path!r:.200} as {place.seen_at!r:.200}.",
-                hint=WHAT_TO_DO,
+                hint=NO_ISOLATION,
                 missing=["view"],
             )
         if not place.is_writable and not place.is_precaution:
@@ -118,7 +119,7 @@ def require_plain(view: FilesystemView) -> None:
                 if outer.is_writable and is_inside(place.path, outer.path):
                     raise IsolationMissing(
                         f"This machine cannot keep a job from writing {place.path!r:.200} in {outer.path!r:.200}.",
-                        hint=WHAT_TO_DO,
+                        hint=NO_ISOLATION,
                         missing=["view"],
                     )
 

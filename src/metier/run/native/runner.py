@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing, MetierError
-from metier.hints import for_anybody
+from metier.hints import NO_ISOLATION, for_anybody
 from metier.run.job import (
     CANNOT_START,
     MAX_SECONDS,
     TIMED_OUT,
-    WHAT_TO_DO,
     Capabilities,
     Job,
     Limits,
@@ -119,13 +118,13 @@ class NativeRunner:
         if tier is None:
             raise IsolationMissing(
                 f"This machine has no sandbox for programs: {why_not()}.",
-                hint=WHAT_TO_DO,
+                hint=NO_ISOLATION,
                 missing=["files", "network"],
             )
         if job.network == "restricted" and job.hosts and tier == "landlock":
             raise IsolationMissing(
                 "This machine cannot keep a job from hosts that are not on its list.",
-                hint=WHAT_TO_DO,
+                hint=NO_ISOLATION,
                 missing=["hosts"],
             )
         started = time.monotonic()
@@ -230,7 +229,7 @@ class _SandboxedJob:
                 if ".git" in self._job.grants:
                     raise IsolationMissing(
                         "This machine cannot let a job write in a repository and keep it from its hooks and settings.",
-                        hint=WHAT_TO_DO,
+                        hint=NO_ISOLATION,
                         missing=["view"],
                     )
                 stages.append(

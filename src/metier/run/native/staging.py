@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in
+from metier.hints import NO_ISOLATION
 from metier.run.host_files import PROTECTED, change, kind_of
-from metier.run.job import WHAT_TO_DO, Place
+from metier.run.job import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -114,7 +115,7 @@ class WorkspaceCopy:
                 raise IsolationMissing(
                     f"This machine can keep a job from what is protected in {self.folder!r:.200} only by a copy, and "
                     "there is too much in it for one.",
-                    hint=WHAT_TO_DO,
+                    hint=NO_ISOLATION,
                     missing=["view"],
                 )
             self._copy_one(os.path.join(self.folder, path), os.path.join(self.path, path), status.st_mode)
