@@ -14,7 +14,7 @@ from tests.governance.conftest import Begin, Put, Typed
 from metier import Policy
 from metier.errors import Refused
 from metier.guard import Action, Decision, MemoryLog
-from metier.run import Capabilities, Job, Outcome, PlainRunner
+from metier.run import Job, Outcome, PlainRunner, RunnerCapabilities
 
 Write = Callable[[str], Path]
 
@@ -32,8 +32,8 @@ class Recorder:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(isolates_files=True, isolates_network=True, filters_hosts=True, hides_files=True)
+    def capabilities(self) -> RunnerCapabilities:
+        return RunnerCapabilities(isolates_files=True, isolates_network=True, filters_hosts=True, hides_files=True)
 
     def run_blocking(self, job: Job, **_: object) -> Outcome:
         self.jobs.append(job)

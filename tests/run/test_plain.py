@@ -13,7 +13,16 @@ from typing import Any
 import anyio
 import pytest
 
-from metier.run import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits, Outcome, PlainRunner, command_for
+from metier.run import (
+    CANNOT_START,
+    TIMED_OUT,
+    Job,
+    Limits,
+    Outcome,
+    PlainRunner,
+    RunnerCapabilities,
+    command_for,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
 
@@ -76,7 +85,7 @@ def test_what_a_job_writes_and_how_it_ends_is_told(tmp_path: Path) -> None:
 
 
 def test_it_promises_nothing() -> None:
-    assert RUNNER.capabilities() == Capabilities()
+    assert RUNNER.capabilities() == RunnerCapabilities()
     assert RUNNER.name == "plain"
 
 

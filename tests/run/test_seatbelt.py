@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.guard.files.protected_names import PROTECTED
-from metier.run import CANNOT_START, TIMED_OUT, Capabilities, Job, Limits
+from metier.run import CANNOT_START, TIMED_OUT, Job, Limits, RunnerCapabilities
 from metier.run import seatbelt as module
-from metier.run.job import OutputLine, Place
+from metier.run.job import JobPath, OutputLine
 from metier.run.seatbelt import SeatbeltRunner, profile, quoted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
@@ -99,7 +99,7 @@ def writes(text: str, path: object) -> bool:
     return all(allows(text, f"file-write-{kind}", str(path)) for kind in ("data", "create", "unlink"))
 
 
-def job(folder: Path, *places: Place, **more: Any) -> Job:
+def job(folder: Path, *places: JobPath, **more: Any) -> Job:
     return Job(argv=("true",), folder=str(folder), places=places, **more)
 
 
@@ -138,7 +138,7 @@ def test_programs_are_read_and_not_written(home: Path) -> None:
 
 
 def test_a_job_writes_in_its_folder_and_in_its_temporary_one_only(home: Path) -> None:
-    text = profile(job(home / "work", Place(str(home / "skill"))), scratch=str(home / "other"))
+    text = profile(job(home / "work", JobPath(str(home / "skill"))), scratch=str(home / "other"))
     for path in (home / "work/new", home / "work/inner/deep/new", home / "other/new"):
         assert reads(text, path) and writes(text, path), path
     assert reads(text, home / "skill/scripts/run.py")
@@ -149,16 +149,16 @@ def test_a_job_writes_in_its_folder_and_in_its_temporary_one_only(home: Path) ->
 @pytest.mark.parametrize("is_writable", [True, False])
 @pytest.mark.parametrize("name", ["work", "work/inner"])
 def test_places_say_whether_the_folder_is_written(home: Path, name: str, is_writable: bool) -> None:
-    text = profile(job(home / "work/inner", Place(str(home / name), is_writable)))
+    text = profile(job(home / "work/inner", JobPath(str(home / name), is_writable)))
     assert reads(text, home / "work/inner/new")
     assert writes(text, home / "work/inner/new") is is_writable
 
 
 def test_the_longest_path_that_fits_counts(home: Path) -> None:
     places = (
-        Place(str(home / "work/inner/deep"), is_writable=True),
-        Place(str(home / "work/inner")),
-        Place(str(home / "work"), is_writable=True),
+        JobPath(str(home / "work/inner/deep"), is_writable=True),
+        JobPath(str(home / "work/inner")),
+        JobPath(str(home / "work"), is_writable=True),
     )
     text = profile(job(home / "work", *places))
     assert [writes(text, home / name) for name in ("work/x", "work/inner/x", "work/inner/deep/x")] == [
@@ -170,7 +170,7 @@ def test_the_longest_path_that_fits_counts(home: Path) -> None:
 
 
 def test_a_folder_above_a_read_only_one_cannot_be_moved_out_of_the_way(home: Path) -> None:
-    text = profile(job(home / "work", Place(str(home / "work/inner/deep"))))
+    text = profile(job(home / "work", JobPath(str(home / "work/inner/deep"))))
     for path in ("work", "work/inner", "work/.git", "work/.github"):
         assert not allows(text, "file-write-unlink", str(home / path)), path
     assert writes(text, home / "work/inner/file")
@@ -196,8 +196,8 @@ def test_a_repository_that_is_granted_is_written_but_for_what_git_starts_somethi
 @pytest.mark.covers("SEC-9")
 def test_what_is_hidden_in_a_workspace_is_not_even_read(home: Path) -> None:
     (home / "work/keys").mkdir()
-    hidden = Place(str(home / "work/keys"), is_hidden=True)
-    text = profile(job(home / "work", Place(str(home / "work"), True), hidden))
+    hidden = JobPath(str(home / "work/keys"), is_hidden=True)
+    text = profile(job(home / "work", JobPath(str(home / "work"), True), hidden))
     assert not reads(text, home / "work/keys/private") and not writes(text, home / "work/keys/private")
 
 
@@ -208,13 +208,13 @@ def test_a_file_that_says_where_a_repository_is_stays_as_it_is(home: Path) -> No
 
 def test_what_was_given_by_name_is_written_although_it_is_protected(home: Path) -> None:
     (home / "work/.claude").mkdir()
-    text = profile(job(home / "work", Place(str(home / "work/.claude"), True), Place(str(home / "work"), True)))
+    text = profile(job(home / "work", JobPath(str(home / "work/.claude"), True), JobPath(str(home / "work"), True)))
     assert writes(text, home / "work/.claude/notes")
 
 
 def test_links_are_given_by_what_they_lead_to(home: Path) -> None:
     (home / "link").symlink_to(home / "work")
-    text = profile(job(home / "link", Place(str(home / "link"))))
+    text = profile(job(home / "link", JobPath(str(home / "link"))))
     assert reads(text, home / "work/x")
     assert not reads(text, home / "link/x")
 
@@ -259,9 +259,9 @@ def test_the_network_is_closed_but_for_what_was_asked(
 @pytest.mark.parametrize("at", ["/elsewhere", "relative"])
 def test_a_place_is_seen_where_it_is_or_not_at_all(home: Path, at: str) -> None:
     with pytest.raises(InvalidArgument, match="skill") as raised:
-        profile(job(home / "work", Place(str(home / "skill"), at=at)))
+        profile(job(home / "work", JobPath(str(home / "skill"), at=at)))
     assert at in raised.value.message
-    profile(job(home / "work", Place(str(home / "skill"), at=f"{home}/skill/")))
+    profile(job(home / "work", JobPath(str(home / "skill"), at=f"{home}/skill/")))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_place_is_seen_where_it_is_or_not_at_all(home: Path, at: str) -> None:
 )
 def test_a_place_that_is_none_is_refused(home: Path, path: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        profile(job(home / "work", Place(path)))
+        profile(job(home / "work", JobPath(path)))
     with pytest.raises(error):
         profile(Job(argv=("true",), folder=path))
 
@@ -342,7 +342,7 @@ def test_where_there_is_no_such_sandbox_nothing_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("refuse", [":", "exec /bin/true"])
 def test_a_sandbox_that_keeps_nothing_back_is_not_believed(tmp_path: Path, refuse: str) -> None:
     program, _ = make_stand_in(tmp_path, refuse)
-    assert SeatbeltRunner(program).capabilities() == Capabilities(how="sandbox-exec does not work here")
+    assert SeatbeltRunner(program).capabilities() == RunnerCapabilities(how="sandbox-exec does not work here")
 
 
 def test_a_sandbox_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +355,7 @@ def test_a_sandbox_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
 
 def test_what_it_keeps_is_found_out_once(stand_in: tuple[str, Path]) -> None:
     runner = SeatbeltRunner(stand_in[0])
-    expected = Capabilities(isolates_files=True, isolates_network=True, filters_hosts=True, how="sandbox-exec")
+    expected = RunnerCapabilities(isolates_files=True, isolates_network=True, filters_hosts=True, how="sandbox-exec")
     assert (runner.capabilities(), runner.name) == (expected, "native")
     tried = stand_in[1].read_text().count("(version 1)")
     assert (runner.capabilities(), tried) == (expected, 3)
@@ -463,8 +463,8 @@ def test_a_job_without_hosts_has_no_proxy(stand_in: tuple[str, Path], tmp_path: 
         ({"argv": ("",)}, "needs a program"),
         ({"argv": ("echo", 1)}, "arguments that are text"),
         ({"argv": ("echo", "a\0b")}, "null byte"),
-        ({"argv": ("echo",), "places": (Place("/usr", at="/elsewhere"),)}, "/elsewhere"),
-        ({"argv": ("echo",), "places": (Place("/no/such"),)}, "/no/such"),
+        ({"argv": ("echo",), "places": (JobPath("/usr", at="/elsewhere"),)}, "/elsewhere"),
+        ({"argv": ("echo",), "places": (JobPath("/no/such"),)}, "/no/such"),
         ({"argv": ("echo",), "network": "restricted", "hosts": ("https://x",)}, "https://x"),
     ],
     ids=str,

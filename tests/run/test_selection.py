@@ -15,32 +15,32 @@ from metier.errors import InvalidArgument, IsolationMissing
 from metier.run import (
     NEEDS,
     AutoRunner,
-    Capabilities,
     Job,
     Network,
     Outcome,
     OutputLine,
     Runner,
+    RunnerCapabilities,
     selection,
 )
 from metier.run.job import check_needs, missing
 
-ALL: dict[str, Any] = {field.name: True for field in fields(Capabilities) if field.name != "how"}
-EVERYTHING = Capabilities(**ALL)
-LITTLE = Capabilities(isolates_files=True, isolates_network=True, kills_descendants=True)
+ALL: dict[str, Any] = {field.name: True for field in fields(RunnerCapabilities) if field.name != "how"}
+EVERYTHING = RunnerCapabilities(**ALL)
+LITTLE = RunnerCapabilities(isolates_files=True, isolates_network=True, kills_descendants=True)
 
 
 class Pretended:
     """A runner that says what it was told to say."""
 
-    def __init__(self, name: str, capabilities: Capabilities, *, runs: bool = True) -> None:
+    def __init__(self, name: str, capabilities: RunnerCapabilities, *, runs: bool = True) -> None:
         self._name, self._capabilities, self._runs = name, capabilities, runs
 
     @property
     def name(self) -> str:
         return self._name
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         return self._capabilities
 
     def runs(self, job: Job) -> bool:
@@ -66,7 +66,7 @@ class Here(AutoRunner):
 
     def __init__(self, native: Pretended, virtual: Pretended | None = None, **more: Any) -> None:
         super().__init__(**more)
-        self._here, self._shell = native, virtual or Pretended("virtual", Capabilities(), runs=False)
+        self._here, self._shell = native, virtual or Pretended("virtual", RunnerCapabilities(), runs=False)
 
     @property
     def native(self) -> Runner:
@@ -81,15 +81,15 @@ def job(**more: Any) -> Job:
     return Job(argv=("true",), folder="/", **more)
 
 
-def native(capabilities: Capabilities) -> Pretended:
+def native(capabilities: RunnerCapabilities) -> Pretended:
     return Pretended("native", capabilities)
 
 
-def virtual(capabilities: Capabilities = EVERYTHING, *, runs: bool = True) -> Pretended:
+def virtual(capabilities: RunnerCapabilities = EVERYTHING, *, runs: bool = True) -> Pretended:
     return Pretended("virtual", capabilities, runs=runs)
 
 
-def without(*names: str) -> Capabilities:
+def without(*names: str) -> RunnerCapabilities:
     lacking: dict[str, Any] = dict.fromkeys(names, False)
     return replace(EVERYTHING, **lacking)
 
@@ -103,16 +103,16 @@ def without(*names: str) -> Capabilities:
         (LITTLE, "host", (), ()),
         (LITTLE, "restricted", (), ()),
         (LITTLE, "restricted", ("a.example",), ("hosts",)),
-        (Capabilities(), "none", (), ("files", "network")),
-        (Capabilities(), "host", (), ("files",)),
-        (Capabilities(), "restricted", (), ("files", "network")),
-        (Capabilities(), "restricted", ("a.example",), ("files", "hosts")),
+        (RunnerCapabilities(), "none", (), ("files", "network")),
+        (RunnerCapabilities(), "host", (), ("files",)),
+        (RunnerCapabilities(), "restricted", (), ("files", "network")),
+        (RunnerCapabilities(), "restricted", ("a.example",), ("files", "hosts")),
         (without("isolates_network"), "none", (), ("network",)),
         (without("isolates_files"), "host", (), ("files",)),
     ],
 )
 def test_what_a_job_needs_follows_from_what_it_may_reach(
-    capabilities: Capabilities, network: Network, hosts: tuple[str, ...], lacking: tuple[str, ...]
+    capabilities: RunnerCapabilities, network: Network, hosts: tuple[str, ...], lacking: tuple[str, ...]
 ) -> None:
     assert missing(job(network=network, hosts=hosts), capabilities) == lacking
 
@@ -130,7 +130,7 @@ def test_whatever_is_required_must_hold(name: str) -> None:
 
 
 def test_each_requirement_is_a_capability() -> None:
-    assert {field for field, _ in NEEDS.values()} <= {field.name for field in fields(Capabilities)}
+    assert {field for field, _ in NEEDS.values()} <= {field.name for field in fields(RunnerCapabilities)}
 
 
 @pytest.mark.each("name", ["", "Files", "isolates_files", "nothing"])
@@ -143,7 +143,7 @@ def test_what_cannot_be_required_is_an_error(name: str) -> None:
 
 def test_all_that_is_missing_is_named() -> None:
     with pytest.raises(IsolationMissing) as caught:
-        Here(native(Capabilities()), required=["memory", "disk"]).choose(
+        Here(native(RunnerCapabilities()), required=["memory", "disk"]).choose(
             job(network="restricted", hosts=("a.example",))
         )
     assert caught.value.context["missing"] == ["files", "hosts", "memory", "disk"]
@@ -152,14 +152,14 @@ def test_all_that_is_missing_is_named() -> None:
 def test_a_job_without_a_sandbox_runs_as_it_is() -> None:
     machine = Here(native(EVERYTHING), virtual(), required=["files"])
     assert machine.choose(job(sandbox=False)).name == "plain"
-    assert Here(native(Capabilities())).choose(job(sandbox=False)).name == "plain"
+    assert Here(native(RunnerCapabilities())).choose(job(sandbox=False)).name == "plain"
 
 
 def test_no_job_in_a_sandbox_runs_as_it_is() -> None:
     for capabilities in (EVERYTHING, LITTLE):
         assert Here(native(capabilities)).choose(job()).name == "native"
     with pytest.raises(IsolationMissing):
-        Here(native(Capabilities())).choose(job())
+        Here(native(RunnerCapabilities())).choose(job())
 
 
 @pytest.mark.each(
@@ -168,9 +168,9 @@ def test_no_job_in_a_sandbox_runs_as_it_is() -> None:
         (Here(native(EVERYTHING), virtual()), "native"),
         (Here(native(without("hides_files")), virtual()), "virtual"),
         (Here(native(without("hides_files")), virtual(runs=False)), "native"),
-        (Here(native(without("hides_files")), virtual(Capabilities())), "native"),
+        (Here(native(without("hides_files")), virtual(RunnerCapabilities())), "native"),
         (Here(native(without("hides_files"))), "native"),
-        (Here(native(Capabilities()), virtual()), "virtual"),
+        (Here(native(RunnerCapabilities()), virtual()), "virtual"),
         (Here(native(without("limits_disk")), virtual(), required=["disk"]), "virtual"),
         (Here(native(without("filters_calls")), virtual(without("filters_calls"))), "native"),
     ],
@@ -180,9 +180,9 @@ def test_the_strongest_is_taken(machine: AutoRunner, chosen: str) -> None:
 
 
 def test_a_shell_that_lacks_the_same_is_no_way_out() -> None:
-    for shell in (virtual(runs=False), virtual(Capabilities()), None):
+    for shell in (virtual(runs=False), virtual(RunnerCapabilities()), None):
         with pytest.raises(IsolationMissing):
-            Here(native(Capabilities()), shell).choose(job())
+            Here(native(RunnerCapabilities()), shell).choose(job())
 
 
 def test_what_was_chosen_runs_the_job() -> None:
@@ -197,7 +197,7 @@ def test_what_was_chosen_runs_the_job() -> None:
 
 
 def test_what_cannot_be_enforced_is_not_run() -> None:
-    machine = Here(native(Capabilities()))
+    machine = Here(native(RunnerCapabilities()))
     with pytest.raises(IsolationMissing):
         machine.run_blocking(job())
     with pytest.raises(IsolationMissing):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.run import Capabilities, Job, Outcome, PlainRunner, Runner
+from metier.run import Job, Outcome, PlainRunner, Runner, RunnerCapabilities
 from metier.session.injection import MAX_COMMANDS, Injected, find_commands, inject, refusal
 from metier.session.substitution import substitute
 from metier.skill.tool_rules import ToolRule, parse_rules
@@ -35,8 +35,8 @@ class Recorder:
         self.jobs: list[Job] = []
         self._answer = answer
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
+    def capabilities(self) -> RunnerCapabilities:
+        return RunnerCapabilities()
 
     def run_blocking(self, job: Job, **_: Any) -> Outcome:
         self.jobs.append(job)

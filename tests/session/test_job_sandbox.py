@@ -18,15 +18,15 @@ import pytest
 from metier import Guard, Library, Policy, Session
 from metier.errors import IsolationMissing, Refused
 from metier.guard import Action, Decision, MemoryLog
-from metier.run import AutoRunner, Capabilities, Job, Limits, NativeRunner, Outcome, PlainRunner
-from metier.run.job import OutputLine, Place
+from metier.run import AutoRunner, Job, Limits, NativeRunner, Outcome, PlainRunner, RunnerCapabilities
+from metier.run.job import JobPath, OutputLine
 from metier.run.virtual import VirtualRunner
 
 Begin = Callable[..., Session]
 Files = Callable[..., dict[str, str]]
 Write = Callable[..., Path]
 
-ALL = Capabilities(
+ALL = RunnerCapabilities(
     isolates_files=True,
     isolates_network=True,
     filters_hosts=True,
@@ -54,11 +54,11 @@ class Recorder:
 
     name = "recorder"
 
-    def __init__(self, enforced: Capabilities = ALL) -> None:
+    def __init__(self, enforced: RunnerCapabilities = ALL) -> None:
         self.jobs: list[Job] = []
         self._enforced = enforced
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         return self._enforced
 
     def run_blocking(self, job: Job, **_: Any) -> Outcome:
@@ -101,12 +101,12 @@ def scripted(skill: Files, more: str = "") -> dict[str, str]:
         (asking(sandbox=False), ALL, Policy(unsandboxed="ask"), True),
         (asking(sandbox=False), ALL, Policy(unsandboxed="allow"), False),
         (asking(sandbox=True), ALL, Policy(unsandboxed="allow"), True),
-        ("", Capabilities(), Policy(unsandboxed="allow"), False),
-        (asking(sandbox=True), Capabilities(), Policy(unsandboxed="allow"), False),
+        ("", RunnerCapabilities(), Policy(unsandboxed="allow"), False),
+        (asking(sandbox=True), RunnerCapabilities(), Policy(unsandboxed="allow"), False),
     ],
 )
 def test_a_job_is_without_a_sandbox_only_where_policy_lets_it(
-    begin: Begin, skill: Files, more: str, enforced: Capabilities, policy: Policy, sandbox: bool
+    begin: Begin, skill: Files, more: str, enforced: RunnerCapabilities, policy: Policy, sandbox: bool
 ) -> None:
     job, _ = job_of(begin, Recorder(enforced), scripted(skill, more), policy)
     assert (job.sandbox, job.network) == (sandbox, "none" if sandbox else "host")
@@ -115,7 +115,7 @@ def test_a_job_is_without_a_sandbox_only_where_policy_lets_it(
 @pytest.mark.parametrize(("agrees", "runs"), [(True, True), (False, False)])
 def test_somebody_is_asked_about_what_will_really_happen(begin: Begin, skill: Files, agrees: bool, runs: bool) -> None:
     asked: list[bool] = []
-    runner = Recorder(Capabilities())
+    runner = Recorder(RunnerCapabilities())
 
     def answer(action: Action, _: object) -> bool:
         asked.append(action.isolated)
@@ -153,11 +153,11 @@ def test_where_nothing_isolates_it_is_refused_with_what_to_install(begin: Begin,
         (Policy(require=["memory"]), replace(ALL, limits_memory=False), ["memory"]),
         (Policy(), replace(ALL, isolates_network=False), ["network"]),
         (Policy(network="restricted", hosts=["a.test"]), replace(ALL, filters_hosts=False), ["hosts"]),
-        (Policy(unsandboxed="allow", require=["files"]), Capabilities(), ["files"]),
+        (Policy(unsandboxed="allow", require=["files"]), RunnerCapabilities(), ["files"]),
     ],
 )
 def test_what_must_be_enforced_and_cannot_be_is_an_error_that_names_it(
-    begin: Begin, skill: Files, log: MemoryLog, policy: Policy, enforced: Capabilities, lacking: list[str]
+    begin: Begin, skill: Files, log: MemoryLog, policy: Policy, enforced: RunnerCapabilities, lacking: list[str]
 ) -> None:
     runner = Recorder(enforced)
     session = begin(scripted(skill), skills=["a"], policy=policy, runner=runner)
@@ -184,7 +184,7 @@ def test_by_default_a_script_gets_its_workspace_and_nothing_else(
     """The defaults of a run. A share of the processor is not among them, as that takes a cgroup: time bounds it."""
     job, outcome = job_of(begin, recorder, scripted(skill), Policy())
     copy = job.places[-1]
-    assert job.places == (Place(str(tmp_path / "workspace"), is_writable=True), Place(copy.path))
+    assert job.places == (JobPath(str(tmp_path / "workspace"), is_writable=True), JobPath(copy.path))
     assert (Path(copy.path).name, copy.is_writable) == ("a", False)
     assert job.argv[-1] == os.path.join(copy.path, "scripts", "x.sh")
     assert (job.network, job.hosts, job.sandbox) == ("none", (), True)
@@ -225,7 +225,7 @@ def test_what_policy_grants_is_given(begin: Begin, skill: Files, recorder: Recor
     files = scripted(skill, asking(network="restricted", allow_hosts=["api.example.com"], allowed_paths=[str(data)]))
     job, outcome = job_of(begin, recorder, files, policy)
     assert (job.network, job.hosts, job.limits.seconds) == ("restricted", ("api.example.com",), 5.0)
-    assert Place(str(data), is_writable=True) in job.places
+    assert JobPath(str(data), is_writable=True) in job.places
     assert outcome.notes == ()
 
 
@@ -255,7 +255,7 @@ def test_an_audit_log_in_the_workspace_cannot_be_written(
         guard=guard, workspace=tmp_path / "w", runner=recorder, skills=["a"]
     )
     session.run_blocking("scripts/x.sh")
-    assert Place(str(tmp_path / "w" / "audit.jsonl")) in recorder.jobs[-1].places
+    assert JobPath(str(tmp_path / "w" / "audit.jsonl")) in recorder.jobs[-1].places
 
 
 @pytest.mark.skipif(os.name != "posix", reason="paths and links as POSIX has them")
@@ -305,8 +305,8 @@ def test_hooks_commands_and_the_bash_tool_get_the_same(
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "echo 1"})
     for job in recorder.jobs[2:]:
         assert (job.network, job.limits.processes) == ("none", 7)
-        assert Place(session.one().root) in job.places
-        assert job.places[0] == Place(session.workspace, is_writable=True)
+        assert JobPath(session.one().root) in job.places
+        assert job.places[0] == JobPath(session.workspace, is_writable=True)
     assert len(recorder.jobs) == 4
 
 
@@ -336,7 +336,7 @@ def test_the_record_of_a_call_of_bash_says_what_ran_it(begin: Begin, recorder: R
 
 
 def test_the_bash_tool_follows_a_policy_that_changes(begin: Begin, recorder: Recorder) -> None:
-    session = begin(policy=Policy(unsandboxed="allow"), runner=Recorder(Capabilities()))
+    session = begin(policy=Policy(unsandboxed="allow"), runner=Recorder(RunnerCapabilities()))
     executor = session.executor(builtin=["Bash"])
     assert executor.execute_blocking("Bash", {"command": "echo 1"}).success
     session.guard.policy = Policy()

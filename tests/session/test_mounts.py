@@ -12,7 +12,7 @@ from metier import Guard, Library, Policy
 from metier.errors import FileRefused
 from metier.guard.policy.program import ClosedPolicy
 from metier.hints import for_person
-from metier.run.job import Place
+from metier.run.job import JobPath
 from metier.session.mounts import (
     MOST_ASKED,
     asked_places,
@@ -170,8 +170,8 @@ def test_skills_inside_the_workspace_stay_as_they_are(world: Path) -> None:
     (world / "work" / ".claude" / "skills").mkdir(parents=True)
     kept = (f"{workspace}/.claude/skills", f"{workspace}/gone", f"{world}/skills", workspace, str(world))
     assert workspace_places(workspace, kept) == (
-        Place(workspace, is_writable=True),
-        Place(f"{workspace}/.claude/skills", is_precaution=True),
+        JobPath(workspace, is_writable=True),
+        JobPath(f"{workspace}/.claude/skills", is_precaution=True),
     )
 
 
@@ -179,12 +179,12 @@ def test_what_lies_in_what_is_kept_is_kept_with_it(world: Path) -> None:
     workspace = f"{world}/work"
     kept = (f"{workspace}/out/deep", f"{workspace}/out", f"{workspace}/out/deep/er")
     (world / "work" / "out" / "deep" / "er").mkdir(parents=True)
-    assert workspace_places(workspace, kept)[1:] == (Place(f"{workspace}/out", is_precaution=True),)
+    assert workspace_places(workspace, kept)[1:] == (JobPath(f"{workspace}/out", is_precaution=True),)
 
 
 def test_a_record_of_what_happened_is_more_than_a_precaution(world: Path) -> None:
     (world / "work" / "audit.jsonl").write_text("")
-    assert workspace_places(f"{world}/work", [f"{world}/work/audit.jsonl"])[1] == Place(f"{world}/work/audit.jsonl")
+    assert workspace_places(f"{world}/work", [f"{world}/work/audit.jsonl"])[1] == JobPath(f"{world}/work/audit.jsonl")
 
 
 def test_a_home_with_a_skill_in_it_is_not_shown_as_one(own_home: Path, world: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_workspace_with_a_home_in_it_is_refused_unless_policy_grants_it(own_ho
             workspace_places(str(workspace), ())
         assert (f"{workspace}:rw" in for_person(caught.value.hint)) == (workspace != Path("/"))
     granted = [f"{own_home}:rw"]
-    assert workspace_places(str(own_home), (), granted=granted)[0] == Place(str(own_home), is_writable=True)
+    assert workspace_places(str(own_home), (), granted=granted)[0] == JobPath(str(own_home), is_writable=True)
 
 
 @pytest.mark.covers("SEC-9")
@@ -223,7 +223,9 @@ def test_only_so_many_paths_are_looked_at(world: Path, policy: Policy) -> None:
 
 def test_a_workspace_that_is_reached_by_a_link_keeps_its_name(world: Path) -> None:
     (world / "link").symlink_to(world / "work")
-    assert workspace_places(f"{world}/link", [f"{world}/work/out"])[1] == Place(f"{world}/link/out", is_precaution=True)
+    assert workspace_places(f"{world}/link", [f"{world}/work/out"])[1] == JobPath(
+        f"{world}/link/out", is_precaution=True
+    )
 
 
 @pytest.mark.parametrize("workspace", ["{world}/file", "{world}/file/below", "/proc/no-such-folder"])

@@ -16,7 +16,7 @@ from metier import Guard, Library, Policy, Session
 from metier import Place as LibraryPlace
 from metier.errors import InvalidArgument, MetierError, Refused
 from metier.guard import MemoryLog
-from metier.run import Capabilities, Job, Outcome
+from metier.run import Job, Outcome, RunnerCapabilities
 from metier.run.job import OutputLine
 from metier.session.secret_scrubbing import MARK
 from metier.session.secrets import EnvironmentSecrets, GivenSecrets, Secret
@@ -201,8 +201,8 @@ class Failing:
 
     name = "failing"
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(isolates_files=True, isolates_network=True)
+    def capabilities(self) -> RunnerCapabilities:
+        return RunnerCapabilities(isolates_files=True, isolates_network=True)
 
     def run_blocking(self, job: Job, **_: Any) -> Outcome:
         raise MetierError(f"cannot start with {job.env}", hint=job.env["API_TOKEN"])

@@ -12,7 +12,7 @@ import pytest
 from metier import Policy, Session
 from metier.errors import InvalidArgument, IsolationMissing, SessionNotFound, ShellUnavailable
 from metier.guard import MemoryLog
-from metier.run import AutoRunner, Capabilities, Job, Outcome, PlainRunner
+from metier.run import AutoRunner, Job, Outcome, PlainRunner, RunnerCapabilities
 from metier.run.job import OutputLine
 
 Begin = Callable[..., Session]
@@ -133,11 +133,11 @@ class Native:
 
     name = "native"
 
-    def __init__(self, enforced: Capabilities) -> None:
+    def __init__(self, enforced: RunnerCapabilities) -> None:
         self.jobs: list[Job] = []
         self._enforced = enforced
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         return self._enforced
 
     def run_blocking(self, job: Job, **_: object) -> Outcome:
@@ -150,7 +150,7 @@ class Native:
 
 @needs_shell
 def test_programs_are_handed_to_the_sessions_runner_and_see_no_workspace(begin: Begin) -> None:
-    runner = Native(Capabilities(isolates_files=True, hides_files=True, isolates_network=True))
+    runner = Native(RunnerCapabilities(isolates_files=True, hides_files=True, isolates_network=True))
     session = begin(runner=runner, policy=Policy(limits={"memory_bytes": 2**28}))
     assert said(session, "cd /tmp; python3 -c 'print(1)'") == "from outside\n"
     (job,) = runner.jobs
@@ -160,7 +160,7 @@ def test_programs_are_handed_to_the_sessions_runner_and_see_no_workspace(begin: 
 
 @needs_shell
 def test_programs_are_not_handed_to_a_runner_that_isolates_nothing(begin: Begin) -> None:
-    runner = Native(Capabilities())
+    runner = Native(RunnerCapabilities())
     outcome = begin(runner=runner).shell.execute("python3 -c 'print(1)'; echo $?")
     assert outcome.stdout == "126\n"
     assert "nothing here can isolate it" in outcome.stderr

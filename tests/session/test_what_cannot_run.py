@@ -16,7 +16,7 @@ import pytest
 from metier import Guard, Library, Policy, Session
 from metier.errors import MetierError
 from metier.guard import MemoryLog
-from metier.run import Capabilities, Job, Outcome, PlainRunner
+from metier.run import Job, Outcome, PlainRunner, RunnerCapabilities
 
 Write = Callable[..., Path]
 
@@ -42,8 +42,8 @@ class Weak:
 
     name = "weak"
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities(isolates_files=True, isolates_network=True)
+    def capabilities(self) -> RunnerCapabilities:
+        return RunnerCapabilities(isolates_files=True, isolates_network=True)
 
     def run_blocking(self, job: Job, **_: Any) -> Outcome:
         raise AssertionError("it must not come to this")

@@ -8,7 +8,7 @@ import platform
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.run.job import NEEDS, Capabilities
+from metier.run.job import NEEDS, RunnerCapabilities
 from metier.run.selection import native_runner
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def advice(facts: Facts) -> Iterator[str]:
         yield "Boot a kernel of 5.13 or later with Landlock for a second wall around files."
 
 
-def _runner(name: str, found: Callable[[], tuple[Capabilities, list[str]]]) -> dict[str, Any]:
+def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]) -> dict[str, Any]:
     try:
         capabilities, steps = found()
     except Exception as error:  # whatever a machine does to a probe, the other findings are worth having
-        capabilities, steps = Capabilities(how=f"it cannot be told: {error or type(error).__name__}"), []
+        capabilities, steps = RunnerCapabilities(how=f"it cannot be told: {error or type(error).__name__}"), []
     return {
         "name": name,
         "isolates": capabilities.isolates_files,
@@ -84,7 +84,7 @@ def _runner(name: str, found: Callable[[], tuple[Capabilities, list[str]]]) -> d
     }
 
 
-def _native() -> tuple[Capabilities, list[str]]:
+def _native() -> tuple[RunnerCapabilities, list[str]]:
     runner = native_runner()
     capabilities = runner.capabilities()
     if platform.system() != "Linux":
@@ -114,14 +114,14 @@ def _setting(name: str) -> str:
         return ""
 
 
-def _virtual() -> tuple[Capabilities, list[str]]:
+def _virtual() -> tuple[RunnerCapabilities, list[str]]:
     from metier.run import VirtualRunner
 
     capabilities = VirtualRunner().capabilities()
     return capabilities, ["pip install 'metier[shell]'"] if importlib.util.find_spec("bashkit") is None else []
 
 
-def _plain() -> tuple[Capabilities, list[str]]:
+def _plain() -> tuple[RunnerCapabilities, list[str]]:
     from metier.run import PlainRunner
 
     return replace(PlainRunner().capabilities(), how="a plain process, only where somebody asks for it"), []

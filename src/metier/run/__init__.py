@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from metier.run.job import CANNOT_START as CANNOT_START
     from metier.run.job import NEEDS as NEEDS
     from metier.run.job import TIMED_OUT as TIMED_OUT
-    from metier.run.job import Capabilities as Capabilities
     from metier.run.job import Job as Job
+    from metier.run.job import JobPath as JobPath
     from metier.run.job import Limits as Limits
     from metier.run.job import Network as Network
     from metier.run.job import Outcome as Outcome
     from metier.run.job import OutputLine as OutputLine
-    from metier.run.job import Place as Place
     from metier.run.job import Runner as Runner
+    from metier.run.job import RunnerCapabilities as RunnerCapabilities
     from metier.run.job import Usage as Usage
     from metier.run.native import NativeRunner as NativeRunner
     from metier.run.plain import PlainRunner as PlainRunner

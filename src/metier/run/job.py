@@ -54,10 +54,10 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobPath:
     """A file or folder of this machine that a job may use.
 
-    >>> Place("/project", is_writable=True).seen_at
+    >>> JobPath("/project", is_writable=True).seen_at
     '/project'
     """
 
@@ -87,7 +87,7 @@ class Job:
     """Variables beside the few that every job gets; nothing is inherited."""
     stdin: bytes = b""
     limits: Limits = Limits()
-    places: tuple[Place, ...] = ()
+    places: tuple[JobPath, ...] = ()
     """Paths beside the machine's own programs and the working folder; the longest path that fits counts."""
     network: Network = "none"
     hosts: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class RunnerCapabilities:
     """Guarantees that a runner really enforces on this machine."""
 
     isolates_files: bool = False
@@ -182,7 +182,7 @@ class Runner(Protocol):
         """The name in results and audit records."""
         ...
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees that it enforces here."""
         ...
 
@@ -213,10 +213,10 @@ def check_needs(required: Collection[str]) -> tuple[str, ...]:
     return tuple(required)
 
 
-def missing(job: Job, capabilities: Capabilities, required: Collection[str] = ()) -> tuple[str, ...]:
+def missing(job: Job, capabilities: RunnerCapabilities, required: Collection[str] = ()) -> tuple[str, ...]:
     """The requirements of a job that a runner does not meet, by the names of `NEEDS`.
 
-    >>> missing(Job(argv=("true",), folder="/"), Capabilities(isolates_files=True))
+    >>> missing(Job(argv=("true",), folder="/"), RunnerCapabilities(isolates_files=True))
     ('network',)
     """
     needs = {"files", *required}

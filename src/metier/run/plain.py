@@ -18,7 +18,14 @@ import time
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
-from metier.run.job import CANNOT_START, MAX_SECONDS, TIMED_OUT, Capabilities, Outcome, run_in_thread
+from metier.run.job import (
+    CANNOT_START,
+    MAX_SECONDS,
+    TIMED_OUT,
+    Outcome,
+    RunnerCapabilities,
+    run_in_thread,
+)
 from metier.run.output import OutputReader, streams
 
 if TYPE_CHECKING:
@@ -53,9 +60,9 @@ class PlainRunner:
         """The name in results and audit records."""
         return "plain"
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """Nothing is promised: memory is bounded by process only, and a process that hides well can outlive its job."""
-        return Capabilities()
+        return RunnerCapabilities()
 
     def run_blocking(
         self,

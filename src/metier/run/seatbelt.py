@@ -24,7 +24,7 @@ from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, 
 from metier.guard.files.protected_places import find_protected_places
 from metier.hints import for_anybody
 from metier.run.environment import base_environment, programs_behind
-from metier.run.job import CANNOT_START, Capabilities, Job, Limits, Outcome, Place, run_in_thread
+from metier.run.job import CANNOT_START, Job, JobPath, Limits, Outcome, RunnerCapabilities, run_in_thread
 from metier.run.plain import PlainRunner
 from metier.run.protection import Protection, conclude
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
@@ -90,14 +90,14 @@ class SeatbeltRunner:
         """The name in results and audit records."""
         return "native"
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees that are enforced here, found by trying, once."""
         with self._lock:
             if self._works is None:
                 self._works = os.access(self._program, os.X_OK) and self._holds()
         if not self._works:
-            return Capabilities(how="sandbox-exec does not work here")
-        return Capabilities(isolates_files=True, isolates_network=True, filters_hosts=True, how="sandbox-exec")
+            return RunnerCapabilities(how="sandbox-exec does not work here")
+        return RunnerCapabilities(isolates_files=True, isolates_network=True, filters_hosts=True, how="sandbox-exec")
 
     def run_blocking(
         self,
@@ -214,7 +214,7 @@ def quoted(text: str) -> str:
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
 
 
-def _place_rules(places: tuple[Place, ...]) -> Iterator[str]:
+def _place_rules(places: tuple[JobPath, ...]) -> Iterator[str]:
     writable = [place.path for place in places if place.is_writable]
     held: dict[str, None] = {}
     for place in places:
@@ -244,10 +244,10 @@ def _network_rules(job: Job, proxy_port: int | None) -> Iterator[str]:
         yield f'(allow network-outbound (remote ip "localhost:{int(proxy_port)}"))'
 
 
-def _places(job: Job, scratch: str) -> tuple[Place, ...]:
+def _places(job: Job, scratch: str) -> tuple[JobPath, ...]:
     """The places of a job, by their real paths; each comes after those that it is inside of."""
     given = [_checked(place) for place in job.places]
-    folder = _checked(Place(job.folder, is_writable=True))
+    folder = _checked(JobPath(job.folder, is_writable=True))
     if not any(is_inside(folder.path, place.path) for place in given):
         given.append(folder)
     for place in tuple(given):
@@ -256,13 +256,13 @@ def _places(job: Job, scratch: str) -> tuple[Place, ...]:
             names += [f"{name}/{part}" for name in REPOSITORY if name in job.grants for part in CLOSED_IN_REPOSITORY]
             found = find_protected_places(place.path, job.grants, with_packages=True, with_other_names=True)
             paths = (*(os.path.join(place.path, name) for name in names), *found.links, *found.closed)
-            given += [Place(path) for path in dict.fromkeys(paths)]
+            given += [JobPath(path) for path in dict.fromkeys(paths)]
     if scratch:
-        given.append(_checked(Place(scratch, is_writable=True)))
+        given.append(_checked(JobPath(scratch, is_writable=True)))
     return tuple(sorted(dict.fromkeys(given), key=lambda place: (place.path.count("/"), place.is_writable)))
 
 
-def _checked(place: Place) -> Place:
+def _checked(place: JobPath) -> JobPath:
     if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
         raise InvalidArgument(
             f"{place.path!r:.80} is no absolute path, so no job can be given it.", hint="Name a folder from the root."
@@ -280,7 +280,7 @@ def _checked(place: Place) -> Place:
         raise FileMissing(
             f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
         )
-    return Place(real, is_writable=place.is_writable, is_hidden=place.is_hidden)
+    return JobPath(real, is_writable=place.is_writable, is_hidden=place.is_hidden)
 
 
 def _program(job: Job) -> str:

@@ -13,7 +13,7 @@ from metier.run.job import NEEDS, check_needs, missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from metier.run.job import Capabilities, Job, Outcome, OutputLine, Runner
+    from metier.run.job import Job, Outcome, OutputLine, Runner, RunnerCapabilities
     from metier.run.virtual.runner import VirtualRunner
 
 
@@ -55,7 +55,7 @@ class AutoRunner:
                 self._virtual = VirtualRunner(native=native)
             return self._virtual
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees for a job in a sandbox here."""
         return self.native.capabilities()
 

@@ -14,7 +14,7 @@ from metier.guard.decision import STRICTNESS, refuse
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint, for_anybody
-from metier.run.job import Place
+from metier.run.job import JobPath
 from metier.session.command_attribution import NamedPaths, folders_of
 from metier.session.mounts import (
     asked_places,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from metier.guard import AuditedAction, Decision
-    from metier.run import Capabilities, Job, Outcome, Runner
+    from metier.run import Job, Outcome, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.session.active_skills import ActiveSkill
     from metier.session.resource_grants import NetworkGrant
@@ -96,7 +96,7 @@ class JobSandbox:
         workspace = self._workspace(kept, grants)
         job = replace(
             job,
-            places=(*workspace, *places, Place(active.root)),
+            places=(*workspace, *places, JobPath(active.root)),
             env={**self._committer(grants), **job.env},
             grants=grants,
             network=reach.network,
@@ -132,7 +132,7 @@ class JobSandbox:
             notes += problems
             workspace = self._workspace(kept, grants, barred)
             notes += _protection_notes(workspace)
-            places = (*workspace, *(Place(one.root) for one in verified))
+            places = (*workspace, *(JobPath(one.root) for one in verified))
         env = {**self._committer(grants), **job.env}
         job = replace(job, places=places, env=env, grants=grants, network=reach.network, hosts=reach.hosts)
         return SandboxedJob(session, job, {}, tuple(notes))
@@ -177,7 +177,7 @@ class JobSandbox:
 
     def _workspace(
         self, kept: Iterable[str], grants: Collection[str], barred: Sequence[ActiveSkill] = ()
-    ) -> tuple[Place, ...]:
+    ) -> tuple[JobPath, ...]:
         """The workspace; where skills were loaded from folders in it, their copies are seen there, if that can be.
 
         Of skills that are `barred`, or that cannot be verified any more, nothing is.
@@ -190,7 +190,7 @@ class JobSandbox:
             return places
         repository = repository_elsewhere(session.workspace)
         if repository is not None and not is_inside(os.path.realpath(session.workspace), repository):
-            places = (*places, Place(repository))  # so that git works in a work tree and in a submodule
+            places = (*places, JobPath(repository))  # so that git works in a work tree and in a submodule
         found = covering_places(session.workspace, session.live())
         if not found:
             return places
@@ -198,7 +198,7 @@ class JobSandbox:
         shown = {one.name for one in verified} - {one.name for one in barred}
         closed = [place.seen_at for place in places if place.is_hidden]
         covering = [
-            place if one.name in shown else Place(place.seen_at, is_hidden=True)
+            place if one.name in shown else JobPath(place.seen_at, is_hidden=True)
             for one, place in found
             if one.name not in shown or os.path.exists(place.path)
             if not any(is_inside(place.seen_at, path) for path in closed)
@@ -292,7 +292,7 @@ def close_with(audited: AuditedAction, outcome: Outcome) -> None:
     )
 
 
-def _protection_notes(workspace: Sequence[Place]) -> list[str]:
+def _protection_notes(workspace: Sequence[JobPath]) -> list[str]:
     place = workspace[0]
     return (
         []
@@ -440,7 +440,7 @@ class SandboxedRunner:
         """The name in results and audit records."""
         return self._session.runner.name
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The capabilities of the session's runner."""
         return self._session.runner.capabilities()
 

@@ -22,7 +22,7 @@ from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint
 from metier.library.places import named_enterprise_places
 from metier.library.trust import home_folder
-from metier.run.job import Place
+from metier.run.job import JobPath
 from metier.skill import shown
 from metier.source import FolderSource
 
@@ -180,7 +180,7 @@ def workspace_places(
     granted: Iterable[str] = (),
     *,
     grants: Collection[str] = (),
-) -> tuple[Place, ...]:
+) -> tuple[JobPath, ...]:
     """The workspace, to write in, without what decides about skills and happens to lie in it.
 
     One that lies in a protected place is only read, unless its name is among the `grants`. Raises `FileRefused` for a
@@ -191,16 +191,16 @@ def workspace_places(
     absent = _outermost(hidden, real)
     closed = [path for path in _outermost(kept, real) if not any(is_inside(path, other) for other in absent)]
     return (
-        Place(workspace, is_writable=protected_around(real, grants) is None),
+        JobPath(workspace, is_writable=protected_around(real, grants) is None),
         # Skills run from verified copies, and one that changed is noticed; of a record there is no other.
         *(
-            Place(
+            JobPath(
                 _within(workspace, real, path),
                 is_precaution=os.path.isdir(path) or os.path.basename(path) in _OF_A_SKILL,
             )
             for path in closed
         ),
-        *(Place(_within(workspace, real, path), is_hidden=True) for path in absent),
+        *(JobPath(_within(workspace, real, path), is_hidden=True) for path in absent),
     )
 
 
@@ -220,19 +220,19 @@ def holds_home(folder: str) -> bool:
     return is_inside(os.path.realpath(home_folder() or os.sep), os.path.realpath(folder))
 
 
-def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> list[tuple[ActiveSkill, Place]]:
+def covering_places(workspace: str, active: Iterable[ActiveSkill]) -> list[tuple[ActiveSkill, JobPath]]:
     """Verified copies where a workspace has the folders that skills were loaded from, to be seen instead of those."""
     real = os.path.realpath(workspace)
     folders = [(one, os.path.realpath(one.folder)) for one in active if os.path.isabs(one.folder)]
     mounts = read_mounts() if folders else ()
-    found: list[tuple[ActiveSkill, Place]] = []
+    found: list[tuple[ActiveSkill, JobPath]] = []
     for one, loaded_from in folders:
         for folder, part in paths_of(loaded_from, mounts):
             root = os.path.join(one.root, part) if part else one.root
             # A workspace that is itself the folder of a skill, or is in it, has no more than some parts of it.
             pairs = zip(_parts(folder), _parts(root), strict=True) if is_inside(real, folder) else ((folder, root),)
             found += (
-                (one, Place(copy, at=_within(workspace, real, path)))
+                (one, JobPath(copy, at=_within(workspace, real, path)))
                 for path, copy in pairs
                 if path != real and is_inside(path, real) and os.path.exists(path)
             )
@@ -265,10 +265,10 @@ def _require_small(real: str, granted: Iterable[str]) -> None:
 
 def asked_places(
     asked: Sequence[str], policy: ClosedPolicy, *, workspace: str, kept: Iterable[str]
-) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+) -> tuple[tuple[JobPath, ...], tuple[str, ...]]:
     """The places of `allowed-paths` that policy grants, and a sentence for each that it does not."""
     kept = tuple(kept)
-    places: dict[str, Place] = {}
+    places: dict[str, JobPath] = {}
     notes: list[str] = []
     if len(asked) > MOST_ASKED:
         notes.append(f"It asked for {len(asked):,} paths, of which the first {MOST_ASKED} were looked at.")
@@ -282,7 +282,7 @@ def asked_places(
     return tuple(places.values()), tuple(notes)
 
 
-def _judged(text: str, policy: ClosedPolicy, workspace: str, kept: tuple[str, ...]) -> tuple[Place | None, str]:
+def _judged(text: str, policy: ClosedPolicy, workspace: str, kept: tuple[str, ...]) -> tuple[JobPath | None, str]:
     """The place, if there is one to give, or why it is not given."""
     path, mode = split_mode(text)
     if not path.isprintable() or not path.strip():
@@ -297,7 +297,7 @@ def _judged(text: str, policy: ClosedPolicy, workspace: str, kept: tuple[str, ..
             return None, "it is a protected place, and policy does not grant it"
         # It has that already; it can still say that it only reads there.
         is_narrowed = mode == "ro" and os.path.exists(real)
-        return (Place(real) if is_narrowed else None), ""
+        return (JobPath(real) if is_narrowed else None), ""
     grants = [(os.path.realpath(granted), kind) for granted, kind in map(split_mode, policy.paths)]
     fitting = [(granted, kind) for granted, kind in grants if is_inside(real, granted)]
     if not fitting:
@@ -309,7 +309,7 @@ def _judged(text: str, policy: ClosedPolicy, workspace: str, kept: tuple[str, ..
         return None, against
     # The narrowest grant counts, and of two for one folder the one that allows more.
     _, kind = max(fitting, key=lambda grant: (len(grant[0]), grant[1] == "rw"))
-    return Place(real, is_writable=kind == "rw" and mode != "ro", at="" if named == real else named), ""
+    return JobPath(real, is_writable=kind == "rw" and mode != "ro", at="" if named == real else named), ""
 
 
 def _against(real: str, kept: tuple[str, ...]) -> str:

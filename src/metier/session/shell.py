@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from metier.library import Entry
-    from metier.run import Capabilities, Job, Runner
+    from metier.run import Job, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
     from metier.session.active_skills import ActiveSkill
@@ -265,7 +265,7 @@ class _Handover:
     def name(self) -> str:
         return self._runner.name
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         return self._runner.capabilities()
 
     def run_blocking(
@@ -297,7 +297,7 @@ class ShellRunner:
         """What results and audit records call it."""
         return "virtual"
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """What it enforces."""
         return self._shell.capabilities()
 

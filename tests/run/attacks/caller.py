@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from metier.errors import MetierError
-from metier.run.job import Job, Limits, Place, Runner
+from metier.run.job import Job, JobPath, Limits, Runner
 
 LEAK = 9
 MOST_SHOWN = 20_000
@@ -59,7 +59,7 @@ def run(runner: Runner, asked: dict[str, Any]) -> dict[str, Any]:
         folder=asked["folder"],
         stdin=asked["stdin"].encode(),
         limits=Limits(**asked["limits"]),
-        places=tuple(Place(**place) for place in asked["places"]),
+        places=tuple(JobPath(**place) for place in asked["places"]),
     )
     lines = 0
 

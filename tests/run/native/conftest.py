@@ -164,7 +164,7 @@ def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a program of Python that runs jobs itself."""
     started: list[subprocess.Popen[str]] = []
-    begin = "import os, signal, sys, threading\nfrom metier.run import Job, Limits, NativeRunner, Place\n"
+    begin = "import os, signal, sys, threading\nfrom metier.run import Job, Limits, NativeRunner, JobPath\n"
 
     def start(program: str, *arguments: str, **more: Any) -> subprocess.Popen[str]:
         process = subprocess.Popen(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.run import Outcome, Place, command_for
+from metier.run import JobPath, Outcome, command_for
 
 Run = Callable[..., Outcome]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
@@ -199,7 +199,7 @@ def test_a_script_of_a_skill_runs_in_the_workspace(
     skill.mkdir()
     (skill / "neighbour.py").write_text("")
     (skill / name).write_text(text, encoding="utf-8")
-    places = (Place(str(workspace), is_writable=True), Place(str(skill)))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(skill)))
     outcome = run(*command_for(str(skill / name)), "well", places=places)
     assert (outcome.stdout, outcome.stderr) == (f"ran well in {workspace}\n", "")
     assert sorted(os.listdir(skill)) == sorted(["neighbour.py", name])

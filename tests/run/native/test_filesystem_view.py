@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument
-from metier.run import Job, Place
+from metier.run import Job, JobPath
 
 if sys.platform == "linux":
     from metier.run.native.filesystem_view import FilesystemView, path_in, view_of
@@ -48,13 +48,13 @@ def test_the_working_folder_is_given_unless_a_place_has_it(tree: Path) -> None:
 
     alone = view_of(Job(argv=("true",), folder=str(tree / "a")))
     assert places_given(alone) == [(str(tree / "a"), True, str(tree / "a"))]
-    held = view_of(Job(argv=("true",), folder=str(tree / "a" / "b"), places=(Place(str(tree / "a")),)))
+    held = view_of(Job(argv=("true",), folder=str(tree / "a" / "b"), places=(JobPath(str(tree / "a")),)))
     assert places_given(held) == [(str(tree / "a"), False, str(tree / "a"))]
 
 
 def test_a_folder_whose_name_only_begins_alike_is_another(tree: Path) -> None:
     (tree / "ab").mkdir()
-    view = view_of(Job(argv=("true",), folder=str(tree / "ab"), places=(Place(str(tree / "a")),)))
+    view = view_of(Job(argv=("true",), folder=str(tree / "ab"), places=(JobPath(str(tree / "a")),)))
     assert (str(tree / "ab"), True, str(tree / "ab")) in seen(view)
 
 
@@ -68,7 +68,7 @@ def test_a_folder_whose_name_only_begins_alike_is_another(tree: Path) -> None:
 )
 @fuzz
 def test_the_outer_place_always_comes_before_the_inner(tree: Path, places: list[tuple[str, bool, str]]) -> None:
-    given_places = tuple(Place(str(tree / path), is_writable, at) for path, is_writable, at in places)
+    given_places = tuple(JobPath(str(tree / path), is_writable, at) for path, is_writable, at in places)
     found = view_of(Job(argv=("true",), folder=str(tree / "x"), places=given_places)).places
     assert len(set(found)) == len(found)
     for first, outer in enumerate(found):
@@ -84,7 +84,7 @@ def test_the_outer_place_always_comes_before_the_inner(tree: Path, places: list[
 @given(path=st.text(max_size=30))
 @fuzz
 def test_any_path_is_a_place_or_an_error_that_says_so(tree: Path, path: str) -> None:
-    for place in (Place(path), Place(str(tree), at=path)):
+    for place in (JobPath(path), JobPath(str(tree), at=path)):
         try:
             view = view_of(Job(argv=("true",), folder=str(tree), places=(place,)))
         except (InvalidArgument, FileMissing) as error:
@@ -97,7 +97,7 @@ def test_any_path_is_a_place_or_an_error_that_says_so(tree: Path, path: str) -> 
 @pytest.mark.parametrize("at", ["/", "//", "/.", "/usr/..", "/usr/../etc", "/proc", "/dev/", "/sys", "/lib64"])
 def test_what_a_job_has_of_its_own_is_not_covered(tree: Path, at: str) -> None:
     with pytest.raises(InvalidArgument):
-        view_of(Job(argv=("true",), folder=str(tree), places=(Place(str(tree), at=at),)))
+        view_of(Job(argv=("true",), folder=str(tree), places=(JobPath(str(tree), at=at),)))
 
 
 def test_programs_are_looked_for_only_where_they_can_be_seen(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.run import Outcome, Place
+from metier.run import JobPath, Outcome
 
 Run = Callable[..., Outcome]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
@@ -96,7 +96,7 @@ def test_a_workspace_that_was_moved_away_is_not_used(sh: Run, workspace: Path) -
 def test_a_file_that_is_replaced_is_the_new_one(sh: Run, workspace: Path, tmp_path: Path, times: int) -> None:
     data = tmp_path.resolve() / "data.txt"
     data.write_text("0")
-    places = (Place(str(workspace), is_writable=True), Place(str(data)))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(data)))
     assert sh(f"cat {data}", places=places).stdout == "0"
     for at in range(1, times + 1):
         (tmp_path / "new").write_text(str(at))
@@ -148,7 +148,7 @@ def test_what_becomes_protected_meanwhile_is_protected(sh: Run, workspace: Path)
 def test_a_read_only_place_that_is_replaced_stays_so(sh: Run, workspace: Path, times: int) -> None:
     inner = workspace / "inner"
     inner.mkdir()
-    places = (Place(str(workspace), is_writable=True), Place(str(inner)))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(inner)))
     for _ in range(times):
         sh("true", places=places)
         shutil.rmtree(inner)
@@ -167,7 +167,8 @@ def test_a_place_that_is_replaced_by_a_link_leads_nowhere_else(sh: Run, workspac
     given.mkdir()
     (given / "file").write_text("given")
     assert (
-        sh(f"cat {given}/file", places=(Place(str(workspace), is_writable=True), Place(str(given)))).stdout == "given"
+        sh(f"cat {given}/file", places=(JobPath(str(workspace), is_writable=True), JobPath(str(given)))).stdout
+        == "given"
     )
     shutil.rmtree(workspace)
     workspace.symlink_to(secret)
@@ -178,13 +179,13 @@ def test_a_place_that_is_replaced_by_a_link_leads_nowhere_else(sh: Run, workspac
 def test_jobs_with_other_rights_do_not_meet(sh: Run, workspace: Path, tmp_path: Path) -> None:
     other = tmp_path.resolve() / "other"
     other.mkdir()
-    writable, readable = Place(str(workspace), is_writable=True), Place(str(workspace))
+    writable, readable = JobPath(str(workspace), is_writable=True), JobPath(str(workspace))
     for _ in range(3):
         assert sh("touch made", places=(writable,)).is_success
         assert not sh("touch made2", places=(readable,)).is_success
-        assert sh(f"touch {other}/x", places=(writable, Place(str(other), is_writable=True))).is_success
+        assert sh(f"touch {other}/x", places=(writable, JobPath(str(other), is_writable=True))).is_success
         assert not sh(f"touch {other}/y", places=(writable,)).is_success
-        assert not sh(f"touch {other}/y", places=(writable, Place(str(other)))).is_success
+        assert not sh(f"touch {other}/y", places=(writable, JobPath(str(other)))).is_success
     assert (os.listdir(workspace), os.listdir(other)) == (["made"], ["x"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier.errors import IsolationMissing
-from metier.run import CANNOT_START, Job, Outcome, Place
+from metier.run import CANNOT_START, Job, JobPath, Outcome
 from metier.run.environment import environment_python, own_python, programs_behind
 from metier.run.native import filesystem_view, kernel
 
@@ -41,14 +41,14 @@ def test_a_place_is_only_read_unless_it_may_be_written(sh: Run, workspace: Path,
     script = (
         f"cd {skill}; echo x > new; echo x > scripts/run.sh; rm scripts/run.sh; mkdir d; mv scripts s; cat scripts/*"
     )
-    outcome = sh(script, places=(Place(str(workspace), is_writable=True), Place(str(skill))))
+    outcome = sh(script, places=(JobPath(str(workspace), is_writable=True), JobPath(str(skill))))
     assert outcome.stdout == "echo ran in $PWD\n"
     assert [str(path.relative_to(skill)) for path in sorted(skill.rglob("*"))] == ["scripts", "scripts/run.sh"]
 
 
 def test_a_read_only_workspace_is_that(sh: Run, workspace: Path) -> None:
     (workspace / "old").write_text("old")
-    outcome = sh("cat old; touch new", places=(Place(str(workspace)),))
+    outcome = sh("cat old; touch new", places=(JobPath(str(workspace)),))
     assert (outcome.stdout, outcome.exit_code) == ("old", 1)
     assert outcome.stderr
     assert os.listdir(workspace) == ["old"]
@@ -97,7 +97,7 @@ def test_what_is_read_only_inside_what_is_writable_stays_so(sh: Run, workspace: 
     inner = workspace / "docs" / "kept"
     inner.mkdir(parents=True)
     (inner / "file").write_text("kept")
-    places = (Place(str(workspace), is_writable=True), Place(str(inner)))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(inner)))
     script = "echo x > docs/kept/file; echo x > docs/kept/new; rm -rf docs/kept; echo w > docs/new"
     said = refused(lambda: sh(script, places=places))
     assert (inner / "file").read_text() == "kept"
@@ -110,14 +110,14 @@ def test_what_is_read_only_inside_what_is_writable_cannot_be_moved_away(sh: Run,
     inner = workspace / "kept"
     inner.mkdir()
     outcome = sh("mv kept other; mkdir -p kept; echo x > kept/new",
-                 places=(Place(str(inner)), Place(str(workspace), is_writable=True)))  # fmt: skip
+                 places=(JobPath(str(inner)), JobPath(str(workspace), is_writable=True)))  # fmt: skip
     assert not outcome.is_success
     assert (os.listdir(workspace), os.listdir(inner)) == (["kept"], [])
 
 
 def test_what_is_writable_inside_what_is_read_only_can_be_written(sh: Run, workspace: Path) -> None:
     (workspace / "out" / "deep").mkdir(parents=True)
-    places = (Place(str(workspace)), Place(str(workspace / "out" / "deep"), is_writable=True))
+    places = (JobPath(str(workspace)), JobPath(str(workspace / "out" / "deep"), is_writable=True))
     outcome = sh("echo x > out/deep/made; touch out/not || touch not || echo refused", places=places)
     assert outcome.stdout == "refused\n"
     assert sorted(path.name for path in workspace.rglob("*")) == ["deep", "made", "out"]
@@ -125,7 +125,7 @@ def test_what_is_writable_inside_what_is_read_only_can_be_written(sh: Run, works
 
 @has_view
 def test_a_place_is_seen_where_it_is_said_to_be(sh: Run, workspace: Path, skill: Path) -> None:
-    places = (Place(str(workspace), is_writable=True, at="/workspace"), Place(str(skill), at="/.sandbox/skills/x"))
+    places = (JobPath(str(workspace), is_writable=True, at="/workspace"), JobPath(str(skill), at="/.sandbox/skills/x"))
     script = (
         f"pwd; echo $HOME; bash /.sandbox/skills/x/scripts/run.sh; echo x > made; ls / /.sandbox; ls {workspace.parent}"
     )
@@ -140,7 +140,7 @@ def test_a_place_is_seen_where_it_is_said_to_be(sh: Run, workspace: Path, skill:
 def test_a_sandbox_without_a_view_refuses_to_show_a_place_elsewhere(
     sh: Run, tier: str, workspace: Path, skill: Path, at: str
 ) -> None:
-    places = (Place(str(workspace), is_writable=True), Place(str(skill), at=at))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(skill), at=at))
     assert bool(refused(lambda: sh("true", places=places))) == (tier == "landlock")
 
 
@@ -148,7 +148,7 @@ def test_a_sandbox_without_a_view_refuses_to_show_a_place_elsewhere(
 @pytest.mark.parametrize("folder", ["", "/sub"])
 def test_a_job_works_below_a_place_that_is_shown_elsewhere(sh: Run, workspace: Path, folder: str) -> None:
     (workspace / "sub").mkdir()
-    places = (Place(str(workspace), is_writable=True, at="/work/space"),)
+    places = (JobPath(str(workspace), is_writable=True, at="/work/space"),)
     assert sh("pwd", places=places, folder="/work/space" + folder).stdout == f"/work/space{folder}\n"
 
 
@@ -156,7 +156,7 @@ def test_a_job_works_below_a_place_that_is_shown_elsewhere(sh: Run, workspace: P
 @pytest.mark.parametrize("at", ["/tmp/skill", "/dev/shm/skill", "/etc/skill", "/opt/a/b/c", "/home/x/y"])
 def test_a_place_can_be_shown_almost_anywhere(sh: Run, workspace: Path, skill: Path, at: str) -> None:
     outcome = sh(f"cat {at}/scripts/run.sh; touch {at}/x || echo refused",
-                 places=(Place(str(workspace), is_writable=True), Place(str(skill), at=at)))  # fmt: skip
+                 places=(JobPath(str(workspace), is_writable=True), JobPath(str(skill), at=at)))  # fmt: skip
     assert outcome.stdout == "echo ran in $PWD\nrefused\n", outcome
 
 
@@ -165,14 +165,14 @@ def test_a_place_can_be_shown_almost_anywhere(sh: Run, workspace: Path, skill: P
     "at", ["/", "/usr", "/etc", "/proc", "/dev", "/usr/local/no/such", "/proc/nothing", "x/y", "/a\0b"]
 )
 def test_a_place_that_can_be_shown_nowhere_is_named(sh: Run, workspace: Path, skill: Path, at: str) -> None:
-    said = refused(lambda: sh("true", places=(Place(str(workspace), is_writable=True), Place(str(skill), at=at))))
+    said = refused(lambda: sh("true", places=(JobPath(str(workspace), is_writable=True), JobPath(str(skill), at=at))))
     assert repr(at).strip("'") in said
 
 
 @has_view
 def test_a_place_inside_another_is_shown_there(sh: Run, workspace: Path, skill: Path) -> None:
     (workspace / "tools").mkdir()
-    places = (Place(str(skill), at=str(workspace / "tools")), Place(str(workspace), is_writable=True))
+    places = (JobPath(str(skill), at=str(workspace / "tools")), JobPath(str(workspace), is_writable=True))
     assert sh("bash tools/scripts/run.sh", places=places).stdout == f"ran in {workspace}\n"
     assert os.listdir(workspace / "tools") == []
 
@@ -183,7 +183,7 @@ def test_a_single_file_can_be_a_place(sh: Run, tmp_path: Path, workspace: Path, 
     data.mkdir()
     (data / "given").write_text("given\n")
     (data / "other").write_text("other\n")
-    places = (Place(str(workspace), is_writable=True), Place(str(data / "given"), is_writable=is_writable))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(data / "given"), is_writable=is_writable))
     outcome = sh(f"cat {data}/given {data}/other; echo more >> {data}/given", places=places)
     assert outcome.stdout == "given\n"
     assert (data / "given").read_text() == ("given\nmore\n" if is_writable else "given\n")
@@ -191,7 +191,7 @@ def test_a_single_file_can_be_a_place(sh: Run, tmp_path: Path, workspace: Path, 
 
 @pytest.mark.parametrize("path", ["gone", "gone/deeper"])
 def test_a_place_that_is_not_there_is_named(sh: Run, workspace: Path, tmp_path: Path, path: str) -> None:
-    outcome = sh("true", places=(Place(str(workspace), is_writable=True), Place(str(tmp_path / path))))
+    outcome = sh("true", places=(JobPath(str(workspace), is_writable=True), JobPath(str(tmp_path / path))))
     assert outcome.exit_code == CANNOT_START
     assert path in outcome.stderr
     assert "does not exist" in outcome.stderr
@@ -199,7 +199,7 @@ def test_a_place_that_is_not_there_is_named(sh: Run, workspace: Path, tmp_path: 
 
 @pytest.mark.parametrize("path", ["relative", "", "./x", "/a\0b"])
 def test_a_place_that_is_no_path_is_refused(sh: Run, workspace: Path, path: str) -> None:
-    outcome = sh("true", places=(Place(str(workspace), is_writable=True), Place(path)))
+    outcome = sh("true", places=(JobPath(str(workspace), is_writable=True), JobPath(path)))
     assert (outcome.exit_code, "no absolute path" in outcome.stderr) == (CANNOT_START, True)
 
 
@@ -207,7 +207,7 @@ def test_a_place_may_be_named_by_a_link(sh: Run, tmp_path: Path, workspace: Path
     for name, target in (("to-workspace", workspace), ("to-skill", skill)):
         (tmp_path / name).symlink_to(target)
     outcome = sh(f"pwd -L; bash {tmp_path}/to-skill/scripts/run.sh; touch made {tmp_path}/to-skill/not",
-                 folder=tmp_path / "to-workspace", places=(Place(str(tmp_path / "to-skill")),))  # fmt: skip
+                 folder=tmp_path / "to-workspace", places=(JobPath(str(tmp_path / "to-skill")),))  # fmt: skip
     assert outcome.stdout.count("to-workspace") == 2 or outcome.stdout.count(str(workspace)) == 2
     assert os.listdir(workspace) == ["made"]
     assert os.listdir(skill) == ["scripts"]
@@ -387,7 +387,7 @@ def test_the_folders_above_what_is_read_only_cannot_be_moved_away(sh: Run, works
     script = (
         "mv logs old || mv logs/deep logs/old || rm -rf logs; mkdir -p logs/deep; echo forged > logs/deep/audit.jsonl"
     )
-    outcome = sh(script, places=(Place(str(workspace), is_writable=True), Place(str(log))))
+    outcome = sh(script, places=(JobPath(str(workspace), is_writable=True), JobPath(str(log))))
     assert outcome.exit_code != 0
     assert log.read_text() == "true\n"
 
@@ -408,7 +408,7 @@ def test_a_place_that_becomes_a_link_is_not_followed(run: Run, workspace: Path, 
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "secret").write_text("s3cret")
     (workspace / "data").mkdir()
-    job = Job(argv=("cat", "data/secret"), folder=str(workspace), places=(Place(str(workspace / "data")),))
+    job = Job(argv=("cat", "data/secret"), folder=str(workspace), places=(JobPath(str(workspace / "data")),))
     seen = filesystem_view.view_of(job)
     (workspace / "data").rmdir()
     (workspace / "data").symlink_to(tmp_path / "home")

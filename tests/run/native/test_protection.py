@@ -17,7 +17,7 @@ import pytest
 from tests import protected
 from tests.protected import NAMES, WORK_ON, act, payload, snapshot, write
 
-from metier.run import Job, NativeRunner, Outcome, Place
+from metier.run import Job, JobPath, NativeRunner, Outcome
 
 Run = Callable[..., Outcome]
 IS_ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
@@ -287,9 +287,9 @@ def test_what_is_hidden_is_not_there_for_a_job(sh: Run, workspace: Path) -> None
     (workspace / "keys").mkdir()
     (workspace / "keys/private").write_text("s3cret")
     (workspace / "token").write_text("s3cret")
-    hidden = (Place(str(workspace / "keys"), is_hidden=True), Place(str(workspace / "token"), is_hidden=True))
+    hidden = (JobPath(str(workspace / "keys"), is_hidden=True), JobPath(str(workspace / "token"), is_hidden=True))
     outcome = sh("cat keys/private token; ls keys; mv keys k; cp token t; grep -r s3cret .; echo end",
-                 places=(Place(str(workspace), is_writable=True), *hidden))  # fmt: skip
+                 places=(JobPath(str(workspace), is_writable=True), *hidden))  # fmt: skip
     assert outcome.stdout == "end\n"
     assert (workspace / "keys/private").read_text() == "s3cret"
 
@@ -299,7 +299,7 @@ def test_what_is_hidden_is_not_there_for_a_job(sh: Run, workspace: Path) -> None
 def test_without_a_view_what_is_hidden_is_left_out_of_the_copy(sh: Run, workspace: Path) -> None:
     (workspace / "keys").mkdir()
     (workspace / "keys/private").write_text("s3cret")
-    places = (Place(str(workspace), is_writable=True), Place(str(workspace / "keys"), is_hidden=True))
+    places = (JobPath(str(workspace), is_writable=True), JobPath(str(workspace / "keys"), is_hidden=True))
     outcome = sh(f"cat keys/private {workspace}/keys/private; echo out > made; echo end", places=places)
     assert outcome.stdout == "end\n"
     assert (workspace / "made").read_text() == "out\n"

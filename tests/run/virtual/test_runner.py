@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from metier.run import Job, Limits, PlainRunner
-from metier.run.job import OutputLine, Place
+from metier.run.job import JobPath, OutputLine
 from metier.run.virtual import VirtualRunner, worker_process
 from metier.run.virtual.worker_process import PlainWorker
 
@@ -62,7 +62,7 @@ def test_a_script_of_a_skill_runs_as_in_bash(runner: VirtualRunner, skill: Path,
         argv=("/bin/bash", str(skill / "scripts/run.sh"), str(work / "x")),
         folder=str(work),
         env={"SKILL_DIR": str(skill)},
-        places=(Place(str(skill)),),
+        places=(JobPath(str(skill)),),
     )
     outcome = runner.run_blocking(job)
     assert outcome.stdout == f"/.sandbox/skills/demo/scripts/run.sh 1 {work}/x {work}\n---\nend\n"
@@ -74,7 +74,7 @@ def test_a_script_that_sh_runs_stops_on_an_error(runner: VirtualRunner, skill: P
         argv=("sh", str(skill / "scripts/run.sh")),
         folder=str(work),
         env={"SKILL_DIR": str(skill)},
-        places=(Place(str(skill)),),
+        places=(JobPath(str(skill)),),
     )
     outcome = runner.run_blocking(job)
     assert outcome.exit_code == 1
@@ -112,7 +112,7 @@ def test_a_folder_takes_the_place_of_a_file_and_a_file_that_of_a_folder(runner: 
         (work / name).mkdir()
         (work / name / "in").write_text("x")
     (work / "file").write_text("x")
-    places = (Place(str(work), is_writable=True), Place(str(work / "full/in"), is_hidden=True))
+    places = (JobPath(str(work), is_writable=True), JobPath(str(work / "full/in"), is_hidden=True))
     script = "rm -r file folder full; mkdir file; echo a | tee file/in > folder; echo b > full"
     outcome = runner.run_blocking(bash(script, work, places=places))
     assert [(work / name).read_text() for name in ("file/in", "folder")] == ["a\n", "a\n"]
@@ -124,7 +124,7 @@ def test_only_writable_places_change(runner: VirtualRunner, skill: Path, work: P
     data, inner = tmp_path / "data", tmp_path / "data/out"
     inner.mkdir(parents=True)
     (data / "f").write_text("read me")
-    places = (Place(str(skill)), Place(str(data)), Place(str(inner), is_writable=True))
+    places = (JobPath(str(skill)), JobPath(str(data)), JobPath(str(inner), is_writable=True))
     script = f"cat {data}/f; echo x > {data}/f; echo x > {data}/g; echo x > {inner}/h; echo x >> {skill}/SKILL.md"
     outcome = runner.run_blocking(bash(script, work, places=places))
     assert outcome.stdout == "read me"
@@ -170,10 +170,12 @@ def test_nothing_closed_in_a_writable_place_is_written_back(
         (work / name).write_text("as it was")
     (work / "link").symlink_to("read")
     places, script, secret = CLOSED[case]
-    closed = [Place(os.path.normpath(work / name), is_hidden=is_hidden) for name, is_hidden in places.items()]
+    closed = [JobPath(os.path.normpath(work / name), is_hidden=is_hidden) for name, is_hidden in places.items()]
     before = _content_of(work, closed)
     outcome = runner.run_blocking(
-        bash(f"{script.format(work=work)}; echo ok > fine", work, places=(Place(str(work), is_writable=True), *closed))
+        bash(
+            f"{script.format(work=work)}; echo ok > fine", work, places=(JobPath(str(work), is_writable=True), *closed)
+        )
     )
     assert _content_of(work, closed) == before
     assert (work / "fine").read_text() == "ok\n"
@@ -182,7 +184,7 @@ def test_nothing_closed_in_a_writable_place_is_written_back(
         assert outcome.stderr, "and that is said"
 
 
-def _content_of(work: Path, places: list[Place]) -> dict[str, object]:
+def _content_of(work: Path, places: list[JobPath]) -> dict[str, object]:
     paths = [path for place in places for path in (Path(place.path), *Path(place.path).rglob("*"))]
     return {
         str(path.relative_to(work)): (path.lstat().st_mode, path.read_text() if path.is_file() else "")
@@ -192,7 +194,7 @@ def _content_of(work: Path, places: list[Place]) -> dict[str, object]:
 
 def test_a_place_can_be_seen_elsewhere(runner: VirtualRunner, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
-    places = (Place(str(tmp_path), is_writable=True, at="/project"),)
+    places = (JobPath(str(tmp_path), is_writable=True, at="/project"),)
     job = Job(argv=("bash", "-c", "pwd; cat /project/f; echo y > g"), folder="/project", places=places)
     assert runner.run_blocking(job).stdout == "/project\nx"
     assert (tmp_path / "g").read_text() == "y\n"
@@ -205,7 +207,7 @@ def test_words_and_variables_are_rewritten_where_folders_are_seen_elsewhere(
         argv=("bash", "-c", 'echo "$1 $2 $A $B"', "x", f"{skill}/a b", f"{skill}x"),
         folder=str(work),
         env={"A": str(skill), "B": f"not {skill}"},
-        places=(Place(str(skill)),),
+        places=(JobPath(str(skill)),),
     )
     at = "/.sandbox/skills/demo"
     assert runner.run_blocking(job).stdout == f"{at}/a b {skill}x {at} not {skill}\n"
@@ -342,7 +344,7 @@ def test_nothing_of_a_job_is_there_for_the_next(runner: VirtualRunner) -> None:
 
 
 def test_folders_of_a_job_are_not_there_for_the_next(runner: VirtualRunner, skill: Path, work: Path) -> None:
-    places = (Place(str(skill)),)
+    places = (JobPath(str(skill)),)
     (work / "mine").write_text("x")
     assert runner.run_blocking(bash(f"ls {work} /.sandbox/skills", work, places=places)).exit_code == 0
     outcome = runner.run_blocking(bash(f"ls -d {work} /.sandbox/skills /.sandbox/skills/demo"))
@@ -350,7 +352,7 @@ def test_folders_of_a_job_are_not_there_for_the_next(runner: VirtualRunner, skil
 
 
 def test_a_skill_that_changed_is_seen_changed(runner: VirtualRunner, skill: Path, work: Path) -> None:
-    job = bash("cat /.sandbox/skills/demo/data", work, places=(Place(str(skill)),))
+    job = bash("cat /.sandbox/skills/demo/data", work, places=(JobPath(str(skill)),))
     for text in ("one", "two", "one"):
         (skill / "data").write_text(text)
         assert runner.run_blocking(job).stdout == text
@@ -363,7 +365,7 @@ def test_more_folders_than_a_worker_keeps_are_still_right(runner: VirtualRunner,
             folder.mkdir(exist_ok=True)
             if not turn:
                 (folder / "f").write_text(f"{number}")
-            outcome = runner.run_blocking(bash(f"cat {folder}/f", work, places=(Place(str(folder)),)))
+            outcome = runner.run_blocking(bash(f"cat {folder}/f", work, places=(JobPath(str(folder)),)))
             assert outcome.stdout == f"{number}", outcome
 
 
@@ -441,7 +443,7 @@ def test_jobs_run_at_the_same_time(runner: VirtualRunner) -> None:
         (Job(argv=("bash", "-c", "a\0b"), folder="/"), "NUL"),
         (Job(argv=("bash", "-c", "true"), folder="/", env={"A B": "c"}), "variable"),
         (Job(argv=("bash", "-c", "true"), folder="/missing/folder"), "cannot be read"),
-        (Job(argv=("bash", "-c", "true"), folder="/", places=(Place("/usr"),)), "cannot be given"),
+        (Job(argv=("bash", "-c", "true"), folder="/", places=(JobPath("/usr"),)), "cannot be given"),
         (Job(argv=("bash", "-c", "true"), folder="/", limits=Limits(seconds=0)), "seconds"),
     ],
 )
@@ -489,7 +491,7 @@ def test_it_tells_which_jobs_need_nothing_else(runner: VirtualRunner, work: Path
 
 def test_it_looks_into_the_script_of_a_skill(runner: VirtualRunner, skill: Path, work: Path) -> None:
     def job(name: str) -> Job:
-        return Job(argv=("bash", str(skill / "scripts" / name)), folder=str(work), places=(Place(str(skill)),))
+        return Job(argv=("bash", str(skill / "scripts" / name)), folder=str(work), places=(JobPath(str(skill)),))
 
     (skill / "scripts/py.sh").write_text("python3 x.py\n")
     (skill / "scripts/link.sh").symlink_to("/etc/hostname")
@@ -535,7 +537,7 @@ def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: p
                 "echo hi | cat",
                 tmp_path / "0",
                 limits=Limits(seconds=5 + number / 100),
-                places=(Place(str(tmp_path / f"{number % 20}"), at="/place"),),
+                places=(JobPath(str(tmp_path / f"{number % 20}"), at="/place"),),
             )
         )
         return outcome.stdout + outcome.stderr

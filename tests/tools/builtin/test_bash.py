@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from metier.run import Capabilities, Job, Limits, Outcome, PlainRunner
+from metier.run import Job, Limits, Outcome, PlainRunner, RunnerCapabilities
 from metier.tools import Executor, ToolRegistry, ToolResult, Workspace, builtin_tools
 from metier.tools.builtin.bash import bash_tool
 
@@ -29,8 +29,8 @@ class Recorder:
         self.outcome = outcome or Outcome(exit_code=0, stdout="done\n", runner="recorder", duration_ms=3.0)
         self.cancelled = False
 
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
+    def capabilities(self) -> RunnerCapabilities:
+        return RunnerCapabilities()
 
     def run_blocking(self, job: Job, **_: Any) -> Outcome:
         self.jobs.append(job)

@@ -19,7 +19,7 @@ from metier._paths import is_inside, moved_path
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
 from metier.hints import NO_ISOLATION
 from metier.run.environment import environment_python, own_python, programs_behind, search_path
-from metier.run.job import Place
+from metier.run.job import JobPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ class FilesystemView:
     """Programs and what they read, under their own names, never written."""
     links: tuple[tuple[str, str], ...]
     """Links at the top, such as `/bin` to `usr/bin`: where each leads, and its path."""
-    places: tuple[Place, ...]
+    places: tuple[JobPath, ...]
     """The places that this job was given, the outermost first."""
     stand_ins: tuple[tuple[str, str], ...] = ()
     """Empty folders in them, which take names that the job must not make: each, and its path."""
@@ -138,7 +138,7 @@ def is_covered(program: tuple[str, str]) -> bool:
     return any(map(is_temporary, program))
 
 
-def given_places(job: Job) -> list[Place]:
+def given_places(job: Job) -> list[JobPath]:
     """The places that a job was given, its working folder included.
 
     A folder that is named by a link is there under its own path too, and is the same by both: whatever is closed in it,
@@ -150,12 +150,12 @@ def given_places(job: Job) -> list[Place]:
             given += _mirrored(given, place.seen_at, place.path)
     folder = _normal(job.folder)
     if not any(is_inside(folder, place.seen_at) for place in given):
-        working = _checked(Place(job.folder, is_writable=True))
+        working = _checked(JobPath(job.folder, is_writable=True))
         given += _mirrored(given, working.path, working.seen_at) or (working,)
     return given
 
 
-def _mirrored(given: list[Place], seen: str, at: str) -> list[Place]:
+def _mirrored(given: list[JobPath], seen: str, at: str) -> list[JobPath]:
     """The places that a job sees at a path, for another path as well; none if the path is in none of its places."""
     around = [place for place in given if is_inside(seen, place.seen_at)]
     if not around or any(place.seen_at == at for place in given):
@@ -167,8 +167,8 @@ def _mirrored(given: list[Place], seen: str, at: str) -> list[Place]:
 
 
 def _places(
-    given: list[Place], programs: tuple[tuple[str, str], ...], protections: Mapping[str, Protection]
-) -> tuple[Place, ...]:
+    given: list[JobPath], programs: tuple[tuple[str, str], ...], protections: Mapping[str, Protection]
+) -> tuple[JobPath, ...]:
     kept = _covered(programs, given)
     for place in given:
         if place.is_writable:
@@ -181,7 +181,7 @@ def _places(
     return tuple(sorted(order, key=lambda place: (place.seen_at.count("/"), not place.is_writable)))
 
 
-def _is_replaced(path: str, place: Place, given: list[Place]) -> bool:
+def _is_replaced(path: str, place: JobPath, given: list[JobPath]) -> bool:
     """Whether the job sees nothing, or something else that it cannot write, where a writable place has this path."""
     seen = moved_path(path, place.path, place.seen_at)
     return any(
@@ -193,32 +193,32 @@ def _is_replaced(path: str, place: Place, given: list[Place]) -> bool:
     )
 
 
-def _covered(programs: tuple[tuple[str, str], ...], given: list[Place]) -> list[Place]:
+def _covered(programs: tuple[tuple[str, str], ...], given: list[JobPath]) -> list[JobPath]:
     """Programs among temporary files, as places: those are held before anything covers them, and looked after.
 
     In what the job was given, they are there already. Where there are nothing but rules, nothing covers them.
     """
     return [
-        Place(path, at=at, is_precaution=True)
+        JobPath(path, at=at, is_precaution=True)
         for path, at in filter(is_covered, programs)
         if os.path.exists(path) and not any(is_inside(at, place.seen_at) for place in given)
     ]
 
 
-def _protected(place: Place, closed: Iterable[str]) -> list[Place]:
+def _protected(place: JobPath, closed: Iterable[str]) -> list[JobPath]:
     """The paths in a writable place that are not to be written, as somebody outside would run it."""
     roots = (root for root in _own_roots() if root != place.path and is_inside(root, place.path))
-    found: dict[Place, None] = {}
+    found: dict[JobPath, None] = {}
     for path in (*closed, *roots):
         *above, last = _steps(place, path)
         found.update(dict.fromkeys((*above, replace(last, is_writable=False))))
     return list(found)
 
 
-def _pins(place: Place, given: list[Place]) -> list[Place]:
+def _pins(place: JobPath, given: list[JobPath]) -> list[JobPath]:
     """The folders between a writable place and those in it that are only to be read, which must not be moved away."""
     inside = [other for other in given if not other.is_writable and is_inside(other.seen_at, place.seen_at)]
-    found: dict[Place, None] = {}
+    found: dict[JobPath, None] = {}
     for other in inside:
         if other.seen_at != place.seen_at:
             path = moved_path(other.seen_at, place.seen_at, place.path)
@@ -226,11 +226,11 @@ def _pins(place: Place, given: list[Place]) -> list[Place]:
     return list(found)
 
 
-def _steps(place: Place, path: str) -> list[Place]:
+def _steps(place: JobPath, path: str) -> list[JobPath]:
     """Each step from a place to a path in it. Mounted on itself, a folder stays what it is, and cannot be renamed."""
     parts = os.path.relpath(path, place.path).split(os.sep)
     return [
-        Place(
+        JobPath(
             os.path.join(place.path, *parts[:at]),
             is_writable=True,
             at=os.path.join(place.seen_at, *parts[:at]),
@@ -249,7 +249,7 @@ def _own_roots() -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
 
 
-def _checked(place: Place) -> Place:
+def _checked(place: JobPath) -> JobPath:
     """A place with the path that it really has; where it is seen stays as it was named."""
     if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
         raise InvalidArgument(

@@ -27,7 +27,7 @@ from metier.run.native.protocol import PROXY_PORT, identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from metier.run.job import Job, Limits, Place
+    from metier.run.job import Job, JobPath, Limits
     from metier.run.native.filesystem_view import FilesystemView
     from metier.run.protection import Protection
 
@@ -278,7 +278,7 @@ def _base_furniture(system: Pairs) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _furniture(places: tuple[Place, ...], users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
+def _furniture(places: tuple[JobPath, ...], users: tuple[tuple[str, bytes], ...]) -> dict[str, Any]:
     """More of them for one job; those in its own folders for temporary files are made later, when these are there."""
     found = _furniture_of((), dict(users), tuple((place.path, place.seen_at) for place in places))
     return {"furniture": _part(found, is_scratch=False), "in_scratch": _part(found, is_scratch=True)}

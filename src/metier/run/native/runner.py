@@ -20,10 +20,10 @@ from metier.run.job import (
     CANNOT_START,
     MAX_SECONDS,
     TIMED_OUT,
-    Capabilities,
     Job,
     Limits,
     Outcome,
+    RunnerCapabilities,
     Usage,
     run_in_thread,
 )
@@ -82,17 +82,17 @@ class NativeRunner:
             self._was_looked_for = True
         return self._found
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees that are enforced here."""
         tier = self.tier
         if tier is None:
-            return Capabilities(how=why_not())
+            return RunnerCapabilities(how=why_not())
         from metier.run.native.kernel import landlock_version
         from metier.run.native.request import may_drop
 
         version = landlock_version()
         has_view = tier != "landlock"
-        return Capabilities(
+        return RunnerCapabilities(
             isolates_files=True,
             hides_files=has_view,
             isolates_network=True,

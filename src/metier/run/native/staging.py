@@ -21,7 +21,7 @@ from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in
 from metier.hints import NO_ISOLATION
 from metier.run.host_files import PROTECTED, change, kind_of
-from metier.run.job import Place
+from metier.run.job import JobPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -162,20 +162,20 @@ def job_on_copies(job: Job, stages: Iterable[WorkspaceCopy]) -> Job:
             text = folder.sub(copy, text)
         return text
 
-    places: list[Place] = []
+    places: list[JobPath] = []
     for place in job.places:
         stage = next((one for one in stages if one.folder == os.path.realpath(place.path)), None)
         if place.is_hidden or (
             stage is None and any(is_inside(os.path.realpath(place.path), s.folder) for s in stages)
         ):
             continue  # it is in the copy, or left out of it
-        places.append(place if stage is None else Place(stage.path, is_writable=place.is_writable))
+        places.append(place if stage is None else JobPath(stage.path, is_writable=place.is_writable))
     return replace(
         job,
         argv=tuple(map(moved, job.argv)),
         folder=moved(os.path.realpath(job.folder)),
         env={name: moved(value) for name, value in job.env.items()},
-        places=(*places, *(Place(repository) for stage in stages for repository in stage.repositories)),
+        places=(*places, *(JobPath(repository) for stage in stages for repository in stage.repositories)),
     )
 
 

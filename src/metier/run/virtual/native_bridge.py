@@ -16,7 +16,7 @@ from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
 from metier.run.host_files import change, list_folder, load
-from metier.run.job import Job, Limits, Place
+from metier.run.job import Job, JobPath, Limits
 from metier.run.virtual.validation import MOST_FILES, checked_mode, checked_text, is_inside, normal
 
 if TYPE_CHECKING:
@@ -241,9 +241,9 @@ def _places(
     shown: frozenset[str],
     *,
     has_view: bool,
-) -> tuple[tuple[Place, ...], list[tuple[str, str]]]:
+) -> tuple[tuple[JobPath, ...], list[tuple[str, str]]]:
     """The places of the program, and paths of the shell with other names outside."""
-    places: list[Place] = []
+    places: list[JobPath] = []
     mapped: list[tuple[str, str]] = []
     for path, skill in skills.items():
         folder = skill.folder
@@ -251,11 +251,11 @@ def _places(
             folder = os.path.join(private, "skills", os.path.basename(path))
             os.makedirs(folder)
             change(folder, skill.records, skill.blobs, any_link=True)
-        places.append(Place(folder, at=path if has_view else ""))
+        places.append(JobPath(folder, at=path if has_view else ""))
         mapped.append((path, path if has_view else folder))
-    places += [Place(os.path.join(work, name), is_writable=True, at=f"/{name}") for name in sorted(shown)]
+    places += [JobPath(os.path.join(work, name), is_writable=True, at=f"/{name}") for name in sorted(shown)]
     others = {path.split("/")[1] for path, _, _ in request.records} - shown
-    root = Place(work, is_writable=True, at=_ROOT if has_view else "")
+    root = JobPath(work, is_writable=True, at=_ROOT if has_view else "")
     mapped += [(f"/{name}", f"{root.seen_at}/{name}") for name in sorted(others)]
     return (*places, root), [*mapped, ("/", root.seen_at)]
 

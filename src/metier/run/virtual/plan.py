@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
 from metier.run.host_files import list_folder, load
-from metier.run.job import Place
+from metier.run.job import JobPath
 from metier.run.virtual.validation import (
     MOST_FILE_BYTES,
     MOST_FILES,
@@ -64,7 +64,7 @@ class Layout:
 
     folder: str
     mapped: tuple[tuple[str, str], ...]
-    seats: tuple[tuple[Place, str, frozenset[str]], ...]
+    seats: tuple[tuple[JobPath, str, frozenset[str]], ...]
     """A place, where it is seen, and what others lie in it."""
 
 
@@ -163,7 +163,7 @@ def script_of(job: Job) -> bytes | None:
     if not words or words[0].startswith("-"):
         return None
     path = words[0] if os.path.isabs(words[0]) else os.path.join(job.folder, words[0])
-    for place in (*job.places, Place(job.folder, is_writable=True)):
+    for place in (*job.places, JobPath(job.folder, is_writable=True)):
         if is_inside(path, place.seen_at):
             real = place.path + path[len(place.seen_at) :]
             folder, name = os.path.split(real)
@@ -183,14 +183,14 @@ def _path_in_shell(text: str, mapped: tuple[tuple[str, str], ...]) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mount: str) -> Layout:
+def _layout(given: tuple[JobPath, ...], skills: tuple[bool, ...], folder: str, mount: str) -> Layout:
     mount = normal(mount)
     is_skill = dict(zip(given, skills, strict=True))
     if not any(is_inside(folder, place.seen_at) for place in given if os.path.isabs(folder)):
-        given = (*given, Place(folder, is_writable=True))
+        given = (*given, JobPath(folder, is_writable=True))
     hidden = {place.seen_at for place in given if place.is_hidden}
     places = [place for place in given if place.is_hidden or place.seen_at not in hidden]
-    seen_at: dict[Place, str] = {}
+    seen_at: dict[JobPath, str] = {}
     # A skill that lies in another place is seen there, and what lies in one that does not is seen in that.
     for place in places:
         if is_skill.get(place) and not any(other != place and is_inside(place.path, other.seen_at) for other in places):
@@ -210,7 +210,7 @@ def _layout(given: tuple[Place, ...], skills: tuple[bool, ...], folder: str, mou
     return Layout(normal(_path_in_shell(folder, mapped)), mapped, tuple(seats))
 
 
-def _seen_at(place: Place, moved: tuple[tuple[str, str], ...], number: int, folder: str) -> str:
+def _seen_at(place: JobPath, moved: tuple[tuple[str, str], ...], number: int, folder: str) -> str:
     if place.seen_at.startswith("/"):
         at = normal(os.path.normpath(_path_in_shell(place.seen_at, moved)))
     else:
@@ -228,7 +228,7 @@ def _free(at: str, taken: Collection[str]) -> str:
     return at
 
 
-def _add(plan: Plan, place: Place, at: str, inner: frozenset[str], known: KnownFolders) -> None:
+def _add(plan: Plan, place: JobPath, at: str, inner: frozenset[str], known: KnownFolders) -> None:
     path = place.path
     if not place.is_writable:
         plan.closed.append(at)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier.run.host_files import Record
-    from metier.run.job import Capabilities, Job, OutputLine, Runner
+    from metier.run.job import Job, OutputLine, Runner, RunnerCapabilities
     from metier.run.virtual.channel import Head
     from metier.run.virtual.plan import Plan
 
@@ -63,7 +63,7 @@ class VirtualRunner:
         """The name in results and audit records."""
         return RUNNER
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees: nothing of this machine is there for a job; its runner keeps native programs.
 
         They are claimed once a worker has answered, which then waits for the first job.

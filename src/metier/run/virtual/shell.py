@@ -35,7 +35,7 @@ from metier.run.virtual.worker_process import CAPABILITIES, unavailable, worker_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metier.run.job import Capabilities, Outcome, OutputLine, Runner
+    from metier.run.job import Outcome, OutputLine, Runner, RunnerCapabilities
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import Connection
 
@@ -106,7 +106,7 @@ class VirtualShell:
         reply = self._ask({"op": "folder"})[0]
         return self._read_reply(lambda: checked_text(reply.get("path"), 8_192))
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> RunnerCapabilities:
         """The guarantees for its commands; none, with the reason, where its worker does not start."""
         connection = self._checkpoints.connection
         if connection is None or not connection.is_alive:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from metier.errors import MetierError, ShellUnavailable
 from metier.hints import for_people, for_person
 from metier.run.environment import own_python, package_folder
-from metier.run.job import Capabilities, Job, Limits, Place
+from metier.run.job import Job, JobPath, Limits, RunnerCapabilities
 
 if TYPE_CHECKING:
     from metier.run.job import KilledBy
@@ -34,7 +34,7 @@ PROCESSES = 32
 """The interpreter has threads, which count as processes."""
 OPEN_FILES = 256
 """Each interpreter and each folder that is kept has a few."""
-CAPABILITIES = Capabilities(
+CAPABILITIES = RunnerCapabilities(
     isolates_files=True,
     hides_files=True,
     isolates_network=True,
@@ -109,7 +109,7 @@ def _start_in_sandbox(command: tuple[str, ...], packages: tuple[str, ...]) -> Re
         argv=command,
         # It has no use for a working folder, and this one it cannot write to.
         folder=packages[0],
-        places=tuple(Place(os.path.realpath(path), at=path) for path in packages),
+        places=tuple(JobPath(os.path.realpath(path), at=path) for path in packages),
         limits=Limits(
             memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_bytes=0, disk_bytes=1024 * 1024, open_files=OPEN_FILES
         ),
@@ -149,11 +149,11 @@ def worker_folders() -> tuple[str, str]:
     return package_folder(), str(Path(found.origin).parents[1])
 
 
-def unavailable(error: Exception) -> Capabilities:
+def unavailable(error: Exception) -> RunnerCapabilities:
     """The capabilities of a virtual shell that does not work: none, with the reason."""
     if isinstance(error, MetierError):
-        return Capabilities(how=f"{error} {for_person(error.hint)}".strip())
-    return Capabilities(how=f"Its worker is gone: {error}.")
+        return RunnerCapabilities(how=f"{error} {for_person(error.hint)}".strip())
+    return RunnerCapabilities(how=f"Its worker is gone: {error}.")
 
 
 class SandboxedWorker:
