@@ -115,7 +115,7 @@ class ToolRule:
     tool: str
     """The name that tools are compared by; `*` is every tool, `mcp__server__*` every tool of a server."""
     pattern: str | None = None
-    """What the arguments must be like; None: whatever they are."""
+    """The pattern for the arguments; None for any arguments."""
     text: str = ""
     """As written."""
     is_malformed: bool = False

@@ -1,1 +1,1 @@
-"""Files that tools and jobs may touch: names and places that stay closed, and the check of a call's files."""
+"""Files that tools and jobs may touch: protected names and places, the access in a workspace, the check of a call."""

@@ -1,7 +1,7 @@
 """Access of tools to files: those that no tool writes, and those that no tool sees, in a workspace and beside it.
 
-Tools write in this process, with nothing around them: what a cage closes to a job is closed to them here. One function
-judges a path for all of them, when a call is decided about and when a file is used.
+Tools write in this process, outside of any sandbox: files that a sandbox closes to a job are closed to them here. One
+function judges a path for all of them, when a call is decided about and when a file is used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECRET_NAMES = frozenset(
         ".vault-token",
     }
 )  # fmt: skip
-"""Names under which people keep what opens other doors, wherever they stand."""
+"""Names under which people keep keys and passwords, in any folder."""
 SECRET_FOLDERS = (".aws", ".azure", ".kube", ".docker", ".gcloud")
 """The same in a home folder; a project may have a folder `.docker` in which there is nothing secret."""
 _SECRET_IN_HOME = (
@@ -83,7 +83,7 @@ class FileAccess:
         read_only: Iterable[str] = (),
         hidden: Iterable[str] = (),
     ) -> FileAccess:
-        """The same for paths as they are written; what is secret in the home folder is hidden besides."""
+        """The same for paths as they are written; the secrets of the home folder are hidden besides."""
         return cls(
             workspace=os.path.realpath(workspace),
             grants=frozenset(grants),
@@ -201,7 +201,7 @@ def is_secret_name(name: str) -> bool:
 
 def protection_reason(path: str, place: str) -> str:
     """The sentence that says what protects a path."""
-    # The places of this machine are nobody's business who is refused.
+    # A refused caller does not learn about places of this machine.
     if os.path.isabs(place) or place in SECRET_NAMES:
         return f"{shown(path, 300)!r} cannot be written: it decides about skills, or is secret."
     return f"{shown(path, 300)!r} cannot be written: {shown(place, 200)} is protected, as other programs act on it."

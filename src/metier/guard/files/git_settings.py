@@ -1,4 +1,4 @@
-"""The files from which git starts something, or takes settings from, because its settings name them."""
+"""Paths that the settings of git make it start or read."""
 
 from __future__ import annotations
 

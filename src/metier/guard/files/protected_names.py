@@ -1,10 +1,10 @@
-"""The names of files and folders from which other programs start something.
+"""Protected names: files and folders from which other programs start something, and listings of folders by them.
 
-A script has no need to leave its cage if it can write what runs outside of it later: a hook of git, the start-up file
-of a shell, a task that an editor starts with the folder, a workflow on a build machine, a skill or the instructions of
-an agent. No tool and no job writes to a path that leads to or through one of these names, at any depth, unless a policy
-grants that name. Files that are the work itself (a makefile, a test) are not among them, as somebody looks at those
-before they run.
+A script has no need to leave its sandbox if it can write a file that runs outside of it later: a hook of git, the
+start-up file of a shell, a task that an editor starts with the folder, a workflow on a build machine, a skill or the
+instructions of an agent. No tool and no job writes to a path that leads to or through one of these names, at any
+depth, unless a policy grants that name. Files that are the work itself (a makefile, a test) are not among them, as
+somebody looks at those before they run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PACKAGE_MANAGERS = (
     ".Rprofile", ".config/pip", ".condarc", ".cargo/bin", ".cargo/env", ".gradle/init.d", ".ipython",
     ".m2/settings.xml", ".pythonrc", ".rspec", "bunfig.toml", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
-"""What package managers and interpreters take the programs from that they run."""
+"""Files from which package managers and interpreters take the programs that they run."""
 _BUILD_MACHINES = (
     ".github/workflows", ".github/actions", ".forgejo", ".gitea", ".gitlab-ci.yml", ".circleci", ".travis.yml",
     ".drone.yml", ".woodpecker", ".woodpecker.yml", ".buildkite", ".cirrus.yml", ".teamcity", ".semaphore",
@@ -70,15 +70,15 @@ PROTECTED = (*_VERSION_CONTROL, *_SHELLS, *_EDITORS, *_AGENTS, *_PACKAGE_MANAGER
 REPOSITORY = (".git",)
 CLOSED_IN_REPOSITORY = (
     "hooks", "config", "config.worktree", "commondir", "gitdir", "info", "modules", "worktrees",
-    # What is left of these says which commands `git rebase --continue` runs.
+    # These say which commands `git rebase --continue` runs.
     "rebase-merge", "rebase-apply", "sequencer",
 )  # fmt: skip
-"""What stays closed in a repository that a policy grants to write in: git starts something from it."""
+"""Names that stay closed in a repository which a policy grants: git starts something from them."""
 REPOSITORY_MARKS = ("HEAD", "objects", "refs")
-"""What makes git take a folder for a repository, whatever its name."""
+"""Names that make git take a folder for a repository, whatever its name."""
 
 MOST_FOLDERS = 20_000
-"""How many folders of a workspace are searched."""
+"""Folders of a workspace that are searched."""
 OF_REPOSITORIES = frozenset((*REPOSITORY_MARKS, *CLOSED_IN_REPOSITORY))
 
 _MOST_CACHED = 2 * MOST_FOLDERS

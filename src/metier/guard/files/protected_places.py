@@ -1,4 +1,4 @@
-"""Protected places on disk: what a protected name leads to in a folder, with links and git's settings followed.
+"""Protected places on disk: the paths that protected names lead to in a folder, with links and git's settings followed.
 
 A name is protected wherever it stands below the folder, or above it; so is what it leads to by a link, a repository of
 any name, and each file in the folder that the settings of a repository make git start something from. Of folders of
@@ -54,10 +54,10 @@ class ProtectedPlaces:
     closed: tuple[str, ...] = ()
     """The files and folders that must not be written, with links resolved; none of them inside another."""
     links: Mapping[str, str] = field(default_factory=lambda: _NO_LINKS)
-    """Where each link leads that is a protected name, or on the way from one."""
+    """The target of each link that is a protected name, or on the way from one."""
     targets: frozenset[str] = frozenset()
     """Every link on the way from a protected name to where it leads, and what it leads to or git's settings name, be it
-    there or not: whoever makes it makes what is started."""
+    there or not: a job that makes it makes a file that is started."""
     unreadable: frozenset[str] = frozenset()
     """Folders whose content cannot be listed; they are closed as a whole."""
     outside: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ def _closing_place(root: str, path: str, found: ProtectedPlaces, *, is_link: boo
 
 
 def _repository_above(root: str, relative: str, grants: Collection[str]) -> str | None:
-    """The repository of any name that a path lies in or would complete, also where no survey looks."""
+    """The repository of any name that a path lies in or would complete, also in folders that are not searched."""
     folder = root
     for part in relative.split(os.sep):
         listing = folder_listings.get(folder)
@@ -246,7 +246,7 @@ def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[list[os
 
 
 class _Search:
-    """The survey of one folder while it is made."""
+    """The search of one folder for protected places."""
 
     def __init__(self, root: str, grants: Collection[str]) -> None:
         self._root, self._grants = root, frozenset(grants)

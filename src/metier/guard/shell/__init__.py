@@ -1,5 +1,6 @@
-"""Reading shell commands: which programs a line would start, and whether rules allow or forbid them.
+"""Shell commands as data: the simple commands of a line, and what each of them starts, writes or changes.
 
-`reading` takes a line apart, with two readers that must agree (`grammar` over `scanner`, and `tree`); `wrappers` and
-the modules beside it say what a program starts or changes beside itself; `commands` holds the result against rules.
+`parser` reads a line into a `Script`, with two parsers that must agree: `grammar` over `lexer`, and tree-sitter's.
+`effects` gives the effects of a simple command beside those of its program, by the tables of `wrappers`, `launchers`,
+`programs`, `git` and `builtins`; `expansion` follows them. This part knows no rules: `tool_rules` matches its data.
 """

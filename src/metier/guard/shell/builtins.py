@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.guard.shell.lexer import ShellWord
 
 SAFE_MODES = frozenset({"errexit", "noclobber", "noglob", "nounset", "pipefail", "verbose", "xtrace"})
-"""What `set -o` may switch without changing how a command is read."""
+"""Modes that `set -o` may switch without changing how a command is read."""
 SAFE_LETTERS = frozenset("eufvxC")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -33,7 +33,7 @@ _SAFE_SHOPT = frozenset({"dotglob", "failglob", "globstar", "nullglob"})
 
 
 def builtin_risks(words: Sequence[ShellWord]) -> Iterator[Risk]:
-    """Why a builtin may do more than its words say."""
+    """The words of a builtin that may do more than they say."""
     reader = _READERS.get(words[0].text)
     if reader is None:
         return

@@ -1,4 +1,4 @@
-"""Every command that a command line may run, as rules that forbid see it."""
+"""Expansion of a command line: every command that it may run, also through others, as rules that forbid see it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from metier.guard.shell.command import Redirection, Script
 
 MAX_WRAPPING = 6
-"""How many commands may start each other."""
+"""Commands that may start each other."""
 _MAX_PARTS = 2_000
 
 
 class ExpandedCommands:
-    """The commands of a line and all that they start."""
+    """The commands of a line, and those that they start."""
 
     def __init__(self, folder: str) -> None:
-        """`folder` is where the line runs."""
+        """`folder` is the folder that the line runs in."""
         self._folder = folder
         self._each: list[list[SimpleCommand]] = []
         self._pipelines: list[list[list[SimpleCommand] | None]] = []
@@ -38,7 +38,7 @@ class ExpandedCommands:
         self._is_folder_unknown = False
 
     def add_script(self, script: Script, depth: int = 0) -> None:
-        """All parts of a script, and what they start."""
+        """Add all commands of a script, and those that they start."""
         self.redirections += script.redirections
         for word in script.assignments:
             self._add_assignment(word, depth)
@@ -47,7 +47,7 @@ class ExpandedCommands:
             self._pipelines.append([seen[id(command)] if command else None for command in pipeline])
 
     def add(self, command: SimpleCommand, depth: int = 0) -> list[SimpleCommand]:
-        """One command; gives what it is and all that it starts."""
+        """Add one command; returns its spellings and the commands that it starts."""
         if depth > MAX_WRAPPING or len(self._each) > _MAX_PARTS:
             raise UnreadableCommand("too many commands start each other")
         words = command.words
@@ -73,9 +73,9 @@ class ExpandedCommands:
                 yield from link_names(os.path.join(folder, word))
 
     def _add_assignment(self, word: ShellWord, depth: int) -> None:
-        """What the value of a variable makes programs start later."""
+        """Add the commands that the value of a variable makes programs start later."""
         name, _, value = word.text.partition("=")
-        # What is behind the name is a subscript, which was read with the word, or a plus sign.
+        # A subscript, which was read with the word, or a plus sign may follow the name.
         plain = name.partition("[")[0].rstrip("+")
         if UNKNOWN in plain or (is_evaluated(plain) and not is_tame(word.text)):
             raise UnclearEffects(f"the value of {plain.replace(UNKNOWN, '*')} can start programs", 0)
@@ -86,7 +86,7 @@ class ExpandedCommands:
             return
         if word.free or "" in word.variables or UNKNOWN in program or name.endswith("+"):
             raise UnclearEffects(f"what {plain} starts is not known before it runs", 0)
-        # What comes from the environment was not chosen by the command.
+        # A value from the environment was not chosen by the command.
         script = parse_script(value.replace(UNKNOWN, "x"), depth=depth + 1)
         self.add_script(script, depth + 1)
         for command in script.commands:

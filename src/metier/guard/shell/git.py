@@ -1,11 +1,11 @@
-"""What makes git start other programs: settings, transports, and the subcommands that run commands for people.
+"""Effects of git commands: programs that settings, transports and subcommands start, and files that options write.
 
-What a repository's own configuration and hooks start is not seen, and neither is how a repository came to be that git
-is pointed at. Words that would write among those files are seen, and so are options that write other files.
+Programs that a repository's own configuration and hooks start are not seen, and neither is the origin of a repository
+that git is pointed at. Words that would write among those files are seen, and so are options that write other files.
 
 After most subcommands a word that the command or the names of files decide (`*`, a variable of a loop) must not be able
 to become an option: `git diff src/*.py` and `git diff -- *` are read, `git diff *` is not. After those that have no
-such options (`git add *`) it may be anything. Values from the environment are nobody's trick.
+such options (`git add *`) it may be anything. Values from the environment are not chosen by the command.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ALWAYS = frozenset({
     "pack-objects", "quiltimport", "remote-ext", "remote-fd", "send-email", "shell",
 })  # fmt: skip
 _TOOLS = frozenset({"difftool", "mergetool"})
-"""Those of which no word starts a program but an option."""
+"""Subcommands of which no word starts a program but an option."""
 _SAME = {"annotate": "blame", "fsck-objects": "fsck", "init-db": "init", "pickaxe": "blame", "stage": "add"}
 """Subcommands with two names."""
 _SUBCOMMAND = re.compile(r"[A-Za-z0-9][\w-]*")
-"""What git looks for among its own programs; a path would be looked for from the folder it is in."""
+"""A name that git looks for among its own programs; a path would be looked for from the folder it is in."""
 _HARMLESS = frozenset({
     "add", "am", "branch", "cat-file", "check-ignore", "checkout", "clean", "commit", "describe", "for-each-ref",
     "hash-object", "ls-files", "ls-tree", "merge", "merge-base", "mv", "reset", "restore", "rev-parse", "rm",
@@ -112,10 +112,10 @@ _CONFIG_VERBS = frozenset({"edit", "get", "list", "set", "unset"})
 
 
 class _Global(NamedTuple):
-    """What stands before the subcommand."""
+    """The options before the subcommand."""
 
     end: int
-    """Where the subcommand is, or would be."""
+    """The index of the subcommand, there or not."""
     risks: tuple[Risk, ...]
     moves: bool
     folders: tuple[int, ...]
@@ -123,7 +123,7 @@ class _Global(NamedTuple):
 
 
 def git_effects(words: Sequence[ShellWord]) -> Effects:
-    """What git is made to start or write by its words."""
+    """The effects of a git command."""
     before = _read_global(words)
     risks, folders, files = list(before.risks), list(before.folders), []
     if before.end < len(words):
@@ -135,7 +135,7 @@ def git_effects(words: Sequence[ShellWord]) -> Effects:
             raise UnclearEffects(f"`git {subcommand.text}` is no subcommand of git", before.end)
         name = subcommand_name(subcommand.text)
         if name in _ALWAYS or "--" in name:
-            # To name it is not to name what it starts, which its options and words say.
+            # A rule that names it does not name the program that its options and words make it start.
             is_plain = name in _TOOLS and not any(not word.is_known or word.text.startswith("-") for _, word in rest)
             at = before.end if is_plain else len(words) - 1
             risks.append(Risk(f"`git {name}` starts other programs or writes any file", at))
@@ -162,7 +162,7 @@ def subcommand_name(text: str) -> str:
 
 
 def subcommand_index(words: Sequence[ShellWord]) -> int:
-    """Where the subcommand is among the words, or would be."""
+    """The index of the subcommand among the words, there or not."""
     return _read_global(words).end
 
 
@@ -233,7 +233,7 @@ def _option_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk
         if name in _TRANSPORT and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
             yield Risk(f"`{word.text}` can make `git` start a program", at)
         for beginning in beginnings(word):
-            # What is not known as a whole may name a file to write too.
+            # A word that is not known as a whole may name a file to write too.
             unsure = is_unsure(beginning, word)
             more = chosen if unsure else ("", ())
             if not (are_paths and unsure) and is_option(beginning, word, letters + more[0], options + more[1]):
@@ -319,7 +319,7 @@ def _split_options(words: list[ShellWord]) -> tuple[set[str], list[ShellWord]]:
     while i < len(words):
         name, equals, _ = words[i].text.partition("=")
         if not name.startswith("-"):
-            # What may fall apart may become an option, and is named like none.
+            # A word that may fall apart may become an option, and is named like none.
             return options | ({words[i].text} if words[i].splits else set()), words[i:]
         options.add(name)
         i += 1 if equals or name not in _CONFIG_VALUED else 2

@@ -1,4 +1,4 @@
-"""The grammar of shell commands: what follows what, and which simple commands that gives."""
+"""Grammar of shell commands: tokens become simple commands, pipelines, redirections and assignments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from metier.guard.shell.lexer import UNKNOWN, Lexer, ShellToken, ShellWord, Unre
 from metier.guard.shell.variables import is_read_by_programs
 
 MAX_DEPTH = 12
-"""How deep commands may be nested in each other."""
+"""Levels of commands that are nested in each other."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=")
 _OTHER_FILE_NUMBER = re.compile(r"[0-9]+-?")
@@ -33,8 +33,8 @@ def _is_number(word: ShellWord) -> bool:
     return word.text.isdecimal() or (word.text == UNKNOWN and word.variables[0] in ("#", "?"))
 
 
-def _assigned(word: ShellWord, written: str) -> ShellWord:
-    """What gives a variable a value; a number in brackets is all that may stand behind its name."""
+def _assignment(word: ShellWord, written: str) -> ShellWord:
+    """The assignment of a value to a variable; only a number in brackets may stand behind its name."""
     found = _NUMBERED.match(written)
     return ShellWord(f"{found[1]}={UNKNOWN}") if found else word
 
@@ -59,7 +59,7 @@ class Syntax:
 
 
 class Grammar:
-    """A recursive-descent parser of one command line."""
+    """A predictive parser of one command line."""
 
     __slots__ = ("_depth", "_lexer", "_past_end", "_syntax", "_token")
 
@@ -117,7 +117,7 @@ class Grammar:
         return self._token.kind == "operator" and self._token.text in operators
 
     def _keyword(self) -> str:
-        """The keyword that stands here, if one does."""
+        """The keyword here; "" without one."""
         word = self._token.word
         if self._token.text == "[[":
             return "[["  # as a word it would be about files
@@ -128,7 +128,7 @@ class Grammar:
         return word.text if word.bare else ""
 
     def _mark(self, mark: str) -> None:
-        """Say that the word that stands here is more than a word."""
+        """Note that the word here is more than a word."""
         self.marks.discard(("word", self._token.start, self._token.end))
         self.marks.add((mark, self._token.start, self._token.end))
 
@@ -195,7 +195,7 @@ class Grammar:
         elif keyword == "for":
             self._for()
         elif keyword == "case":
-            self._case()
+            self._case_statement()
         elif keyword == "[[":
             self._test()
         elif keyword:
@@ -261,7 +261,7 @@ class Grammar:
             raise self._misplaced()
         return found
 
-    def _case(self) -> None:
+    def _case_statement(self) -> None:
         self._expect("case")
         self._pattern()
         self._skip_newlines()
@@ -284,7 +284,7 @@ class Grammar:
         self._expect("esac")
 
     def _test(self) -> None:
-        """A `[[` test: nothing in it runs but what is substituted, and what arithmetic may evaluate."""
+        """A `[[` test: only substitutions and evaluated arithmetic run in it."""
         self._syntax.refusals.append("a `[[` test")
         self._expect("[[")
         words: list[ShellWord] = []
@@ -342,7 +342,7 @@ class Grammar:
                 if not words and _ASSIGNMENT.match(self._token.text.replace("\\\n", "")):
                     has_assignments = True
                     self._syntax.refusals.append("an assignment")
-                    self._syntax.assignments.append(_assigned(word, self._token.text))
+                    self._syntax.assignments.append(_assignment(word, self._token.text))
                     if name := _NAME.match(word.text):
                         self._syntax.assigned.add(name[0])
                     self._advance()

@@ -90,7 +90,7 @@ class ShellToken(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Building:
+class _WordBuilder:
     """A word while it is read."""
 
     parts: list[str]
@@ -101,11 +101,11 @@ class _Building:
     firm: bool = False
     bare: bool = True
     brace_at: int = -1
-    """How many parts came before the first unquoted opening brace."""
+    """The number of parts before the first unquoted opening brace."""
     has_choice: bool = False
     """Whether a comma or two dots follow that brace."""
     bracket_at: int = -1
-    """How many parts came before the first unquoted opening bracket."""
+    """The number of parts before the first unquoted opening bracket."""
 
     def add_unknown(self, variable: str = "") -> None:
         """A part that is only known when the command runs."""
@@ -114,7 +114,7 @@ class _Building:
 
 
 class Lexer:
-    """Takes a command apart, token by token."""
+    """The tokens of one command, one by one."""
 
     __slots__ = ("_heredocs", "_nested", "joins", "marks", "position", "refusals", "text")
 
@@ -123,9 +123,9 @@ class Lexer:
         self.position = position
         self.refusals: list[str] = []
         self.joins: list[int] = []
-        """Where a line goes on in the next one, outside quotes: shells take those characters away first."""
+        """The positions at which a line goes on in the next one, outside quotes: shells take these characters away."""
         self.marks: set[tuple[str, int, int]] = set()
-        """What was found where, to be compared with a second reading."""
+        """The words, operators and names that were found, to be compared with those of another parser."""
         self._heredocs: list[tuple[str, bool, bool]] = []
         self._nested = nested
 
@@ -222,7 +222,7 @@ class Lexer:
 
     def _word(self, start: int) -> ShellToken:
         text, size = self.text, len(self.text)
-        building = _Building([], [])
+        building = _WordBuilder([], [])
         while self.position < size and (character := text[self.position]) not in _ENDS_WORD:
             if plain := _PLAIN.match(text, self.position):
                 building.parts.append(plain[0])
@@ -237,7 +237,7 @@ class Lexer:
         if building.brace_at >= 0 and text[start : self.position + 1].endswith(("}<", "}>")):
             raise UnreadableCommand("a redirection names its file by a variable")
         if building.bracket_at >= 0 and not building.has_choice:
-            # Where the brackets end is a matter of their own: what follows them is not known either.
+            # The end of the brackets has rules of its own: the text behind them is not known either.
             del building.parts[building.bracket_at :]
             del building.variables[building.parts.count(UNKNOWN) :]
             building.add_unknown()
@@ -262,8 +262,8 @@ class Lexer:
         )
         return ShellToken("word", text[start:end], start, end, word)
 
-    def _special(self, character: str, building: _Building, start: int) -> None:
-        """One character with a meaning, or the quoted text it opens."""
+    def _special(self, character: str, building: _WordBuilder, start: int) -> None:
+        """Read one character with a meaning, or the quoted text it opens."""
         text, at = self.text, self.position
         self.position += 1
         if character == "\\":
@@ -310,7 +310,7 @@ class Lexer:
                 self.refusals.append("a word that starts with `!`, which may stand for an earlier command")
             building.parts.append(character)
 
-    def _double_quoted(self, building: _Building) -> None:
+    def _double_quoted(self, building: _WordBuilder) -> None:
         text = self.text
         while self.position < len(text):
             character = text[self.position]
@@ -332,8 +332,8 @@ class Lexer:
                 building.parts.append(character)
         raise UnreadableCommand("a quote is not closed")
 
-    def _dollar(self, building: _Building, *, is_quoted: bool) -> None:
-        """What follows a dollar sign, the sign itself being behind."""
+    def _dollar(self, building: _WordBuilder, *, is_quoted: bool) -> None:
+        """Read the expansion behind a dollar sign."""
         text, at = self.text, self.position
         following = text[at : at + 1]
         if name := _NAME.match(text, at):
@@ -374,14 +374,14 @@ class Lexer:
         else:
             building.parts.append("$")
 
-    def _variable(self, building: _Building, name: str, end: int, *, is_quoted: bool) -> None:
+    def _variable(self, building: _WordBuilder, name: str, end: int, *, is_quoted: bool) -> None:
         building.firm |= name == "PWD" and not building.parts
         building.add_unknown(name)
         building.breaks |= not is_quoted or name == "@"
         building.splits |= building.breaks
         self.position = end
 
-    def _substitution(self, building: _Building, start: int, what: str, *, splits: bool) -> None:
+    def _substitution(self, building: _WordBuilder, start: int, what: str, *, splits: bool) -> None:
         self.refusals.append(what)
         self.position = self._nested(self.text, start)
         building.add_unknown("`")
@@ -389,12 +389,12 @@ class Lexer:
         building.splits |= splits
         building.free = True
 
-    def _process_substitution(self, building: _Building) -> None:
+    def _process_substitution(self, building: _WordBuilder) -> None:
         self._substitution(building, self.position + 2, "a process substitution", splits=False)
         if self.position < len(self.text) and self.text[self.position] not in _ENDS_WORD:
             raise UnreadableCommand("a word goes on after a process substitution")
 
-    def _backquoted(self, building: _Building, *, is_quoted: bool) -> None:
+    def _backquoted(self, building: _WordBuilder, *, is_quoted: bool) -> None:
         inner: list[str] = []
         escapable = '`$\\"' if is_quoted else "`$\\"
         while self.position < len(self.text):

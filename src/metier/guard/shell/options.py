@@ -1,4 +1,4 @@
-"""Options behind which a word may hide: the words that a partly unknown word can become when the command runs."""
+"""Options of programs: tables of them, and the options that a partly unknown word can become when it runs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def read_options(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def beginnings(word: ShellWord) -> list[str]:
-    """How the words may begin that a word becomes: what is known from there on, `UNKNOWN` being what is not.
+    """The beginnings of the words that a word may become, with `UNKNOWN` for each part that is not known.
 
-    What comes from the environment is left out; it is no choice of the command. A variable may be unset, though, and
-    may fall apart, and then the word begins with what follows.
+    Values from the environment are left out, as the command does not choose them. A variable may be unset, though, and
+    may fall apart, and then the word begins with the text behind it.
     """
     text = word.text
     if word.is_known:
@@ -83,13 +83,13 @@ def may_be(word: ShellWord, texts: Iterable[str]) -> bool:
 
 
 def is_unsure(beginning: str, word: ShellWord) -> bool:
-    """Whether what begins so is an option of which not even the name is known, or only a part of a word."""
+    """Whether a beginning is an option of which not even the name is known, or only a part of a word."""
     return beginning != word.text or UNKNOWN in beginning.partition("=")[0]
 
 
 def is_option(beginning: str, word: ShellWord, letters: str, options: Iterable[str]) -> bool:
     """Whether a word that begins so may be one of these options, by a letter in a cluster or by a shortened name."""
-    # Variables may be unset, and then what follows the hyphen can be another.
+    # Variables may be unset, and then another hyphen can follow the first.
     if beginning.startswith((UNKNOWN, f"-{UNKNOWN}")):
         return True
     if beginning.startswith("--"):

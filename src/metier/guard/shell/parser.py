@@ -8,9 +8,9 @@ grammar of bash, and both found the same words, operators and command names. Eac
 
 Shells are taken to be non-interactive: there are no aliases and no history.
 
-A variable from the environment has the value of whoever set the environment up, and each command is taken to run in a
-shell of its own. A value that the command itself gives, by a loop, an assignment or a builtin, was chosen by the author
-of the command, who may mean it to be an option. Any variable may be unset.
+The command does not choose the values of variables from the environment, and each command is taken to run in a shell of
+its own. A value that the command itself gives, by a loop, an assignment or a builtin, was chosen by the author of the
+command, who may mean it to be an option. Any variable may be unset.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_COMMAND = 16 * 1024
 _CACHED_LENGTH = 4 * 1024
 _LOST = re.compile(r"-[ \t]*<<(?!<)")
 _JOINED = re.compile("(?<=[^\\x00-\\x7f])[\\u200c\\u200d](?=[^\\x00-\\x7f])")
-"""What joins two signs to one, in pictures and in Persian."""
+"""Characters that join two signs to one, in pictures and in Persian."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _MAX_VARIANTS = 32
 _WHOLE = re.compile(r"[\w./@:%+=,^-]+")
@@ -218,7 +218,7 @@ class _Values:
 def _sets_variables(words: Sequence[ShellWord]) -> bool:
     """Whether a command is a builtin that gives variables values, or may run one in the same shell."""
     at = 0
-    # What cannot be read behind `command` may be an option of it.
+    # An unknown word behind `command` may be an option of it.
     while at < len(words) - 1 and (
         words[at].text in _SAME_SHELL or (at and (words[at].text.startswith("-") or not words[at].is_known))
     ):
@@ -260,7 +260,7 @@ def _filled_word(word: ShellWord, values: dict[str, ShellWord]) -> ShellWord:
 
 
 def _tree_marks(command: str) -> set[Mark]:
-    """Which words, operators and names the tree has, and where."""
+    """The words, operators and names of the tree, with their positions."""
     from tree_sitter import Parser
 
     data = command.encode()

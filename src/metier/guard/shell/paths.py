@@ -59,7 +59,7 @@ def possible_paths(word: ShellWord, folders: Sequence[str]) -> list[str]:
                 found.append(os.path.join(folder, text))
                 continue
             pattern = os.path.join(glob.escape(folder), text.replace(UNKNOWN, "*"))
-            # What is put there need not be there yet.
+            # A file that is put there need not exist yet.
             for each in (pattern, os.path.dirname(pattern)):
                 found += islice(glob.iglob(each), _MAX_FOUND)
     return found
@@ -105,7 +105,7 @@ def reachable_folders(entered: Sequence[ShellWord], start: Sequence[str]) -> lis
 def link_names(path: str) -> Iterator[str]:
     """The name of each file on the way that links lead.
 
-    What is a copy of a program, or another name of the same file on disk, cannot be told from a program of its own.
+    A copy of a program, or another name of the same file on disk, cannot be told from a program of its own.
     """
     with suppress(OSError, ValueError):
         for _ in range(_MAX_LINKS):

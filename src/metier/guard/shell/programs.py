@@ -59,7 +59,7 @@ _CMAKE = frozenset({
     "capabilities", "cat", "copy", "copy_directory", "copy_if_different", "echo", "make_directory", "remove",
     "remove_directory", "rename", "rm", "touch",
 })  # fmt: skip
-"""What `cmake -E` does itself."""
+"""Verbs that `cmake -E` carries out itself."""
 # Letters of options that take a value, which is the rest of the cluster or the next word.
 _SSH_VALUES = {
     "scp": "DFJMPSXcilo",
@@ -93,9 +93,9 @@ class WritingOptions:
     """Short options that may write a file which they do not name."""
     unnamed_options: tuple[str, ...] = ()
     text: str = ""
-    """What does the same wherever it stands."""
+    """A text that makes it write a file wherever it stands."""
     operand: int = 0
-    """Which of the words that are no options is written; 0 for none."""
+    """The number of the operand that is a file to write; 0 for none."""
     valued_words: re.Pattern[str] | None = None
     """Options whose value is the next word, where words are counted."""
     is_dash_output: bool = False
@@ -153,7 +153,7 @@ _WRITERS: Mapping[str, WritingOptions] = {
 
 
 def program_effects(words: Sequence[ShellWord]) -> Effects:
-    """What the options of a common program make it start or write."""
+    """The programs and files that the options of a common program make it start or write."""
     name = words[0].text
     if name in _SSH_VALUES:
         return Effects(risks=tuple(_ssh_risks(words)))

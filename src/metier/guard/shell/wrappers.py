@@ -126,12 +126,12 @@ def wrapped_commands(words: Sequence[ShellWord]) -> list[StartedCommand]:
 
 
 def _unclear(words: Sequence[ShellWord]) -> NoReturn:
-    # Whoever wants to allow this must spell out all of it.
+    # A rule that allows this must spell out all of it.
     raise UnclearEffects(f"the options of `{words[0].text}` cannot be read with certainty", len(words) - 1)
 
 
 def _after_options(words: Sequence[ShellWord], shape: _Shape) -> int:
-    """Where the command begins that a program starts."""
+    """The index of the command that a program starts."""
     i = 1
     while i < len(words):
         text = words[i].text
@@ -218,7 +218,7 @@ def _eval(words: Sequence[ShellWord]) -> list[StartedCommand]:
 
 
 def _file(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
-    """A file with commands in it, which are not read; but it must be a file."""
+    """A file of commands is not read, but it must be a file."""
     text = _known_text(words, index)
     if _INPUTS.fullmatch(posixpath.normpath(text)):
         raise UnclearEffects(f"`{words[0].text}` runs what it is given as input", index)
@@ -271,7 +271,7 @@ _SHELL_LONG = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noedi
 
 
 def _shell(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    """A shell: the text after `-c`, or a file. One that reads its input could be told anything."""
+    """A shell runs the text after `-c`, or a file. Commands on its input cannot be read."""
     i, has_text = 1, False
     while i < len(words):
         text = _known_text(words, i)
@@ -311,7 +311,7 @@ _READERS: dict[str, Callable[[Sequence[ShellWord]], list[StartedCommand]]] = {
 
 
 def find_effects(words: Sequence[ShellWord]) -> Effects:
-    """What `find` starts for the files that it finds."""
+    """The effects of `find`, which starts commands for the files that it finds."""
     started: list[StartedCommand] = []
     risks: list[Risk] = []
     files: list[WrittenFile] = []
@@ -336,7 +336,7 @@ def find_effects(words: Sequence[ShellWord]) -> Effects:
 
 
 def fd_effects(words: Sequence[ShellWord]) -> Effects:
-    """What `fd` starts for the files that it finds."""
+    """The effects of `fd`, which starts commands for the files that it finds."""
     risks: list[Risk] = []
     for i, word in enumerate(words[1:], 1):
         if word.is_known and word.text in ("-x", "-X", "--exec", "--exec-batch"):
@@ -354,7 +354,7 @@ def _unclear_option(words: Sequence[ShellWord], index: int) -> Risk:
 
 
 def _started_for_files(words: Sequence[ShellWord], start: int, end: int) -> StartedCommand:
-    """What is started for each file, whose name stands for the braces."""
+    """The command that is started for each file, whose name stands for the braces."""
     inner = tuple(word if "{" not in word.text else ANY_WORDS for word in words[start:end])
     # A word that may be anything may also be the semicolon after which other arguments follow.
     if not inner or not inner[0].is_known or any(word.free or word.splits for word in words[start:end]):

@@ -1,1 +1,1 @@
-"""Rules about tool calls: how they are written, what they match, and the ceiling of every active skill."""
+"""Rules about tool calls, matched against calls and against the data that `guard.shell` reads from commands."""

@@ -1,4 +1,4 @@
-"""Deciding about tool calls: policy first, then the ceiling of every active skill."""
+"""Decisions about tool calls: the rules of a policy first, then the ceiling of every active skill."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _READING = ("read", "grep")
 OUTSIDE = "outside-allowed-tools"
 """The code of a call that an advisory list does not name."""
 _ENFORCED = f"The skill's list is enforced here; the policy setting {SETTING} is for people to change."
-_KEPT = 256
-_MAX_KEPT_COMMAND = 1_000
+_MOST_CACHED = 256
+_MAX_CACHED_COMMAND = 1_000
 _NAMES_FILE = re.compile("[<>/]").search
 
 
@@ -50,13 +50,13 @@ class CallRules:
         script_reads: Outcome = "allow",
         whose: str = "policy",
     ) -> None:
-        """`whose` rules they are is said with each of them."""
+        """`whose` names the owner of the rules in each decision."""
         self._allow = allow
         self._ask = ask
         self._deny = deny
         self._script_reads = script_reads
         self._whose = whose
-        self._kept: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
+        self._cached: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
 
     @classmethod
     def of(cls, policy: Policy) -> CallRules:
@@ -67,23 +67,23 @@ class CallRules:
     def decide(self, action: Action) -> Decision:
         """Allowed only inside every ceiling and inside the policy."""
         if action.is_control:
-            # No skill can forbid these, nor what is said of all tools; a policy that names them can.
+            # No skill can forbid these, nor a rule about all tools; a policy that names them can.
             return self._denied(action) or self._to_ask(action) or _CONTROL
-        command = _lasting(action)
+        command = _cacheable_command(action)
         if command is None and has_code(action.arguments):
             return self._decide(action)  # which looks at the code, whatever was decided about its tool before
         key = (action.tool, command, *map(id, action.ceilings))
-        kept = self._kept.get(key)
-        if kept is None:
+        cached = self._cached.get(key)
+        if cached is None:
             decision = self._decide(action)
             lasts = command is not None or self._ignores_arguments(action)
-            if len(self._kept) >= _KEPT:
+            if len(self._cached) >= _MOST_CACHED:
                 # All at once, as other threads are looking things up in it.
-                self._kept = {}
-            # The ceilings are kept with it: as long as they live, nothing else can have their ids.
-            self._kept[key] = (decision if lasts else None, action.ceilings)
+                self._cached = {}
+            # The ceilings are cached with it: as long as they live, nothing else can have their ids.
+            self._cached[key] = (decision if lasts else None, action.ceilings)
             return decision
-        return kept[0] or self._decide(action)
+        return cached[0] or self._decide(action)
 
     def _ignores_arguments(self, action: Action) -> bool:
         """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
@@ -104,7 +104,7 @@ class CallRules:
             if decision.outcome == "deny":
                 return decision
             if decision.outcome == "ask":
-                # Somebody may agree to it, which lifts nothing that another skill or the policy is against.
+                # An agreement lifts nothing that another skill or the policy is against.
                 asking = asking or decision
             elif decision.code == OUTSIDE:
                 noted = decision
@@ -114,20 +114,18 @@ class CallRules:
             match = permits(self._allow, action.tool, action.arguments, workspace=action.workspace)
             if not match.allowed:
                 reason = f"Policy does not allow this use of tool {action.tool!r}. {_outside(self._allow, match)}"
-                return _denied(reason, f"{self._whose}: allow")
-            granted = _granted(f"{self._whose}: allow", match) if granted is _FREE else granted
+                return _deny(reason, f"{self._whose}: allow")
+            granted = _allow_by(f"{self._whose}: allow", match) if granted is _FREE else granted
         return asking or self._to_ask(action) or noted or granted
 
     def _denied(self, action: Action) -> Decision | None:
-        found = _forbidden(_meant(self._deny, action), action)
+        found = _forbidden(_rules_for(self._deny, action), action)
         if found is None:
             return _decides_about_skills(action)
-        return _denied(
-            f"Policy forbids this use of tool {action.tool!r}. {found.reason}", f"{self._whose}: deny", found
-        )
+        return _deny(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", f"{self._whose}: deny", found)
 
     def _to_ask(self, action: Action) -> Decision | None:
-        found = _forbidden(_meant(self._ask, action), action)
+        found = _forbidden(_rules_for(self._ask, action), action)
         if found is None:
             return None
         return ask(
@@ -143,16 +141,16 @@ class CallRules:
         prefix = f"{owner}: " if owner else ""
         found = _forbidden(ceiling.disallowed, action)
         if found is not None:
-            return _denied(f"{whose} so. {found.reason}", f"{prefix}disallowed-tools", found)
+            return _deny(f"{whose} so. {found.reason}", f"{prefix}disallowed-tools", found)
         granted = _FREE
         if ceiling.allowed is not None:
             match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
             if match.allowed:
-                granted = _granted(f"{prefix}allowed-tools", match)
+                granted = _allow_by(f"{prefix}allowed-tools", match)
             elif ceiling.advisory:
-                granted = _noted(ceiling)
+                granted = _note_outside(ceiling)
             else:
-                refusal = _denied(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
+                refusal = _deny(f"{whose}. {_outside(ceiling.allowed, match)}", f"{prefix}allowed-tools")
                 return amend(refusal, hint=f"{refusal.hint} {_ENFORCED}") if owner else refusal
         if ceiling.scripts and self._script_reads != "allow" and canonical_tool(tool) in _READING:
             script = _script(action.arguments, action.workspace, ceiling.scripts)
@@ -167,13 +165,13 @@ class CallRules:
         return granted
 
 
-def _lasting(action: Action) -> str | None:
-    """The command of a call about which the same will be decided again: one that names no file, which may be a link."""
+def _cacheable_command(action: Action) -> str | None:
+    """The command of a call whose decision may be cached: one that names no file, which may be a link; else None."""
     arguments = action.arguments
     if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
         return None
     command = arguments.get("command")
-    if not isinstance(command, str) or len(command) > _MAX_KEPT_COMMAND or _NAMES_FILE(command):
+    if not isinstance(command, str) or len(command) > _MAX_CACHED_COMMAND or _NAMES_FILE(command):
         return None
     return command
 
@@ -191,7 +189,7 @@ def _decides_about_skills(action: Action) -> Decision | None:
     )
 
 
-def _meant(rules: tuple[ToolRule, ...], action: Action) -> tuple[ToolRule, ...]:
+def _rules_for(rules: tuple[ToolRule, ...], action: Action) -> tuple[ToolRule, ...]:
     return tuple(rule for rule in rules if "*" not in rule.tool) if action.is_control else rules
 
 
@@ -222,11 +220,11 @@ def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ..
     return None
 
 
-def _granted(whose: str, match: Match) -> Decision:
+def _allow_by(whose: str, match: Match) -> Decision:
     return allow(reason=match.reason or "A rule allows it.", check=_rule(whose, match))
 
 
-def _noted(ceiling: Ceiling) -> Decision:
+def _note_outside(ceiling: Ceiling) -> Decision:
     """The permission for a call outside of a list that is advisory, with a note for the record."""
     which = f"the allowed-tools of skill {ceiling.owner!r}, which are advisory"
     return allow(
@@ -236,7 +234,7 @@ def _noted(ceiling: Ceiling) -> Decision:
     )
 
 
-def _denied(reason: str, whose: str, match: Match | None = None) -> Decision:
+def _deny(reason: str, whose: str, match: Match | None = None) -> Decision:
     return refuse(
         reason=reason,
         check=_rule(whose, match),

@@ -1,4 +1,4 @@
-"""Rules about shells, held against the commands that they are given."""
+"""Rules about shells, matched against the commands that a shell is given."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class _Refused(Exception):
 
 
 def permits_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
-    """Whether every part of a command is inside the rules, none of which allows all commands."""
+    """The match for a command: allowed if every part of it is inside the rules, none of which allows all commands."""
     ceiling = _Ceiling(rules, workspace)
     try:
         for name in CHANGING_ARGUMENTS:
             if arguments.get(name):
                 raise _Refused(f"The argument {name!r} changes what the command does; leave it out.")
-        return ceiling.permit(_given(arguments), _folder(arguments, workspace))
+        return ceiling.permit(_command_of(arguments), _folder(arguments, workspace))
     except _Refused as error:
         return Match(allowed=False, reason=str(error))
     except UnreadableCommand as error:
-        return Match(allowed=False, reason=f"The command cannot be held against the rules: {_said(error)}.")
+        return Match(allowed=False, reason=f"The command cannot be held against the rules: {_reason(error)}.")
 
 
 def forbids_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, workspace: str = "") -> Match | None:
@@ -73,7 +73,7 @@ def forbids_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, 
     problem = ""
     try:
         parts = ExpandedCommands(_folder(arguments, workspace))
-        given = _given(arguments)
+        given = _command_of(arguments)
         if isinstance(given, str):
             for rule in about:
                 if rule.pattern == given.strip(_BLANKS):
@@ -84,9 +84,9 @@ def forbids_command(rules: Sequence[ToolRule], arguments: Mapping[str, Any], *, 
         if more := _assignments(arguments):
             parts.add_script(parse_script(more))
     except (UnreadableCommand, _Refused) as error:
-        problem = f"The command cannot be read with certainty ({_said(error)})"
+        problem = f"The command cannot be read with certainty ({_reason(error)})"
     except UnclearEffects as error:
-        problem = f"What the command starts cannot be read ({_said(error)})"
+        problem = f"What the command starts cannot be read ({_reason(error)})"
     if problem and about:
         return _unsure(about[0], problem)
     for rule in about:
@@ -113,7 +113,7 @@ def _assignments(arguments: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _said(error: Exception | str) -> str:
+def _reason(error: Exception | str) -> str:
     return shown(str(error).rstrip("."), 200)
 
 
@@ -125,7 +125,7 @@ def _unsure(rule: ToolRule, what: str) -> Match:
     return Match(allowed=False, reason=f"{what}, so {shown(rule.text)} forbids it.", rule=rule)
 
 
-def _given(arguments: Mapping[str, Any]) -> str | list[str]:
+def _command_of(arguments: Mapping[str, Any]) -> str | list[str]:
     """The command of a call: a line for a shell, or the words of one program."""
     found = [(name, arguments[name]) for name in COMMAND_ARGUMENTS if arguments.get(name) is not None]
     if len(found) != 1:
@@ -168,8 +168,8 @@ def _leads_into_own(path: str, home: str) -> bool:
     return is_repository_file(_real(path)) and not is_repository_file(_real(home))
 
 
-class _Place(NamedTuple):
-    """Where a command runs."""
+class _WorkingFolder(NamedTuple):
+    """The folder that a command runs in."""
 
     folder: str | None
     """None when that is not known."""
@@ -178,7 +178,7 @@ class _Place(NamedTuple):
     """Every folder that it may be, as far as can be seen."""
 
 
-_ELSEWHERE = _Place(None, is_workspace=False)
+_ELSEWHERE = _WorkingFolder(None, is_workspace=False)
 
 
 class _Ceiling:
@@ -199,7 +199,7 @@ class _Ceiling:
     def permit(self, given: str | list[str], folder: str) -> Match:
         """The match for a whole command; `_Refused` says what is not inside."""
         is_home = folder == self._home or _real(folder) == self._real_home != ""
-        place = _Place(folder, is_workspace=is_home, folders=(folder,))
+        place = _WorkingFolder(folder, is_workspace=is_home, folders=(folder,))
         if isinstance(given, str):
             if odd := unsafe_character(given):
                 raise UnreadableCommand(odd)
@@ -213,7 +213,7 @@ class _Ceiling:
             )
         return Match(allowed=True, reason=f"{shown(rule.text)} allows it.", rule=rule)
 
-    def _permit_script(self, text: str, place: _Place, depth: int) -> ToolRule:
+    def _permit_script(self, text: str, place: _WorkingFolder, depth: int) -> ToolRule:
         script = parse_script(text, depth=depth)
         if script.refusal:
             raise _Refused(f"Rules with patterns do not allow {script.refusal}: `{shown(text)}`.")
@@ -248,7 +248,9 @@ class _Ceiling:
                         found |= {id(part): (rule, pattern) for part, pattern in pairs}
         return found
 
-    def _permit_command(self, command: SimpleCommand, place: _Place, depth: int, piped: _Fit | None = None) -> ToolRule:
+    def _permit_command(
+        self, command: SimpleCommand, place: _WorkingFolder, depth: int, piped: _Fit | None = None
+    ) -> ToolRule:
         given = [piped] if piped else []
         is_looped = bool(command.variants)
         rule = self._permit_words(command.words, command.text, place, depth, given, is_looped=is_looped)
@@ -260,7 +262,7 @@ class _Ceiling:
         self,
         words: tuple[ShellWord, ...],
         text: str,
-        place: _Place,
+        place: _WorkingFolder,
         depth: int,
         given: Sequence[_Fit] = (),
         listed_by: ToolRule | None = None,
@@ -299,7 +301,7 @@ class _Ceiling:
         effects = effects_of(words)
         for risk in effects.risks:
             if not spelling(risk.at):
-                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_said(risk.reason)}.")
+                raise _Refused(f"`{shown(text)}` is not allowed by a pattern: {_reason(risk.reason)}.")
         for at in effects.folders:
             paths = possible_paths(words[at], place.folders or (self._home,))
             if any(_leads_into_own(path, self._home) for path in paths) and not spelling(at):
@@ -325,7 +327,7 @@ class _Ceiling:
         """The rules that a command fits, each with its pattern."""
         return [(rule, parts[0]) for rule, parts in self._about if len(parts) == 1 and parts[0].matches(words)]
 
-    def _permit_task(self, words: tuple[ShellWord, ...], fitting: Sequence[_Fit], place: _Place) -> None:
+    def _permit_task(self, words: tuple[ShellWord, ...], fitting: Sequence[_Fit], place: _WorkingFolder) -> None:
         """Refuse what leads out of the tasks that all fitting rules name."""
         found = ("", "")
         for rule, pattern in fitting:
@@ -347,14 +349,14 @@ class _Ceiling:
                 f"it, and so would one for the whole program: Bash({shown(words[0].text)}:*)."
             )
 
-    def _leads_inside(self, path: str, place: _Place) -> bool:
+    def _leads_inside(self, path: str, place: _WorkingFolder) -> bool:
         """Whether a path, with what a test runner puts behind it, leads into the workspace."""
         path = path.partition("::")[0]
         if "://" in path or path.startswith(("@", "~")):
             return False
         return is_inside(_real(os.path.join(place.folder or self._home, path)), self._real_home)
 
-    def _permit_file(self, redirection: Redirection, place: _Place, *, is_option: bool = False) -> None:
+    def _permit_file(self, redirection: Redirection, place: _WorkingFolder, *, is_option: bool = False) -> None:
         target = redirection.target
         path = target.text
         if is_option and not target.is_known and any(rule.tool == "write" and not rule.pattern for rule in self._rules):
@@ -377,7 +379,7 @@ class _Ceiling:
 
 
 def _forms(pattern: str) -> list[str]:
-    """What a pattern forbids: with any arguments where it names none, and by the program's name where it has a path."""
+    """The patterns that a rule forbids: with any arguments where it names none, and by the name of a program."""
     whole = " | ".join(part if "*" in part else f"{part}:*" for part in pattern.split(" | "))
     program, blank, rest = whole.partition(" ")
     name = program.rpartition("/")[2]

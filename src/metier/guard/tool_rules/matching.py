@@ -1,4 +1,4 @@
-"""Whether a tool call is inside rules that allow, and whether rules that forbid touch it.
+"""Matching of tool calls: calls that are inside rules which allow, and calls that rules which forbid touch.
 
 A rule without a pattern is about every call of its tool. With one:
 
@@ -53,7 +53,7 @@ _EMPTY: tuple[Any, ...] = (None, "", False, (), [], {})
 
 
 def permits(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], *, workspace: str = "") -> Match:
-    """Whether all of a call is inside the rules.
+    """The match for a call: allowed if all of it is inside the rules.
 
     >>> from metier.skill.tool_rules import parse_rules
     >>> rules = parse_rules("Bash(git:*) Read")
@@ -141,7 +141,7 @@ def _is_permitted(pattern: str, tool: str, arguments: Mapping[str, Any], workspa
         paths = _paths(tool, arguments)
         if paths is None:
             return False
-        # Whoever may search everything below a folder may name the folder.
+        # A rule about everything below a folder lets a search name the folder.
         holds_all = tool in _SEARCHING and pattern.endswith(("/", "/**"))
         return all(
             path_is_within(pattern, path, workspace) or (holds_all and path_is_within(pattern, f"{path}/-", workspace))
@@ -171,7 +171,7 @@ def _is_forbidden(pattern: str, tool: str, arguments: Mapping[str, Any], workspa
 
 
 def _permits_patch(rules: Sequence[ToolRule], arguments: Mapping[str, Any], workspace: str) -> Match:
-    """Whether every file of a patch is inside the rules."""
+    """The match for a patch: allowed if every file of it is inside the rules."""
     from metier.guard.tool_rules.patches import patch_changes
 
     for tool, path in patch_changes(arguments):
@@ -231,7 +231,7 @@ def _patched(patch: Any) -> Iterator[str]:
 
 
 def _stays_below(pattern: Any) -> bool:
-    """Whether what a search looks for is below the folder that it looks in."""
+    """Whether the pattern of a search stays below the folder that is searched."""
     if pattern is None:
         return True
     return isinstance(pattern, str) and not pattern.startswith(("/", "~", "\\")) and ".." not in pattern
@@ -281,7 +281,7 @@ def _url_matches(pattern: str, host: str, url: str) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in the arguments of a call, as far as anybody looks."""
+    """Every text in the arguments of a call, up to a bound."""
     waiting = [value]
     for _ in range(_MAX_VALUES):
         if not waiting:

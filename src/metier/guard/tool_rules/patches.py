@@ -88,10 +88,10 @@ def _in_text(text: str) -> Iterator[tuple[str, str]]:
             if said and not line.startswith(("+", "-", " ", "@@")):
                 raise _UnreadablePatch
         elif said not in _MARKS:
-            yield _named(line.removesuffix("\r").lstrip(" "))
+            yield _read_header(line.removesuffix("\r").lstrip(" "))
 
 
-def _named(header: str) -> tuple[str, str]:
+def _read_header(header: str) -> tuple[str, str]:
     mark = next((mark for mark in _HEADERS if header.startswith(mark)), "")
     path = header.removeprefix(mark)
     if not mark or not path or not header.isprintable() or path != path.strip():

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 MAX_PATH = 4096
 
 
-class _View(NamedTuple):
+class _ComparedPath(NamedTuple):
     """A path and what a pattern means, both as written or both after following links."""
 
     path: tuple[str, ...]
     """The names from the root."""
     root: tuple[str, ...]
-    """Where the pattern begins."""
+    """The folder that the pattern begins in."""
     names: tuple[str, ...]
-    """What follows there, `**` for any number of folders."""
+    """The names of the pattern below that folder, `**` for any number of folders."""
 
     def is_match(self, *more: str) -> bool:
         """Whether the path fits, with more names after the pattern's own."""
@@ -67,7 +67,9 @@ def path_is_within(pattern: str, path: str, workspace: str = "") -> bool:
     >>> path_is_within("*.md", "/project/a/b.md", "/project"), path_is_within("*.md", "/etc/b.md", "/project")
     (True, False)
     """
-    return not _is_odd(path) and all(view.is_match() for view in _views(pattern, path, workspace, floats=False))
+    return not _is_odd(path) and all(
+        view.is_match() for view in _compared_paths(pattern, path, workspace, floats=False)
+    )
 
 
 def path_may_be_within(pattern: str, path: str, workspace: str = "") -> bool:
@@ -79,7 +81,7 @@ def path_may_be_within(pattern: str, path: str, workspace: str = "") -> bool:
     (True, True)
     """
     return _is_odd(path) or any(
-        view.is_match() or view.is_match("**", "*") for view in _views(pattern, path, workspace, floats=True)
+        view.is_match() or view.is_match("**", "*") for view in _compared_paths(pattern, path, workspace, floats=True)
     )
 
 
@@ -89,7 +91,7 @@ def path_may_hold(pattern: str, path: str, workspace: str = "") -> bool:
     >>> path_may_hold("secret/**", ".", "/project"), path_may_hold("secret/**", "docs", "/project")
     (True, False)
     """
-    return _is_odd(path) or any(view.is_on_the_way() for view in _views(pattern, path, workspace, floats=True))
+    return _is_odd(path) or any(view.is_on_the_way() for view in _compared_paths(pattern, path, workspace, floats=True))
 
 
 def permitting_rule(rules: Sequence[ToolRule], tool: str, path: str | None, workspace: str = "") -> ToolRule | None:
@@ -117,7 +119,7 @@ def _is_odd(path: str) -> bool:
     return not path or len(path) > MAX_PATH or "\0" in path or is_of_another_user
 
 
-def _views(pattern: str, path: str, workspace: str, *, floats: bool) -> Iterator[_View]:
+def _compared_paths(pattern: str, path: str, workspace: str, *, floats: bool) -> Iterator[_ComparedPath]:
     """The path as written, with `..` taken away, and as it is found after following links, before or after that."""
     base = os.path.abspath(workspace or os.getcwd())
     full = os.path.join(base, os.path.expanduser(path))
@@ -126,9 +128,9 @@ def _views(pattern: str, path: str, workspace: str, *, floats: bool) -> Iterator
         try:
             follow = os.path.realpath if is_real else os.path.normpath
             root, names = _located(pattern, follow(base), is_real=is_real, floats=floats)
-            yield _View(_parts(follow(path)), _parts(root), names)
+            yield _ComparedPath(_parts(follow(path)), _parts(root), names)
         except (OSError, RecursionError, ValueError):
-            yield _View((), ("\0",), ())
+            yield _ComparedPath((), ("\0",), ())
 
 
 def _parts(path: str) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _located(pattern: str, workspace: str, *, is_real: bool, floats: bool) -> tuple[str, tuple[str, ...]]:
-    """Where a pattern begins, and the names that follow there."""
+    """The folder that a pattern begins in, and the names below it."""
     root = workspace
     names = tuple(name for name in _parts(pattern) if name != ".")
     if pattern.startswith("~/"):

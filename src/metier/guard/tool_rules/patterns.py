@@ -30,7 +30,7 @@ _UP = re.compile(rf"\.[.{UNKNOWN}]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What rules say about a call."""
+    """The result of matching rules against a call."""
 
     allowed: bool
     reason: str
@@ -47,14 +47,14 @@ def list_rules(rules: Sequence[ToolRule]) -> str:
 
 
 class WordPattern(NamedTuple):
-    """What a simple command must be like."""
+    """A pattern for one simple command."""
 
     literal: tuple[str, ...]
     """The words before the first `*`."""
     forms: tuple[tuple[str, ...], ...]
     """Each the pieces between the stars of one way to be like it."""
     wild: tuple[tuple[int, int], ...] = ()
-    """Which of its words have a `*` beside other characters (`scripts/*`), and how many folders each goes up."""
+    """The indexes of the words with a `*` beside other characters (`scripts/*`), and the folders that each goes up."""
     words: tuple[str, ...] = ()
     """All its words, with those that have a `*`; what stands for more of them at the end is not among them."""
     is_open: bool = False
@@ -117,7 +117,7 @@ class WordPattern(NamedTuple):
         )
 
     def after(self, index: int) -> WordPattern:
-        """What it says of the words from an index on, as far as it spells them out."""
+        """The pattern for the words from an index on, as far as it spells them out."""
         return self._replace(literal=self.literal[index:], forms=(), wild=(), words=self.words[index:])
 
 

@@ -424,7 +424,7 @@ yarn install: words=none style=names +yarn-install
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRow:
-    """What a program may be given for one task, beside what the rule itself spells out."""
+    """The options and words that a program may be given for one task, beside those that the rule spells out."""
 
     options: str = ""
     """As the table lists them."""

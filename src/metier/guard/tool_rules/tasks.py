@@ -40,9 +40,9 @@ _PACKAGE = re.compile(r"(@\w[\w.~-]*/)?\w[\w.~-]*(\[[\w,.-]+\])?((@|[~!]=|===?|[
 """The name of a package in a registry, with a version: no path, no address and no file."""
 _ARCHIVE = (".tgz", ".tar.gz", ".tar", ".whl", ".zip")
 _REMOTE = re.compile(r"[^/]*[@:]|[\w-]+\.(com|org|net|io|dev)/")
-"""How a folder begins that docker fetches from elsewhere."""
+"""The beginning of a folder that docker fetches from elsewhere."""
 _ADDRESS = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
-"""How the address of a repository on another machine begins."""
+"""The beginning of the address of a repository on another machine."""
 _SCOPED = ("-w", "--workspace")
 """Options of which a value begins with `@`, and names no file of arguments."""
 _GUESSED = ("bun", "pnpm", "yarn")
@@ -58,12 +58,12 @@ def task_problem(
     found: Callable[[ShellWord], list[str] | None],
     is_workspace: bool,
 ) -> str:
-    """Why a command that fits a pattern is not the task that the pattern names; nothing when it is.
+    """The reason why a command that fits a pattern is not the task that the pattern names; "" when it is.
 
     `is_inside` says whether a path leads into the workspace, `found` what a word with a pattern may become (None when
     that cannot be told), and `is_workspace` whether the command runs there.
     """
-    reading = _Reading(words, pattern, is_inside, found)
+    reading = _TaskReader(words, pattern, is_inside, found)
     reason = reading.problem(0)
     if not reason and reading.is_local and not is_workspace:
         return f"what `{reading.key}` does is another matter in another folder"
@@ -76,7 +76,7 @@ def without_options(words: Sequence[ShellWord], *, is_inside: Callable[[str], bo
     None where there are none, or where one of them may lead out: `make -j4 test` is a `make test`, and `make -C x test`
     is not.
     """
-    return _Reading(words, WordPattern((), ()), is_inside, lambda _: None).bare_words()
+    return _TaskReader(words, WordPattern((), ()), is_inside, lambda _: None).bare_words()
 
 
 def task_spellings(words: tuple[ShellWord, ...], count: int) -> Iterator[tuple[ShellWord, ...]]:
@@ -118,7 +118,7 @@ class _Value(NamedTuple):
     """The value, where it is a part of the word."""
 
 
-class _Reading:
+class _TaskReader:
     """The words of one command, held against one pattern."""
 
     def __init__(
@@ -143,7 +143,7 @@ class _Reading:
         """The first letters of options whose values the rule spells out; they must not be given again."""
 
     def problem(self, start: int, program: str = "") -> str:
-        """Why the words from the program at `start` on are not covered."""
+        """The reason why the words from the program at `start` on are not covered; "" when they are."""
         words = self._words
         self.key = program_of(program_name(program or words[start].text))
         if is_python(self.key):
@@ -241,7 +241,7 @@ class _Reading:
         )
 
     def _option_words(self, at: int, *, is_spelled: bool) -> int:
-        """How many words an option and its value are; none when it is not covered."""
+        """The number of words of an option and its value; 0 when it is not covered."""
         text = self._words[at].text
         following = self._words[at + 1] if at + 1 < len(self._words) else None
         argument = following.text if following and following.is_known and following.text[:1] != "-" else None
@@ -300,7 +300,7 @@ class _Reading:
         return form is None or form.fullmatch(text) is not None
 
     def _word_problem(self, word: ShellWord) -> str:
-        """Why a word that is no option leads out of the task."""
+        """The reason why a word that is no option leads out of the task; "" when it does not."""
         policy = self._row.words
         if policy == "any":
             return ""
