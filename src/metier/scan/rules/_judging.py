@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rules._hosts import HostAddress
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _GENERIC = frozenset(
@@ -48,7 +48,7 @@ _LONG = 600
 """Characters of a statement that count for those around it."""
 
 
-def related(address: HostAddress, reading: SkillText) -> bool:
+def related(address: HostAddress, reading: SkillStatements) -> bool:
     """Whether a host, or on a forge its owner or project, is called like something that the skill says it is about."""
     squashed = reading.squashed
     for label in address.labels:
@@ -69,7 +69,7 @@ def related(address: HostAddress, reading: SkillText) -> bool:
     )
 
 
-def doubt(address: HostAddress, reading: SkillText) -> int:
+def doubt(address: HostAddress, reading: SkillStatements) -> int:
     """How little is known of who answers at an address: 0 nothing to fear, 1 its own, 2 a stranger, 3 odd, 4 nobody.
 
     The project's own host is one that is called like it; free hosting can be called like anything.
@@ -80,7 +80,7 @@ def doubt(address: HostAddress, reading: SkillText) -> int:
     return reading.doubts[key]
 
 
-def _doubt(address: HostAddress, reading: SkillText) -> int:
+def _doubt(address: HostAddress, reading: SkillStatements) -> int:
     match address.kind:
         case "local":
             return 0
@@ -104,7 +104,9 @@ def _doubt(address: HostAddress, reading: SkillText) -> int:
             return 4
 
 
-def weighed(severity: Severity, statement: Statement, found: re.Match[str] | None, reading: SkillText) -> Severity:
+def weighed(
+    severity: Severity, statement: Statement, found: re.Match[str] | None, reading: SkillStatements
+) -> Severity:
     """The severity in its context.
 
     What is spoken against, or stands in a list of attacks, is worth knowing and no more. A word that calls it an
@@ -136,6 +138,6 @@ def words_among(near: Iterable[Statement]) -> frozenset[str]:
     return frozenset().union(*(one.words for one in near))
 
 
-def farthest(near: Iterable[Statement], reading: SkillText, *, none: int = 0) -> int:
+def farthest(near: Iterable[Statement], reading: SkillStatements, *, none: int = 0) -> int:
     """The doubt about the most doubtful address in statements; `none` when there is no address."""
     return max((doubt(place, reading) for one in near for place in one.places), default=none)

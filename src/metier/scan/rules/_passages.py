@@ -11,7 +11,7 @@ from metier.scan.rules._judging import doubt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
     Passage: TypeAlias = tuple[Statement, ...]
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _LENGTH = 40
 """Statements of a passage; where a page has no headings, another one begins."""
 
-_kept: tuple[SkillText, tuple[Passage, ...]] | None = None
+_kept: tuple[SkillStatements, tuple[Passage, ...]] | None = None
 
 
-def passages(read: SkillText) -> tuple[Passage, ...]:
+def passages(read: SkillStatements) -> tuple[Passage, ...]:
     """The statements of a skill's pages that stand below the same heading; those that were asked for last are kept."""
     global _kept
     kept = _kept
@@ -31,7 +31,7 @@ def passages(read: SkillText) -> tuple[Passage, ...]:
     return kept[1]
 
 
-def _passages(read: SkillText) -> Iterator[Passage]:
+def _passages(read: SkillStatements) -> Iterator[Passage]:
     for statements in read.files.values():
         if not statements or statements[0].script:
             continue
@@ -41,7 +41,7 @@ def _passages(read: SkillText) -> Iterator[Passage]:
                 yield some[start : start + _LENGTH]
 
 
-def named_by_author(some: Iterable[Statement], read: SkillText) -> int:
+def named_by_author(some: Iterable[Statement], read: SkillStatements) -> int:
     """The doubt about the most doubtful address or mailbox that statements name."""
     return max(
         (

@@ -12,7 +12,7 @@ from metier.scan.rules._words import word_set
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _NEAR = 40
@@ -26,7 +26,7 @@ _IMPORT = re.compile(
 )
 
 
-def _as_code(one: Statement, read: SkillText) -> bool:
+def _as_code(one: Statement, read: SkillStatements) -> bool:
     """Whether a line outside of a fence is a command all the same: indented, between backticks, or a hook's."""
     if one.kind not in ("prose", "frontmatter") or one.warned:
         return False
@@ -44,14 +44,14 @@ def _is_run(one: Statement) -> bool:
     return one.kind == "code" and _REMARK.match(one.text) is None
 
 
-def code_together(read: SkillText) -> tuple[tuple[Statement, ...], ...]:
+def code_together(read: SkillStatements) -> tuple[tuple[Statement, ...], ...]:
     """Code that runs together: a script, or the commands of a section."""
     if False not in read.programs:
         read.programs[False] = tuple(_together(read))
     return read.programs[False]
 
 
-def _together(read: SkillText) -> Iterator[tuple[Statement, ...]]:
+def _together(read: SkillStatements) -> Iterator[tuple[Statement, ...]]:
     for statements in read.files.values():
         code = [one for one in statements if _is_run(one) or _as_code(one, read)]
         if not code or code[0].script:
@@ -71,14 +71,14 @@ _REMARK = re.compile(r"\s*(?://|\*\s|#(?![!\w]))")
 """A line that is not run."""
 
 
-def with_imports(read: SkillText) -> tuple[tuple[Statement, ...], ...]:
+def with_imports(read: SkillStatements) -> tuple[tuple[Statement, ...], ...]:
     """Code that runs together, each script after those of the skill that it imports."""
     if True not in read.programs:
         read.programs[True] = tuple(_joined(read))
     return read.programs[True]
 
 
-def _joined(read: SkillText) -> Iterator[tuple[Statement, ...]]:
+def _joined(read: SkillStatements) -> Iterator[tuple[Statement, ...]]:
     scripts = {path: some for path, some in read.files.items() if some and some[0].script}
     stems = {path.rsplit("/", 1)[-1].rsplit(".", 1)[0]: path for path in scripts}
     for code in code_together(read):

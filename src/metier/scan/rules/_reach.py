@@ -14,7 +14,7 @@ from metier.scan.rules._prizes import BOT_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _HOST = re.compile(
@@ -44,7 +44,7 @@ _STANDS_FOR = re.compile(
 """What stands where the reader's own key belongs."""
 
 
-def reach(code: Sequence[Statement], around: Sequence[Statement], read: SkillText) -> int:
+def reach(code: Sequence[Statement], around: Sequence[Statement], read: SkillStatements) -> int:
     """How little is known of who gets what is sent in lines of code; -1 where no address is told.
 
     A bot whose key stands in the script belongs to whoever wrote the script, whatever service it runs on.
@@ -65,7 +65,7 @@ def _is_hole(place: HostAddress) -> bool:
     return place.host[:1] in ("{", "$") or "${" in place.host or place.host.startswith("%s")
 
 
-def _named_apart(code: Sequence[Statement], read: SkillText) -> int:
+def _named_apart(code: Sequence[Statement], read: SkillStatements) -> int:
     """The doubt about hosts that are named without a scheme or put together from parts; -1 without one."""
     worst = -1
     for one in code:
@@ -80,7 +80,7 @@ def _named_apart(code: Sequence[Statement], read: SkillText) -> int:
     return worst
 
 
-def into_account(code: Sequence[Statement], around: Sequence[Statement], read: SkillText) -> bool:
+def into_account(code: Sequence[Statement], around: Sequence[Statement], read: SkillStatements) -> bool:
     """Whether what is sent goes into the account of whoever wrote the script: with a key that stands in it."""
     if not any(place.kind != "local" for one in code for place in one.places):
         return False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SkillText:
+class SkillStatements:
     """All statements of a skill, and what it is about."""
 
     view: SkillView
@@ -128,10 +128,10 @@ _ANYTHING = frozenset(
 )
 """What a skill may be called that says nothing of who made it."""
 
-_kept: tuple[SkillView, SkillText] | None = None
+_kept: tuple[SkillView, SkillStatements] | None = None
 
 
-def reading(view: SkillView) -> SkillText:
+def reading(view: SkillView) -> SkillStatements:
     """The view taken apart; the one that was asked for last is kept, as one rule after the other asks for it."""
     global _kept
     kept = _kept
@@ -140,8 +140,8 @@ def reading(view: SkillView) -> SkillText:
     return kept[1]
 
 
-def _read(view: SkillView) -> SkillText:
+def _read(view: SkillView) -> SkillStatements:
     subject = f"{view.name} {view.description}".lower()
     security = about_security(subject)
     files = {file.path: tuple(statements_of(file, security)) for file in view.files}
-    return SkillText(view, tuple(one for some in files.values() for one in some), subject, security, files)
+    return SkillStatements(view, tuple(one for some in files.values() for one in some), subject, security, files)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _SINK = re.compile(
@@ -32,7 +32,7 @@ _SINK_HINTS = (
 )  # fmt: skip
 
 
-def sends_off(one: Statement, read: SkillText) -> bool:
+def sends_off(one: Statement, read: SkillStatements) -> bool:
     """Whether a line of code sends something over the network."""
     return read.sees(one, _SINK_HINTS) and read.holds(_sends, one)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _REMARK = re.compile(r"\s*(?:#|//|/?\*|<!--|\"\"\"|echo\b)")
@@ -21,6 +21,6 @@ def is_spoken(one: Statement) -> bool:
     return not one.script and one.language in ("", "text", "markdown")
 
 
-def spoken(read: SkillText) -> Iterator[Statement]:
+def spoken(read: SkillStatements) -> Iterator[Statement]:
     """All that a skill says in words, but for rows of tables."""
     return (one for one in read.statements if one.kind != "row" and is_spoken(one))

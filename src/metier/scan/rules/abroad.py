@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._hosts import HostAddress
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -74,7 +74,7 @@ def _abroad(view: SkillView) -> Iterator[Hit]:
                 yield one.hit(one.text, weighed("high", one, sent, read))
 
 
-def _stranger(one: Statement, near: list[Statement], read: SkillText) -> HostAddress | None:
+def _stranger(one: Statement, near: list[Statement], read: SkillStatements) -> HostAddress | None:
     """Where the request goes, if nobody knows who is there; what stands below may be another request."""
     for other in near:
         if other is not one and _POSTS.search(other.text):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -125,7 +125,7 @@ def _alters(low: str) -> bool:
     ) is not None  # fmt: skip
 
 
-def _gravity(near: list[Statement], read: SkillText, *, script: bool) -> Severity:
+def _gravity(near: list[Statement], read: SkillStatements, *, script: bool) -> Severity:
     """How bad it is to write what stands here into an agent's own files."""
     low = wording(near)
     words = words_among(near)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -126,7 +126,7 @@ def _is_billed(one: Statement) -> bool:
 _PAYS = word_set("sign authorize authorise accept pay sats top charge recharge renew")
 
 
-def _is_carried(one: Statement, read: SkillText) -> bool:
+def _is_carried(one: Statement, read: SkillStatements) -> bool:
     """Whether something is sent to somebody, or fetched there."""
     if one.kind != "code" and (
         sense.SEND.within(one.low, one.words) or (one.places and not one.words.isdisjoint(_HANDED))

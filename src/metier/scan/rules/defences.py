@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -137,7 +137,7 @@ def _off(view: SkillView) -> Iterator[Hit]:
 _FETCHED_HERE = re.compile(r"\bdownload|\bcurl\b|\bwget\b|\.dmg\b|\.pkg\b|下载|скача|descarg")
 
 
-def _is_the_authors(near: list[Statement], read: SkillText) -> bool:
+def _is_the_authors(near: list[Statement], read: SkillStatements) -> bool:
     """Whether an image of a disk or an installer comes from a host that only the skill's author vouches for."""
     return any(
         place.kind in ("unknown", "free") and doubt(place, read) >= 1 and _INSTALLER.search(place.path)

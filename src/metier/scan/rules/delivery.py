@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._hosts import HostAddress
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -80,7 +80,7 @@ def _piping(one: Statement) -> re.Match[str] | None:
     return ("|" in one.text and _PIPE.search(one.text)) or _PIPED.search(one.text)
 
 
-def _by_host(one: Statement, read: SkillText) -> Severity:
+def _by_host(one: Statement, read: SkillStatements) -> Severity:
     """How bad it is to run what comes from there; an address that is not told could be any."""
     found = list(one.places)
     if not found:
@@ -96,12 +96,12 @@ def _by_host(one: Statement, read: SkillText) -> Severity:
     return _SEVERITY[value]
 
 
-def _strangeness(address: HostAddress, read: SkillText) -> int:
+def _strangeness(address: HostAddress, read: SkillStatements) -> int:
     """The doubt about an address that code comes from: to be called like the skill is worth nothing there."""
     return max(3, doubt(address, read)) if address.kind in ("unknown", "free") else doubt(address, read)
 
 
-def _is_of_the_vendor(address: HostAddress, read: SkillText) -> bool:
+def _is_of_the_vendor(address: HostAddress, read: SkillStatements) -> bool:
     """Whether an installer comes from the host that has the skill's name for its own, with nothing added to it."""
     name, _, ending = address.host.rpartition(".")
     if address.kind != "unknown" or not address.secure or odd(address.host) or not name.isalpha() or len(name) < 4:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -66,7 +66,7 @@ _DISGUISE = re.compile(
 """What it is to be called instead."""
 
 
-def _frames(read: SkillText) -> Iterator[tuple[Statement, list[Statement], str, frozenset[str]]]:
+def _frames(read: SkillStatements) -> Iterator[tuple[Statement, list[Statement], str, frozenset[str]]]:
     """Every sentence that has something sent, with what stands next to it."""
     for statements in read.files.values():
         spoken = [one for one in statements if is_spoken(one)]
@@ -146,7 +146,7 @@ def _given_away(view: SkillView) -> Iterator[Hit]:
             )
 
 
-def _in_command(one: Statement, read: SkillText) -> int:
+def _in_command(one: Statement, read: SkillStatements) -> int:
     """The doubt about the address in a command that a sentence introduces."""
     return max(
         (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -118,7 +118,7 @@ def _asked_in_list(one: Statement) -> re.Match[str] | None:
 _NUMBER = re.compile(r"^[\s>]*(?:[-*+•]|\d{1,3}[.)])\s+")
 
 
-def _hands_on(one: Statement, read: SkillText) -> bool:
+def _hands_on(one: Statement, read: SkillStatements) -> bool:
     """Whether what was asked for goes to an address here."""
     if not one.places or named_by_author((one,), read) < 1:
         return False
@@ -171,7 +171,7 @@ def _has_secrets(passage: Passage) -> bool:
     return any(sense.SECRET.within(one.low, one.words) or STORE.search(one.text) for one in passage)
 
 
-def _takes(one: Statement, read: SkillText) -> bool:
+def _takes(one: Statement, read: SkillStatements) -> bool:
     if named_by_author((one,), read) < 1:
         return False
     return SENT.search(one.text) is not None or sense.SEND.within(one.low, one.words)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -108,7 +108,7 @@ _LEFT_ALONE = re.compile(
 )
 
 
-def _one(one: Statement, sends: bool, value: int, read: SkillText) -> Severity | None:
+def _one(one: Statement, sends: bool, value: int, read: SkillStatements) -> Severity | None:
     store = read.sees(one, STORE_MARKS) and read.holds(is_store, one)
     whole = not store and read.sees(one, ENVIRONMENT_MARKS) and ENVIRONMENT.search(one.text) is not None
     if "tojson" in one.low and re.search(r"tojson\(\s*secrets\s*\)", one.low):

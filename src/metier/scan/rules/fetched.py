@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -91,7 +91,7 @@ def _run(view: SkillView) -> Iterator[Hit]:
             yield one.hit(one.text, weighed(severity, one, None, read))
 
 
-def _at_once(read: SkillText) -> Iterator[Hit]:
+def _at_once(read: SkillStatements) -> Iterator[Hit]:
     """A command that is a small program: it fetches, and runs what it got."""
     for one in read.told("code"):
         if one.script or not read.sees(one, _INLINE) or not read.sees(one, _FETCH_MARKS):
@@ -114,7 +114,7 @@ _FROZEN = re.compile(r"\.(?:pkl|pickle|joblib|dill|pt|pth)\b", re.IGNORECASE)
 """Files that are programs: to load one runs whatever it says."""
 
 
-def _thawed(read: SkillText) -> Iterator[Hit]:
+def _thawed(read: SkillStatements) -> Iterator[Hit]:
     """A script that loads what it has from a stranger as if it were data."""
     for statements in read.files.values():
         code = [one for one in statements if one.script and read.sees(one, _PICKLE_MARKS)]

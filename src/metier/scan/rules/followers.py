@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -119,7 +119,7 @@ _IDLE = re.compile(
 )
 
 
-def _is_lent(one: Statement, read: SkillText) -> bool:
+def _is_lent(one: Statement, read: SkillStatements) -> bool:
     """Whether the agent works for somebody else while nobody looks."""
     if not one.places or one.warned or _LENT.search(one.low) is None:
         return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -94,7 +94,7 @@ def _gathered(view: SkillView) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _hoard(passage: Passage, read: SkillText) -> Statement | None:
+def _hoard(passage: Passage, read: SkillStatements) -> Statement | None:
     """A sentence that has the keys of many gathered, where the passage passes on what was gathered."""
     for index, one in enumerate(passage):
         if one.bad_company or one.kind == "row" or not is_spoken(one) or not read.sees(one, _MARKS):
@@ -115,7 +115,7 @@ def _hoard(passage: Passage, read: SkillText) -> Statement | None:
     return None
 
 
-def _passes_on(one: Statement, read: SkillText) -> bool:
+def _passes_on(one: Statement, read: SkillStatements) -> bool:
     if one.bad_company or not one.places or named_by_author((one,), read) < 1:
         return False
     if not is_spoken(one) or (read.sees(one, SENT_MARKS) and SENT.search(one.text)):
@@ -140,7 +140,7 @@ _IT = re.compile(
 )
 
 
-def _lent(passage: Passage, read: SkillText) -> Statement | None:
+def _lent(passage: Passage, read: SkillStatements) -> Statement | None:
     """A command that takes the sign-in of a session along to a host that is not the one it is for."""
     homes = tuple(
         home

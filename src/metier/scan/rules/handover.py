@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -76,7 +76,7 @@ def _handed_over(view: SkillView) -> Iterator[Hit]:
         yield from _asked_for(read)
 
 
-def _asked_for(read: SkillText) -> Iterator[Hit]:
+def _asked_for(read: SkillStatements) -> Iterator[Hit]:
     """A command that sends what the sentence before it is about: the words that are somebody's money."""
     for statements in read.files.values():
         for index, one in enumerate(statements):
@@ -107,7 +107,7 @@ _FILLED = re.compile(
 _DROP_MARKS = ("gh ", "://", "s3://", "gs://", "mail ", "mutt ", "swaks ")
 
 
-def _in(code: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
+def _in(code: Sequence[Statement], read: SkillStatements) -> Iterator[Hit]:
     around = reach(code, code, read)
     seen: set[int] = set()
 
@@ -171,7 +171,7 @@ def _foreign(text: str, call: list[Statement]) -> set[str]:
     return {brand for brand in brands if hosts and brand not in hosts and not (brand == "gh" and "github" in hosts)}
 
 
-def _severity(source: Statement, here: int, read: SkillText, *, at_once: bool) -> Severity:
+def _severity(source: Statement, here: int, read: SkillStatements, *, at_once: bool) -> Severity:
     if finds_keys(source) and read.about_security:
         return "medium"
     if here < 0:

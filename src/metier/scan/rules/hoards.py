@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -95,7 +95,7 @@ def _sent_off(view: SkillView) -> Iterator[Hit]:
             yield from _in(code, stays, read)
 
 
-def _promised(read: SkillText) -> bool:
+def _promised(read: SkillStatements) -> bool:
     """Whether the page itself says that what is worked on stays where it is."""
     page = read.view.instructions
     said = read.files.get(page.path, ()) if page is not None else ()
@@ -107,7 +107,7 @@ def _is_bundle(code: Sequence[Statement]) -> bool:
     return len(code) > _MAX_LINES or any(len(one.text) > _MAX_LINES for one in code)
 
 
-def _in(code: Sequence[Statement], stays: bool, read: SkillText) -> Iterator[Hit]:
+def _in(code: Sequence[Statement], stays: bool, read: SkillStatements) -> Iterator[Hit]:
     def walks(one: Statement) -> bool:
         return read.sees(one, _WALK_MARKS) and _WALKS.search(one.text) is not None
 
@@ -140,7 +140,7 @@ _GIVES = re.compile(
 """A request that has something in it, and not only an address."""
 
 
-def _uploaded(read: SkillText) -> Iterator[Hit]:
+def _uploaded(read: SkillStatements) -> Iterator[Hit]:
     """Commands that upload files one by one, or where nobody sees that they do."""
     for statements in read.files.values():
         for index, one in enumerate(statements):

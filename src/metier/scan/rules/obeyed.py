@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from metier.scan.rule import Hit
     from metier.scan.rules._hosts import HostAddress
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -141,7 +141,7 @@ def _obeyed(view: SkillView) -> Iterator[Hit]:
                     break
 
 
-def _is_fetched(one: Statement, before: Passage, read: SkillText) -> bool:
+def _is_fetched(one: Statement, before: Passage, read: SkillStatements) -> bool:
     """Whether a text is got from an address here that its author could change at any time."""
     if one.kind == "row" or not any(_is_anybodys(place, read) for place in one.places):
         return False
@@ -150,7 +150,7 @@ def _is_fetched(one: Statement, before: Passage, read: SkillText) -> bool:
     return _FETCHES.search(one.low) is not None or any(_FETCHES.search(other.low) for other in before)
 
 
-def _is_anybodys(place: HostAddress, read: SkillText) -> bool:
+def _is_anybodys(place: HostAddress, read: SkillStatements) -> bool:
     if "githubusercontent" in place.host or "gist" in place.host:
         return place.path.lower().split("/")[1:2] != [] and place.path.lower().split("/")[1] not in MAKERS
     return doubt(place, read) >= 1 and place.kind != "known"

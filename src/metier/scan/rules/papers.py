@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._passages import Passage
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -114,7 +114,7 @@ def _taken(view: SkillView) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _sends(one: Statement, read: SkillText) -> bool:
+def _sends(one: Statement, read: SkillStatements) -> bool:
     """Whether a file goes to an address here that could be anybody's."""
     if not one.places or one.bad_company or one.kind == "row" or named_by_author((one,), read) < 1:
         return False
@@ -140,7 +140,7 @@ _FILE_SENT = re.compile(
 )
 
 
-def _too_much(one: Statement, passage: Passage, sent: list[Statement], far: int, read: SkillText) -> bool:
+def _too_much(one: Statement, passage: Passage, sent: list[Statement], far: int, read: SkillStatements) -> bool:
     if one.bad_company or one.kind == "row" or not read.sees(one, _MARKS):
         return False
     spoken = is_spoken(one)

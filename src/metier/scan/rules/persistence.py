@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -129,7 +129,7 @@ def _lasting(view: SkillView) -> Iterator[Hit]:
                     yield one.hit(one.text, severity)
 
 
-def _gravity(one: Statement, near: list[Statement], read: SkillText) -> Severity:
+def _gravity(one: Statement, near: list[Statement], read: SkillStatements) -> Severity:
     """How bad it is to be started again: by what is started."""
     text = " ".join(other.text for other in near)
     far_here = farthest((one,), read)
@@ -149,7 +149,7 @@ def _gravity(one: Statement, near: list[Statement], read: SkillText) -> Severity
     return "medium" if _HIDDEN_PATH.search(one.text) and "plist" not in one.low else "low"
 
 
-def _said(statements: tuple[Statement, ...], index: int, read: SkillText) -> Severity | None:
+def _said(statements: tuple[Statement, ...], index: int, read: SkillStatements) -> Severity | None:
     one = statements[index]
     if read.about_security and re.match(r"\s*(?:[-*•\d.]+\s+)?[\w /-]{2,40}:", one.text):
         return None

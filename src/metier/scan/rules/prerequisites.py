@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.scan.rule import Hit
     from metier.scan.rules._hosts import HostAddress
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -155,7 +155,7 @@ def _is_call(one: Statement, address: HostAddress) -> bool:
     return not _FETCHES.search(one.low) or _CALLS.search(one.low) is not None
 
 
-def _score(one: Statement, address: HostAddress, around: Around, read: SkillText) -> float:
+def _score(one: Statement, address: HostAddress, around: Around, read: SkillStatements) -> float:
     """How much an address looks like where a fake prerequisite comes from."""
     base = 1.0 if address.host.endswith(_PROJECT_PAGES) else _HOST_SCORE.get(address.kind, 0.0)
     mimics = _mimics(address)
@@ -189,13 +189,13 @@ def _is_page(one: Statement, address: HostAddress) -> bool:
     return not _OFFERS.search(address.host + address.path)
 
 
-def _is_short_name(address: HostAddress, read: SkillText) -> bool:
+def _is_short_name(address: HostAddress, read: SkillStatements) -> bool:
     """Whether a host has a name of three letters that the skill has, too; longer ones are found within words."""
     labels = address.host.split(".")
     return address.kind == "unknown" and len(labels[-2]) == 3 and labels[-2] in read.words
 
 
-def _is_packaged(address: HostAddress, around: Around, read: SkillText) -> bool:
+def _is_packaged(address: HostAddress, around: Around, read: SkillStatements) -> bool:
     """Whether a project at a forge is its own owner, and the skill says which package manager has it, too.
 
     Anybody can call an account like a project, but nobody can have it in a package manager for that.
@@ -206,7 +206,7 @@ def _is_packaged(address: HostAddress, around: Around, read: SkillText) -> bool:
     return any(owner in re.split(r"[\s.,`'\"()/]+", found["names"]) for found in _PACKAGED.finditer(read.low))
 
 
-def _named_alike(address: HostAddress, read: SkillText) -> bool:
+def _named_alike(address: HostAddress, read: SkillStatements) -> bool:
     """Whether the skill itself is called like the host."""
     name = re.sub(r"[^a-z0-9]", "", read.view.name.lower())
     return any(re.sub(r"[^a-z0-9]", "", label) in name for label in address.labels)

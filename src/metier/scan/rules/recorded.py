@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -75,14 +75,14 @@ def _uploaded(view: SkillView) -> Iterator[Hit]:
             yield told.hit(told.text, "high")
 
 
-def _records(one: Statement, read: SkillText) -> bool:
+def _records(one: Statement, read: SkillStatements) -> bool:
     if one.bad_company or one.kind == "row" or not read.sees(one, _MARKS):
         return False
     found = _RECORDED.search(one.low)
     return found is not None and not one.warns_of(found)
 
 
-def _sends(one: Statement, read: SkillText) -> bool:
+def _sends(one: Statement, read: SkillStatements) -> bool:
     if one.bad_company or not one.places or named_by_author((one,), read) < 1:
         return False
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
@@ -141,7 +141,7 @@ def _overheard(view: SkillView) -> Iterator[Hit]:
                 break
 
 
-def _hands_over(one: Statement, read: SkillText) -> bool:
+def _hands_over(one: Statement, read: SkillStatements) -> bool:
     if read.sees(one, SENT_MARKS) and SENT.search(one.text) is not None:
         return True
     found = _UPLOADS.search(one.low) if is_spoken(one) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -63,7 +63,7 @@ def _relayed(view: SkillView) -> Iterator[Hit]:
 _REMOTES = ("git ",)
 
 
-def _hooked(read: SkillText) -> Iterator[Hit]:
+def _hooked(read: SkillStatements) -> Iterator[Hit]:
     """A command for each prompt or answer that sends it to somebody."""
     for statements in read.files.values():
         if not any(read.sees(one, _HOOKS) for one in statements):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
 
 _APART = 15
@@ -50,7 +50,7 @@ _JOIN_MARKS = (
 )  # fmt: skip
 
 
-def handed_out(code: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
+def handed_out(code: Sequence[Statement], read: SkillStatements) -> Iterator[Hit]:
     """Where a shell is started whose streams are a connection to somewhere else."""
     shells = [one for one in code if read.sees(one, _SHELL_MARKS) and _SHELL.search(one.text)]
     if not shells:

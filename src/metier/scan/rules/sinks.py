@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -60,7 +60,7 @@ _LOOKS_UP = re.compile(
 _LOOK_MARKS = ("gethostbyname", "getaddrinfo", "dns", "resolve", "nslookup", "dig", "drill", "host ", "ping")
 
 
-def _looked_up(read: SkillText) -> Iterator[Hit]:
+def _looked_up(read: SkillStatements) -> Iterator[Hit]:
     """Something is encoded so that it can stand in a name, and the name is looked up: whoever has the zone reads it."""
     if not read.has("gethostbyname", "getaddrinfo", "dns", "resolver", "nslookup", "dig ", "ping ", "host "):
         return

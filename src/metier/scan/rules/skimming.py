@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -78,7 +78,7 @@ def _skimmed(view: SkillView) -> Iterator[Hit]:
             yield from _in_page(statements, read)
 
 
-def _in_script(code: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
+def _in_script(code: Sequence[Statement], read: SkillStatements) -> Iterator[Hit]:
     if code[0].language in _DATA or not any(read.sees(one, _RECEIVER_MARKS) for one in code):
         return
     fixed = [one for one in code if len(one.text) < 1_000 and _names_somebody(one)]
@@ -147,7 +147,7 @@ def _now_and_then(code: Sequence[Statement], fixed: Sequence[Statement]) -> Iter
                 break
 
 
-def _in_page(statements: Sequence[Statement], read: SkillText) -> Iterator[Hit]:
+def _in_page(statements: Sequence[Statement], read: SkillStatements) -> Iterator[Hit]:
     """An approval without an end to an address that the page brings along, where nobody is to be asked."""
     for one in statements:
         if one.kind != "code" or one.warned or not read.sees(one, _APPROVAL_MARKS) or not _MAX.search(one.text):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
     from metier.scan.rules._hosts import HostAddress
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.rules._statements import Statement
     from metier.scan.view import SkillView
 
@@ -68,7 +68,7 @@ _SERVICES = _places.SINK | _places.TUNNEL | _places.PASTE | _places.SHARE
 _WEIGHT = {2: 0.5, 3: 2.0, 4: 3.0}
 
 
-def _doubtful(one: Statement, read: SkillText) -> tuple[int, HostAddress | None]:
+def _doubtful(one: Statement, read: SkillStatements) -> tuple[int, HostAddress | None]:
     worst: tuple[int, HostAddress | None] = (0, None)
     for place in (*one.places, *(mailboxes(one.text) if one.kind != "frontmatter" else ())):
         value = doubt(place, read)
@@ -96,7 +96,7 @@ def _added_up(view: SkillView) -> Iterator[Hit]:
                 yield one.hit(one.text, weighed(severity, one, None, read), at=place.start)
 
 
-def _points(one: Statement, near: list[Statement], place: HostAddress, value: int, read: SkillText) -> float:
+def _points(one: Statement, near: list[Statement], place: HostAddress, value: int, read: SkillStatements) -> float:
     """How many signs stand around a place, weighed by how rarely honest skills show them there."""
     low = wording(near, one)
     words = words_among(near)
@@ -164,7 +164,7 @@ def _script(view: SkillView) -> Iterator[Hit]:
 _TEST = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+[._-](?:test|spec)\.\w{1,4}|__tests__/[^/]+)$")
 
 
-def _is_test(path: str, statements: tuple[Statement, ...], read: SkillText) -> bool:
+def _is_test(path: str, statements: tuple[Statement, ...], read: SkillStatements) -> bool:
     """Whether a script only tries another one out: it is called so, and nothing in the skill has it run."""
     if not _TEST.search(path.lower()):
         return False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
-    from metier.scan.rules._reading import SkillText
+    from metier.scan.rules._reading import SkillStatements
     from metier.scan.view import SkillView
 
 _REGISTRY = re.compile(
@@ -132,7 +132,7 @@ _CHOSEN = re.compile(
 """Where a lock file has a package taken from."""
 
 
-def _locked(read: SkillText) -> Iterator[Hit]:
+def _locked(read: SkillStatements) -> Iterator[Hit]:
     """Packages that a lock file takes from somewhere else, whatever the registry is that one has set."""
     for path, statements in read.files.items():
         for one in statements if is_lock(path) else ():
