@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from metier._log import logger
+from metier._paths import write_file
 from metier.errors import ShellRefused
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _CAN_STEP = bool(_NO_FOLLOW) and {os.open, os.stat, os.readlink, os.mkdir, os.un
 _COMMON = getattr(os, "O_CLOEXEC", 0) | _NO_FOLLOW
 _LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
 _READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | getattr(os, "O_BINARY", 0)
 _CHUNK = 1024 * 1024
 _MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
@@ -313,19 +313,11 @@ def _write(top: _Folder, path: str, kind: str, mode: int, blob: bytes) -> None:
         if kind == "d":
             with folder.step(name, make=True):
                 return
+        if kind == "f":
+            write_file(folder.at(name), blob, exact_mode=0o600 | mode & 0o777, dir_fd=folder.descriptor)
+            return
         temporary = f".{secrets.token_hex(8)}.tmp"
-        if kind == "l":
-            os.symlink(os.fsdecode(blob), folder.at(temporary), dir_fd=folder.descriptor)
-        else:
-            descriptor = os.open(folder.at(temporary), _CREATE, 0o600, dir_fd=folder.descriptor)
-            try:
-                view = memoryview(blob)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                if hasattr(os, "fchmod"):
-                    os.fchmod(descriptor, 0o600 | mode & 0o777)
-            finally:
-                os.close(descriptor)
+        os.symlink(os.fsdecode(blob), folder.at(temporary), dir_fd=folder.descriptor)
         try:
             # Whatever is there is replaced itself, also if it is a link.
             os.replace(

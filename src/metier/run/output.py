@@ -12,10 +12,13 @@ import time
 from typing import IO, TYPE_CHECKING, Literal
 
 from metier._log import logger
-from metier.run.job import OutputLine
+from metier.run.job import Outcome, OutputLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
+
+    from metier.run.job import KilledBy
 
 log = logger("metier.run")
 
@@ -97,6 +100,24 @@ class Stream:
 def streams(cap: int, tell: Callable[[OutputLine], None] | None = None) -> tuple[Stream, Stream]:
     """The two streams of a job."""
     return Stream(_NAMES[0], cap, tell), Stream(_NAMES[1], cap, tell)
+
+
+def outcome_of(
+    written: tuple[Stream, Stream], exit_code: int, killed_by: KilledBy | None, *, started: float, **facts: Any
+) -> Outcome:
+    """The outcome of a job that wrote these streams and was started then, with more fields of an outcome."""
+    out, err = written
+    return Outcome(
+        exit_code=exit_code,
+        stdout=out.text(),
+        stderr=facts.pop("stderr", None) or err.text(),
+        stdout_truncated=out.is_truncated,
+        stderr_truncated=err.is_truncated,
+        timed_out=killed_by == "timeout",
+        killed_by=killed_by,
+        duration_ms=(time.monotonic() - started) * 1000,
+        **facts,
+    )
 
 
 class OutputReader:

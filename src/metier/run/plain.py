@@ -26,7 +26,7 @@ from metier.run.job import (
     RunnerCapabilities,
     run_in_thread,
 )
-from metier.run.output import OutputReader, streams
+from metier.run.output import OutputReader, outcome_of, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,27 +78,29 @@ class PlainRunner:
             process = _start(job, mark)
         except (OSError, ValueError, TypeError) as error:
             return Outcome(exit_code=CANNOT_START, stderr=_why(job, error), runner=self.name)
-        out, err = written = streams(job.limits.output_bytes, on_output)
+        written = streams(job.limits.output_bytes, on_output)
         reader = None
         try:
-            _limit(process.pid, job.limits)
+            # Twice the time on each processor: no job within its time reaches it, and one that got away stops burning.
+            seconds = math.ceil(2 * _seconds(job.limits) * (os.cpu_count() or 1)) + 1
+            limit_process(
+                process.pid,
+                # Not the address space: interpreters reserve far more of it than they use.
+                DATA=job.limits.memory_bytes,
+                FSIZE=job.limits.file_bytes,
+                NOFILE=job.limits.open_files,
+                CPU=seconds,
+                CORE=0,
+            )
             reader = OutputReader((process.stdout, process.stderr), written)
             cause = _watch(process, job.limits, reader, should_stop, started)
         except BaseException:
             _end(process, reader, mark, "cancel")
             raise
         code = _end(process, reader, mark, cause)
-        return Outcome(
-            exit_code=TIMED_OUT if cause == "timeout" else 128 - code if code < 0 else code,
-            stdout=out.text(),
-            stderr=err.text(),
-            stdout_truncated=out.is_truncated,
-            stderr_truncated=err.is_truncated,
-            timed_out=cause == "timeout",
-            killed_by=cause or ("signal" if code < 0 else None),
-            duration_ms=(time.monotonic() - started) * 1000,
-            runner=self.name,
-        )
+        exit_code = TIMED_OUT if cause == "timeout" else 128 - code if code < 0 else code
+        killed_by = cause or ("signal" if code < 0 else None)
+        return outcome_of(written, exit_code, killed_by, started=started, runner=self.name)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
@@ -154,8 +156,8 @@ def _why(job: Job, error: Exception) -> str:
     return f"Cannot start {program!r}: {error.strerror or error}."
 
 
-def _limit(pid: int, limits: Limits) -> None:
-    """Set what the kernel bounds for each process of the job; elsewhere than on Linux there is no safe way to.
+def limit_process(pid: int, **limits: int) -> None:
+    """Set the limits of the kernel for a process and its children, by their names; only Linux has a safe way to.
 
     It happens right after the start, not between fork and exec, where code of a program with threads may not run.
     """
@@ -163,17 +165,9 @@ def _limit(pid: int, limits: Limits) -> None:
         return
     import resource
 
-    # Twice the time on each processor: no job within its time reaches it, and one that got away stops burning.
-    seconds = math.ceil(2 * _seconds(limits) * (os.cpu_count() or 1)) + 1
-    for kind, most in (
-        # Not the address space: interpreters reserve far more of it than they use.
-        (resource.RLIMIT_DATA, limits.memory_bytes),
-        (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_NOFILE, limits.open_files),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    for name, most in limits.items():
         with contextlib.suppress(OSError, ValueError):
+            kind = getattr(resource, f"RLIMIT_{name}")
             hard = resource.prlimit(pid, kind)[1]
             bound = max(0, most) if hard == resource.RLIM_INFINITY else min(max(0, most), hard)
             resource.prlimit(pid, kind, (bound, bound))
@@ -269,9 +263,13 @@ def _kill_marked(process: subprocess.Popen[bytes], mark: str) -> None:
             if wanted not in environment:
                 continue
             # The descriptor keeps meaning the same process, however fast ids are used again.
-            with contextlib.suppress(OSError), contextlib.closing(_Descriptor(int(entry))) as held:
-                if wanted in _environment(entry):
-                    signal.pidfd_send_signal(held.number, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                held = os.pidfd_open(int(entry))
+                try:
+                    if wanted in _environment(entry):
+                        signal.pidfd_send_signal(held, signal.SIGKILL)
+                finally:
+                    os.close(held)
             found = True
         if not found and not in_between:
             return
@@ -305,13 +303,3 @@ def _life(pid: str) -> tuple[bool, int]:
         return fields[0] not in (b"Z", b"X"), int(fields[19])
     except (OSError, ValueError, IndexError):
         return False, 0
-
-
-class _Descriptor:
-    """A process held by a descriptor."""
-
-    def __init__(self, pid: int) -> None:
-        self.number = os.pidfd_open(pid)
-
-    def close(self) -> None:
-        os.close(self.number)

@@ -181,8 +181,8 @@ def new_places(
     """Protected paths that a job made or replaced, and closed folders; `absent` is where links led to nothing."""
     after = find_protected_places(folder, grants, with_packages=True, looks_around=False)
     replaced = [path for path, target in before.links.items() if _target_of(path) != target]
-    made = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
-    made = (after.names - before.names | made) - set(replaced)
+    led_to = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
+    made = (after.names - before.names | led_to) - set(replaced)
     return [*replaced, *sorted(made)], after.unreadable
 
 

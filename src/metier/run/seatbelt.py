@@ -18,7 +18,7 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING
 
-from metier._paths import is_inside
+from metier._paths import is_inside, safe_rmtree
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
 from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
 from metier.guard.files.protected_places import find_protected_places
@@ -130,7 +130,7 @@ class SeatbeltRunner:
         return dataclasses.replace(outcome, runner=self.name, contacts=contacts.seen())
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop; cancelling ends the job and waits until it is dead."""
+        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
         return await run_in_thread(self, job, on_output)
 
     @contextlib.contextmanager
@@ -314,20 +314,12 @@ def _programs(program: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[str]:
-    """A folder of one's own, which is gone afterwards whatever was made of it."""
+    """A folder of one's own, which is gone afterwards, whatever a job made of it."""
     folder = os.path.realpath(tempfile.mkdtemp(prefix="metier-job-"))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if os.path.lexists(folder):
-            # A job can take from itself the right to remove what it made.
-            for at, folders, _ in os.walk(folder):
-                for path in (at, *(os.path.join(at, name) for name in folders)):
-                    if not os.path.islink(path):
-                        with contextlib.suppress(OSError):
-                            os.chmod(path, 0o700)
-            shutil.rmtree(folder, ignore_errors=True)
+        safe_rmtree(folder)
 
 
 def _way_out(job: Job, held: contextlib.ExitStack, contacts: Contacts) -> tuple[int, dict[str, str]]:

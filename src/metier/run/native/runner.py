@@ -29,7 +29,7 @@ from metier.run.job import (
 )
 from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
 from metier.run.native.protocol import TAKEN, parse_report
-from metier.run.output import OutputPipes, streams
+from metier.run.output import OutputPipes, outcome_of, streams
 from metier.run.protection import Protection, conclude
 
 if TYPE_CHECKING:
@@ -262,7 +262,6 @@ class _SandboxedJob:
         finally:
             if self._proxy is not None:
                 self._proxy.close()
-        out, err = self._streams
         report = parse_report(self._report)
         self._is_kept = "is_kept" in report and not self._pipes.are_open
         code, killed_by, message = self._judge(report)
@@ -272,15 +271,12 @@ class _SandboxedJob:
             from metier.run.host_files import format_unchanged
 
             code, message = code or 1, message + format_unchanged(lost)
-        outcome = Outcome(
-            exit_code=code,
-            stdout=out.text(),
-            stderr=err.text() + message,
-            stdout_truncated=out.is_truncated,
-            stderr_truncated=err.is_truncated,
-            timed_out=killed_by == "timeout",
-            killed_by=killed_by,
-            duration_ms=(time.monotonic() - started) * 1000,
+        outcome = outcome_of(
+            self._streams,
+            code,
+            killed_by,
+            started=started,
+            stderr=self._streams[1].text() + message,
             runner="native",
             usage=Usage(cpu_ms=_number(report, "cpu_ms"), memory_bytes=int(_number(report, "memory_bytes"))),
             contacts=self._contacts(),

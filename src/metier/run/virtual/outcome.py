@@ -6,15 +6,15 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from metier.run.job import TIMED_OUT, Outcome, Usage
-from metier.run.output import streams
+from metier.run.job import TIMED_OUT, Usage
+from metier.run.output import outcome_of, streams
 from metier.run.virtual.native_bridge import reply_of
 from metier.run.virtual.validation import checked_milliseconds, checked_number, checked_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.run.job import KilledBy, OutputLine
+    from metier.run.job import KilledBy, Outcome, OutputLine
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import WorkerLost
     from metier.run.virtual.native_bridge import NativeResult
@@ -112,15 +112,7 @@ class RunningCommand:
         text = err.text()
         if said and said not in text:
             text = f"{text}\n{said}\n"  # what happened is worth more than the cap
-        return Outcome(
-            exit_code=code,
-            stdout=out.text(),
-            stderr=text,
-            stdout_truncated=out.is_truncated,
-            stderr_truncated=err.is_truncated,
-            timed_out=killed_by == "timeout",
-            killed_by=killed_by,
-            duration_ms=(time.monotonic() - self._started) * 1000,
-            runner=RUNNER,
-            usage=Usage(cpu_ms=cpu_ms),
+        usage = Usage(cpu_ms=cpu_ms)
+        return outcome_of(
+            self._streams, code, killed_by, started=self._started, stderr=text, runner=RUNNER, usage=usage
         )

@@ -22,6 +22,7 @@ from metier.errors import MetierError, ShellUnavailable
 from metier.hints import for_people, for_person
 from metier.run.environment import own_python, package_folder
 from metier.run.job import Job, JobPath, Limits, RunnerCapabilities
+from metier.run.plain import limit_process
 
 if TYPE_CHECKING:
     from metier.run.job import KilledBy
@@ -187,7 +188,7 @@ class PlainWorker:
                 f"The virtual shell cannot be started: {error.strerror or error}.",
                 hint="Check that this Python can start itself.",
             ) from error
-        _limit(self._process.pid)
+        limit_process(self._process.pid, DATA=MEMORY_BYTES, FSIZE=0, NOFILE=OPEN_FILES, CORE=0)
 
     @property
     def pid(self) -> int:
@@ -239,18 +240,3 @@ def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Pope
         close_fds=True,
         start_new_session=True,
     )
-
-
-def _limit(pid: int) -> None:
-    if sys.platform != "linux":
-        return
-    import resource
-
-    for kind, most in (
-        (resource.RLIMIT_DATA, MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(pid, kind, (most, most))
