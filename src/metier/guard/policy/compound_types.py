@@ -277,37 +277,53 @@ def approvers() -> ValueType[tuple[str, ...]]:
     return ValueType(example=example, read=read, tighten=tighten, shown=list, adds_up=True)
 
 
+def _read_record(
+    key: KeyReader,
+    node: Node,
+    example: str,
+    readers: Mapping[str, Callable[[KeyReader, Node], Any]],
+    unknown: tuple[str, str] = ("key", "Keys here are"),
+) -> dict[str, Any] | None:
+    """The fields of a map with known names, each read by its reader; None where any of it cannot be read."""
+    before = len(key.reader.problems)
+    record: dict[str, Any] = {}
+    for name, value in key.pairs(node, example):
+        inner = key.below(name)
+        if name in readers:
+            record[name] = readers[name](inner, value)
+        else:
+            noun, known = unknown
+            inner.error(value.line, f"There is no {noun} {shown(name)!r}", f"{known} {', '.join(readers)}.")
+    return record if len(key.reader.problems) == before else None
+
+
 def auto_approval() -> ValueType[AutoApproval | None]:
     """The conditions for approval without a person; with one that cannot be read, nothing is approved."""
     example = "{scan-max: low, no-new-capabilities: true}"
-    names = ("signer", "scan-max", "no-new-capabilities")
 
     def problem_of(entry: str) -> str:
         return "" if _SIGNER(entry) else f"{shown(entry)!r}, which names no signer"
 
+    def read_signers(key: KeyReader, node: Node) -> tuple[str, ...]:
+        if node.kind == "list" and not node.items:
+            key.error(node.line, "An empty list of signers is nobody", "Name one, or leave `signer` out.")
+        return tuple(one.text for one in read_texts(key, node, problem_of, '["oms:keys/acme.pub"]'))
+
+    def read_flag(key: KeyReader, node: Node) -> bool:
+        if node.kind != "text" or node.text.lower() not in ("true", "false"):
+            key.wrong(node, "Write true or false.")
+        return node.text.lower() == "true"
+
+    severity = choice(*reversed(_SEVERITIES))
+    readers = {"signer": read_signers, "scan-max": severity.read, "no-new-capabilities": read_flag}
+
     def read(key: KeyReader, node: Node) -> AutoApproval | None:
-        before = len(key.reader.problems)
-        conditions: dict[str, Any] = {}
-        for name, value in key.pairs(node, example):
-            inner = key.below(name)
-            if name == "signer":
-                signers = read_texts(inner, value, problem_of, '["oms:keys/acme.pub"]')
-                conditions["signer"] = tuple(one.text for one in signers)
-                if value.kind == "list" and not value.items:
-                    inner.error(value.line, "An empty list of signers is nobody", "Name one, or leave `signer` out.")
-            elif name == "scan-max":
-                conditions["scan_max"] = choice(*reversed(_SEVERITIES)).read(inner, value)
-            elif name == "no-new-capabilities":
-                conditions["no_new_capabilities"] = value.text.lower() == "true"
-                if value.kind != "text" or value.text.lower() not in ("true", "false"):
-                    inner.wrong(value, "Write true or false.")
-            else:
-                inner.error(value.line, f"There is no condition {shown(name)!r}", f"Conditions are {', '.join(names)}.")
+        record = _read_record(key, node, example, readers, ("condition", "Conditions are"))
         if node.kind == "map" and not node.pairs:
             key.error(node.line, "No condition would approve everything", f"Write such as {example}.")
-        if len(key.reader.problems) > before:
+        if not record:
             return None
-        return AutoApproval(**conditions, origin=key.origin(node))
+        return AutoApproval(**{name.replace("-", "_"): one for name, one in record.items()}, origin=key.origin(node))
 
     def tighten(base: AutoApproval | None, value: AutoApproval | None) -> tuple[AutoApproval | None, str]:
         # All conditions of both hold; a weaker layer cannot begin to approve by itself.
@@ -331,7 +347,7 @@ def auto_approval() -> ValueType[AutoApproval | None]:
         if value is None:
             return None
         conditions = (list(value.signer) or None, value.scan_max, value.no_new_capabilities or None)
-        return {name: one for name, one in zip(names, conditions, strict=True) if one is not None}
+        return {name: one for name, one in zip(readers, conditions, strict=True) if one is not None}
 
     return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True, takes_none=True)
 
@@ -437,31 +453,28 @@ def notify_command() -> ValueType[NotifyCommand]:
     run_example = "[/usr/local/bin/tell-the-team, --urgent]"
     example = f"{{run: {run_example}, for: [request], seconds: 10}}"
 
+    def read_kinds(key: KeyReader, node: Node) -> tuple[str, ...]:
+        kinds = read_texts(key, node, one_of(*NOTIFY_KINDS), f"[{', '.join(NOTIFY_KINDS)}]")
+        return tuple(one.text for one in kinds)
+
+    def read_run(key: KeyReader, node: Node) -> tuple[str, ...]:
+        return tuple(one.text for one in read_texts(key, node, None, run_example))
+
+    readers = {"run": read_run, "for": read_kinds, "seconds": number(1, 600, strict=min).read}
+
     def read(key: KeyReader, node: Node) -> NotifyCommand | None:
         if key.reader.layer == "project":
             key.warning(node.line, "A project's policy starts no program", "Add it to your own policy file.")
             return None
-        before = len(key.reader.problems)
-        fields: dict[str, Any] = {"run": ()}
-        for name, value in key.pairs(node, example):
-            inner = key.below(name)
-            if name == "run":
-                fields["run"] = tuple(one.text for one in read_texts(inner, value, None, run_example))
-            elif name == "for":
-                kinds = read_texts(inner, value, one_of(*NOTIFY_KINDS), f"[{', '.join(NOTIFY_KINDS)}]")
-                fields["kinds"] = tuple(one.text for one in kinds)
-            elif name == "seconds":
-                fields["seconds"] = number(1, 600, strict=min).read(inner, value)
-            else:
-                inner.error(value.line, f"There is no key {shown(name)!r}", "Keys here are run, for, seconds.")
-        if len(key.reader.problems) > before:
+        record = _read_record(key, node, example, readers)
+        if record is None:
             return None
-        run: tuple[str, ...] = fields["run"]
+        run: tuple[str, ...] = record.get("run", ())
         if not run or len(run) > _MAX_ARGUMENTS or not (os.path.isabs(run[0]) or os.path.basename(run[0]) == run[0]):
             what = f"`{key.key}.run` names no program by an absolute path, or by a name that is on the PATH"
             key.error(node.line, what, f"Write such as {run_example}.")
             return None
-        return NotifyCommand(**fields)
+        return NotifyCommand(**{{"for": "kinds"}.get(name, name): one for name, one in record.items()})
 
     def tighten(base: NotifyCommand, value: NotifyCommand) -> tuple[NotifyCommand, str]:
         return base, "one program is told, by the strongest file that names one" if value != base else ""

@@ -193,7 +193,7 @@ class EffectivePolicy:
     problems: tuple[PolicyProblem, ...] = ()
     """The problems of the files."""
     errors: tuple[PolicyProblem, ...] = ()
-    """Those problems that make files broken, so that `on_error` decides."""
+    """The problems that make files broken, so that `on_error` decides."""
     ignored: tuple[PolicyProblem, ...] = ()
     """Settings without effect, as they would loosen those of a stronger file."""
     required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)

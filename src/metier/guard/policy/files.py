@@ -28,9 +28,9 @@ _LAYERS = ("enterprise", "personal", "project")
 _SETTLES_AFTER = 100_000_000
 """Nanoseconds after which a change of a file has another time stamp for certain."""
 _AHEAD = 2_000_000_000
-"""Nanoseconds that the clock of a file system may be ahead; a stamp further in the future stays there."""
+"""Nanoseconds that the clock of a file system may be ahead; a time further in the future stays there."""
 
-_Stamp: TypeAlias = tuple[int, ...] | None
+_FileVersion: TypeAlias = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class Policies:
     def version(self) -> int:
         """A number that changes whenever the effective policy may have changed."""
         self.current()
-        return self._state.version if self._state is not None else 0
+        return self._state.number if self._state is not None else 0
 
     def current(self) -> EffectivePolicy:
         """The effective policy now."""
@@ -176,9 +176,9 @@ class Policies:
             files = [*(one.file for one in seen if one.file is not None), *self._texts]
             files.sort(key=lambda file: _LAYERS.index(file.layer))
             if before is not None and list(before.effective.files) == files:
-                state = _State(seen, before.effective, before.version)
+                state = _State(seen, before.effective, before.number)
             else:
-                state = _State(seen, _merge(files), before.version + 1 if before is not None else 1)
+                state = _State(seen, _merge(files), before.number + 1 if before is not None else 1)
             self._state = state
             return state.effective
 
@@ -188,24 +188,24 @@ class _State(NamedTuple):
 
     seen: tuple[_Seen, ...]
     effective: EffectivePolicy
-    version: int
+    number: int
 
 
 class _Seen(NamedTuple):
-    """The file that was read at a place, and its stamp."""
+    """The file that was read at a place, and its version."""
 
     path: str
-    stamp: _Stamp
+    version: _FileVersion
     is_settled: bool
-    """False: the file was written a moment ago, and may be written again without another stamp."""
+    """False: the file was written a moment ago, and may be written again without another version."""
     file: PolicyFile | None
 
     def is_changed(self) -> bool:
         """Whether the file may have changed since it was read; one look at the file system."""
-        path, stamp, is_settled, _ = self
+        path, version, is_settled, _ = self
         if not is_settled:
             return True
-        return _exists(path) if stamp is None else _stamp(path) != stamp
+        return _exists(path) if version is None else _file_version(path) != version
 
 
 def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
@@ -213,8 +213,8 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
     if before is not None and not before.is_changed():
         return before
     path, layer = place.path, place.layer
-    stamp, now = _stamp(path), time.time_ns()
-    if stamp is None and not place.is_named and not _exists(path):
+    version, now = _file_version(path), time.time_ns()
+    if version is None and not place.is_named and not _exists(path):
         return _Seen(path, None, True, None)
     from metier.guard.policy.reader import read_policy, unreadable
 
@@ -227,8 +227,8 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
             file = unreadable(path, layer, "it is not there", "Write the file, or no longer name it.")
     if before is not None and before.file is not None and file is not None and file.digest == before.file.digest:
         file = before.file
-    changed = max(stamp[3:5]) if stamp is not None else 0
-    return _Seen(path, stamp, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
+    changed = max(version[3:5]) if version is not None else 0
+    return _Seen(path, version, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
 
 
 def _merge(files: list[PolicyFile]) -> EffectivePolicy:
@@ -241,7 +241,7 @@ def _merge(files: list[PolicyFile]) -> EffectivePolicy:
     return merge(files)
 
 
-def _stamp(path: str) -> _Stamp:
+def _file_version(path: str) -> _FileVersion:
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -143,9 +143,10 @@ class _Merge:
 def _settings(value_of: Callable[[str], Any], names: Sequence[str] = tuple(KEYS)) -> dict[str, Any]:
     """The fields of an `EffectivePolicy` for the values of keys."""
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
-    for key in (KEYS[name] for name in names if KEYS[name].field):
-        section, _, field = key.field.rpartition(".")
-        sections[section][field] = key.type.setting(value_of(key.name))
+    for key in (KEYS[name] for name in names):
+        if key.path:
+            *section, field = key.path
+            sections["".join(section)][field] = key.type.setting(value_of(key.name))
     top = sections.pop("", {})
     return top | {name: replace(getattr(DEFAULT, name), **fields) for name, fields in sections.items()}
 

@@ -15,7 +15,7 @@ from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from metier.guard.decision import Outcome
 
@@ -28,8 +28,8 @@ _OUTCOMES = ("allow", "ask", "deny")
 _CHOICES = {
     "unchecked": ("allow", "deny"),
     **dict.fromkeys(("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script_reads"), _OUTCOMES),
+    "network": ("none", "restricted", "host"),
 }
-_NETWORKS = ("none", "restricted", "host")
 NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
 LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
@@ -86,80 +86,64 @@ class Policy:
     secrets: Mapping[str, Sequence[str]] | None = None
     """Skill, by name or digest, to the names of the secrets that its scripts get if it asks for them."""
     require: Sequence[str] = ()
-    """What a runner must enforce, or nothing runs: files, network, hosts, descendants, memory, processes, disk or
-    calls."""
+    """The needs that a runner must enforce, or nothing runs: files, network, hosts, descendants, memory, processes,
+    disk or calls."""
     limits: Mapping[str, float] = field(default_factory=lambda: _NO_LIMITS)
-    """How much anything that runs may use, such as `{"seconds": 60, "memory_bytes": 2**30}`: the most seconds, and
+    """The limits of everything that runs, such as `{"seconds": 60, "memory_bytes": 2**30}`: the most seconds, and
     in place of the defaults the rest."""
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in known and not (value is None and name in LEFT_OPEN):
-                raise InvalidArgument(f"{name} is {value!r} in a policy.", hint=f"It is one of {', '.join(known)}.")
-        for name in ("blocked", "hosts", "paths", "require"):
-            texts = getattr(self, name)
-            if isinstance(texts, str) or not (_is_texts(texts) or (texts is None and name == "paths")):
-                raise InvalidArgument(f"{name} is a list of texts in a policy.", hint=f'Write {name}=["..."].')
-        for name in ("allow", "ask", "deny"):
-            rules = getattr(self, name)
-            if not (rules is None and name == "allow") and not _is_texts(rules):
-                raise InvalidArgument(
-                    f"{name} is {rules!r:.80} in a policy.",
-                    hint=f'Write {name}="Read, Bash(git:*)", or a list of such.',
-                )
-            wrong = [rule.text for rule in parse_rules(rules) if rule.is_malformed]
-            if wrong:
-                raise InvalidArgument(
-                    f"{name} has the rule {shown(wrong[0])!r} in a policy, which cannot be read.",
-                    hint="A rule is `Tool` or `Tool(pattern)`, with every parenthesis closed.",
-                )
-        if not isinstance(self.allowed_tools, Mapping) or not all(
-            isinstance(one, str) and word in ("advisory", "enforced") for one, word in self.allowed_tools.items()
-        ):
-            raise InvalidArgument(
-                "allowed_tools is a map of layers, sources or folders in a policy.",
-                hint='Write allowed_tools={"plugin": "advisory", ".claude/skills": "enforced"}.',
-            )
-        self._check_what_runs()
+        for message, hint in _problems(self):
+            raise InvalidArgument(message, hint=hint)
 
-    def _check_what_runs(self) -> None:
-        if self.network is not None and self.network not in _NETWORKS:
-            raise InvalidArgument(
-                f"network is {self.network!r:.80} in a policy.", hint=f"It is one of {', '.join(_NETWORKS)}."
+
+def _problems(policy: Policy) -> Iterator[tuple[str, str]]:
+    """The problems of a policy, each with its hint."""
+    for name, known in _CHOICES.items():
+        value = getattr(policy, name)
+        if value not in known and not (value is None and name in (*LEFT_OPEN, "network")):
+            yield f"{name} is {value!r:.80} in a policy.", f"It is one of {', '.join(known)}."
+    for name in ("blocked", "hosts", "paths", "require"):
+        texts = getattr(policy, name)
+        if isinstance(texts, str) or not (_is_texts(texts) or (texts is None and name == "paths")):
+            yield f"{name} is a list of texts in a policy.", f'Write {name}=["..."].'
+    for name in ("allow", "ask", "deny"):
+        rules = getattr(policy, name)
+        if not (rules is None and name == "allow") and not _is_texts(rules):
+            yield f"{name} is {rules!r:.80} in a policy.", f'Write {name}="Read, Bash(git:*)", or a list of such.'
+        wrong = [rule.text for rule in parse_rules(rules) if rule.is_malformed]
+        if wrong:
+            hint = "A rule is `Tool` or `Tool(pattern)`, with every parenthesis closed."
+            yield f"{name} has the rule {shown(wrong[0])!r} in a policy, which cannot be read.", hint
+    if not isinstance(policy.allowed_tools, Mapping) or not all(
+        isinstance(one, str) and word in ("advisory", "enforced") for one, word in policy.allowed_tools.items()
+    ):
+        hint = 'Write allowed_tools={"plugin": "advisory", ".claude/skills": "enforced"}.'
+        yield "allowed_tools is a map of layers, sources or folders in a policy.", hint
+    for host in policy.hosts:
+        if not _HOST(host) or not host.isprintable():
+            hint = "Write api.example.com, *.example.com or example.com:8443, and no URL."
+            yield f"{shown(host)!r} is no host in a policy.", hint
+    for path in policy.paths or ():
+        if not _is_granted_path(path):
+            hint = (
+                "Write an absolute path, as it is, and `:rw` behind it if it may be written; or a protected name of a "
+                "workspace with it, such as `.git:rw`."
             )
-        for host in self.hosts:
-            if not _HOST(host) or not host.isprintable():
-                raise InvalidArgument(
-                    f"{shown(host)!r} is no host in a policy.",
-                    hint="Write api.example.com, *.example.com or example.com:8443, and no URL.",
-                )
-        for path in self.paths or ():
-            if not _is_granted_path(path):
-                raise InvalidArgument(
-                    f"{shown(path)!r} cannot be granted by a policy.",
-                    hint="Write an absolute path, as it is, and `:rw` behind it if it may be written; or a protected "
-                    "name of a workspace with it, such as `.git:rw`.",
-                )
-        for need in self.require:
-            if need not in NEEDS:
-                raise InvalidArgument(
-                    f"{shown(need)!r} cannot be required by a policy.", hint=f"It can be {', '.join(NEEDS)}."
-                )
-        secrets: Any = {} if self.secrets is None else self.secrets
-        if not isinstance(secrets, Mapping) or not all(
-            isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(_VARIABLE, names))
-            for skill, names in secrets.items()
-        ):
-            raise InvalidArgument(
-                "secrets is a map of skills to names in a policy.", hint='Write secrets={"deploy": ["API_TOKEN"]}.'
-            )
-        for name, most in self.limits.items() if isinstance(self.limits, Mapping) else [("limits", None)]:
-            if name not in LIMITS or not _is_positive(most) or (name != "seconds" and not isinstance(most, int)):
-                raise InvalidArgument(
-                    f"{shown(str(name))!r} is no limit in a policy, or its value is none.",
-                    hint=f"Give numbers above 0 for {', '.join(LIMITS)}; all but the seconds are whole.",
-                )
+            yield f"{shown(path)!r} cannot be granted by a policy.", hint
+    for need in policy.require:
+        if need not in NEEDS:
+            yield f"{shown(need)!r} cannot be required by a policy.", f"It can be {', '.join(NEEDS)}."
+    secrets: Any = {} if policy.secrets is None else policy.secrets
+    if not isinstance(secrets, Mapping) or not all(
+        isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(_VARIABLE, names))
+        for skill, names in secrets.items()
+    ):
+        yield "secrets is a map of skills to names in a policy.", 'Write secrets={"deploy": ["API_TOKEN"]}.'
+    for name, most in policy.limits.items() if isinstance(policy.limits, Mapping) else [("limits", None)]:
+        if name not in LIMITS or not _is_positive(most) or (name != "seconds" and not isinstance(most, int)):
+            hint = f"Give numbers above 0 for {', '.join(LIMITS)}; all but the seconds are whole."
+            yield f"{shown(str(name))!r} is no limit in a policy, or its value is none.", hint
 
 
 class ClosedPolicy(Policy):

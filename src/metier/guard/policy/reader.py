@@ -110,7 +110,7 @@ def parse_policy(data: bytes | str, path: str, layer: Layer) -> PolicyFile:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        reader.error(line, "", f"Byte {error.start:,} is not UTF-8", "Save it as UTF-8.")
+        reader.report("error", line, "", f"Byte {error.start:,} is not UTF-8", "Save it as UTF-8.")
         reader.is_torn = True
     reader.read(text)
     return PolicyFile(
@@ -141,15 +141,8 @@ class PolicyReader:
         self.is_torn = False
         self._is_strict = False
 
-    def error(self, line: int, key: str, message: str, hint: str) -> None:
-        """Report a value that cannot be used."""
-        self._report("error", line, key, message, hint)
-
-    def warning(self, line: int, key: str, message: str, hint: str) -> None:
-        """Report a value that has no effect."""
-        self._report("warning", line, key, message, hint)
-
-    def _report(self, severity: Literal["error", "warning"], line: int, key: str, message: str, hint: str) -> None:
+    def report(self, severity: Literal["error", "warning"], line: int, key: str, message: str, hint: str) -> None:
+        """Report a value that cannot be used, or has no effect."""
         # The first error makes a file broken; no number of warnings may keep it from being reported.
         if len(self.problems) >= _MAX_PROBLEMS and severity == "warning":
             return
@@ -167,11 +160,11 @@ class PolicyReader:
         for flaw in tree.flaws:
             self.is_torn = True
             hint = "Write plain `key: value` lines, indent with spaces, and close every bracket."
-            self.error(flaw.line, "", f"The YAML cannot be read: {shown(flaw.message)}", hint)
+            self.report("error", flaw.line, "", f"The YAML cannot be read: {shown(flaw.message)}", hint)
         maps = [root for root in tree.roots if root.kind == "map"]
         if not tree.flaws and not any(root.pairs for root in maps):
             # A file that is being written is empty for a moment, which must not pass for a policy without rules.
-            self.error(1, "", "The file says nothing", "Begin with `version: 1`, or remove the file.")
+            self.report("error", 1, "", "The file says nothing", "Begin with `version: 1`, or remove the file.")
             self.is_torn = True
         self._is_strict = any(
             key.text == "strict" and value.text.lower() in ("true", "yes", "on")
@@ -199,7 +192,8 @@ class PolicyReader:
         if node.is_null:
             if node.text == "" and key.endswith(".allow"):
                 what = f"`{key}` has no value and so no opinion"
-                self.warning(node.line, key, what, "Write [] to allow nothing, or `null` to say that it is meant.")
+                hint = "Write [] to allow nothing, or `null` to say that it is meant."
+                self.report("warning", node.line, key, what, hint)
             return
         value_type = KEYS[key].type
         value = value_type.read(KeyReader(self, key), node)
@@ -218,8 +212,8 @@ class PolicyReader:
         meant += [other for other in (*KEYS, *SECTIONS) if other.rpartition(".")[2] == name]
         hint = f"Did you mean `{meant[0]}`?" if meant else f"Keys here are {', '.join(known)}."
         # A key that is nearly right, or in another place, was meant to set something, and now sets nothing.
-        report = self.error if meant or self._is_strict else self.warning
-        report(line, key[:200], f"There is no key {shown(key)!r}", hint)
+        severity: Literal["error", "warning"] = "error" if meant or self._is_strict else "warning"
+        self.report(severity, line, key[:200], f"There is no key {shown(key)!r}", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +233,11 @@ class KeyReader:
 
     def error(self, line: int, message: str, hint: str) -> None:
         """Report a value that cannot be used."""
-        self.reader.error(line, self.key, message, hint)
+        self.reader.report("error", line, self.key, message, hint)
 
     def warning(self, line: int, message: str, hint: str) -> None:
         """Report a value that has no effect."""
-        self.reader.warning(line, self.key, message, hint)
+        self.reader.report("warning", line, self.key, message, hint)
 
     def wrong(self, node: Node, hint: str) -> None:
         """Report a value that the key cannot have."""

@@ -41,43 +41,26 @@ GLOBS = ("source", "skill", "agent", "tenant", "environment")
 
 
 class RuleContext(Protocol):
-    """The context that rules look at: an action, its actor, and the facts about the skill."""
+    """The context that rules look at, as `DecisionContext` has it. `capabilities` and `scanned` raise when unknown."""
 
     @property
-    def action(self) -> Action:
-        """The action."""
-
+    def action(self) -> Action: ...
     @property
-    def actor(self) -> Actor:
-        """The actor."""
-
+    def actor(self) -> Actor: ...
     @property
-    def subject(self) -> Subject | None:
-        """The skill of the action."""
-
+    def subject(self) -> Subject | None: ...
     @property
-    def point(self) -> str:
-        """The decision point, as policy files call it."""
-
+    def point(self) -> str: ...
     @property
-    def environment(self) -> str:
-        """The environment of the action."""
-
+    def environment(self) -> str: ...
     @property
-    def trigger(self) -> str:
-        """The cause of the action: `model`, `user`, `nested` or `host`."""
-
+    def trigger(self) -> str: ...
     @property
-    def capabilities(self) -> Any:
-        """The capabilities of the skill: `names`. Raises where they are unknown."""
-
+    def capabilities(self) -> Any: ...
     @property
-    def scanned(self) -> Any:
-        """The scan results: `engines_at(severity)`. Raises where there are none."""
-
+    def scanned(self) -> Any: ...
     @property
-    def collides_with(self) -> frozenset[str]:
-        """The layers that have another skill of this name."""
+    def collides_with(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +216,7 @@ class RuleIndex:
         return found
 
     def _key(self, context: RuleContext) -> tuple[object, ...]:
-        """All that `PolicyRule.is_about` looks at, without fields that no rule uses: agents may be any number."""
+        """The cache key: all that `PolicyRule.is_about` looks at, without fields that no rule uses."""
         subject, actor = context.subject, context.actor
         about = None if subject is None else (subject.name, subject.source, subject.layer, subject.trusted)
         asks = self._asks

@@ -5,6 +5,7 @@ Reading, merging, showing and documentation follow from the rows.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 """The capabilities that `require-approval-for` can name."""
 SIGNATURES = ("oms", "sigstore", "none")
-_FROM_FIELD: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,13 @@ class Key:
 
     name: str
     type: ValueType[Any]
-    field: str
-    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`; "" for none."""
     about: str
     """One sentence for the reference."""
-    raw_default: Any = _FROM_FIELD
+    field: str | None = None
+    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`; None for the field that is
+    called like the key, "" for no field."""
+    raw_default: Any = None
+    """The default, where it is not that of the field."""
     is_grant: bool = False
     """Whether only the strongest file may set it at all."""
     is_for_administrators: bool = False
@@ -76,14 +78,17 @@ class Key:
     """Whether it counts in a broken file as in a sound one."""
 
     @property
+    def path(self) -> tuple[str, ...]:
+        """The names that lead to its field; empty for no field."""
+        field = self.name.replace("-", "_") if self.field is None else self.field
+        return tuple(field.split(".")) if field else ()
+
+    @property
     def default(self) -> Any:
-        """The value where no file has an opinion, that of its field unless the row gives one; None for no opinion."""
-        if self.raw_default is not _FROM_FIELD or not self.field:
-            return None if self.raw_default is _FROM_FIELD else self.raw_default
-        value: Any = DEFAULT
-        for name in self.field.split("."):
-            value = getattr(value, name)
-        return value
+        """The value where no file has an opinion; None for no opinion."""
+        if self.raw_default is not None or not self.path:
+            return self.raw_default
+        return functools.reduce(getattr, self.path, DEFAULT)
 
 
 def _rule_problem(entry: str) -> str:
@@ -98,209 +103,181 @@ _OUTCOME = choice("allow", "ask", "deny")
 _SOURCES = '["dir:*", "git+https://github.com/acme/*"]'
 _SKILLS = '["pdf", "crypto-*@*"]'
 _ALL_KEYS = (
-    Key("version", choice("1"), "", "The version of this format: 1.", "1"),
-    Key("strict", flag(), "", "Whether a key that nobody knows is an error.", False),
+    Key("version", choice("1"), "The version of this format: 1.", field="", raw_default="1"),
+    Key("strict", flag(), "Whether a key that nobody knows is an error.", field="", raw_default=False),
     Key(
         "store",
         text("the address of a store, such as postgresql://db.example.com/metier"),
-        "store",
-        "Where approvals, quarantines and the audit trail are, whatever the environment says.",
+        "Where approvals, quarantines and the audit log are, whatever the environment says.",
     ),
     Key(
         "machine.environment",
         text("the name of an environment, such as production"),
-        "environment",
         "The environment that this machine is in, for administrators to say: whoever names another one is refused, and "
         "who names none is in it.",
+        field="environment",
         is_fact=True,
     ),
     Key(
         "mode",
         choice("off", "audit", "enforce"),
-        "mode",
         "`audit` decides and records, but blocks nothing.",
         holds_when_broken=True,
     ),
     Key(
         "on-error",
         choice("allow", "ask", "deny"),
-        "on_error",
         "What happens to loading, running and installing where a policy file cannot be read or a scanner fails.",
         holds_when_broken=True,
     ),
     Key(
         "skill-policy.require-approval-for",
         deny_list(f"[{', '.join(APPROVABLE[:3])}]", one_of(*APPROVABLE), setting=dict),
-        "required",
         "What a skill can do only after somebody approved of exactly this content. Without it, that is so for all "
         "capabilities of skills in the plugin layer.",
+        field="required",
     ),
-    Key("skill-policy.approval.bind", choice("digest"), "", "What an approval is bound to: the content.", "digest"),
-    Key("skill-policy.approval.approvers", approvers(), "approval.approvers", "Who may approve."),
+    Key(
+        "skill-policy.approval.bind",
+        choice("digest"),
+        "What an approval is bound to: the content.",
+        field="",
+        raw_default="digest",
+    ),
+    Key("skill-policy.approval.approvers", approvers(), "Who may approve.", field="approval.approvers"),
     Key(
         "skill-policy.approval.self-approval",
         replace(choice("allow", "deny"), setting="allow".__eq__),
-        "approval.self_approval",
         "Approving one's own request.",
-        "allow",
+        field="approval.self_approval",
+        raw_default="allow",
     ),
     Key(
         "skill-policy.approval.quorum",
         number(1, 100, strict=max),
-        "approval.quorum",
         "How many people must approve.",
+        field="approval.quorum",
     ),
-    Key("skill-policy.approval.expires", duration(), "approval.expires", "How long an approval counts."),
+    Key("skill-policy.approval.expires", duration(), "How long an approval counts.", field="approval.expires"),
     Key(
         "skill-policy.approval.auto-approve-when",
         auto_approval(),
-        "approval.auto",
         "What is approved without a person; all conditions must hold.",
+        field="approval.auto",
     ),
     Key(
         "sources.allow",
         allow_lists(_SOURCES, _source_problem),
-        "sources_allow",
         "Where skills may come from; `[]` is nowhere.",
+        field="sources_allow",
     ),
-    Key("sources.deny", deny_list(_SOURCES, _source_problem), "sources_deny", "Where skills never come from."),
+    Key("sources.deny", deny_list(_SOURCES, _source_problem), "Where skills never come from.", field="sources_deny"),
     Key(
         "sources.require.digest",
         flag(),
-        "sources_require.digest",
         "Whether what is installed must name its content.",
+        field="sources_require.digest",
     ),
     Key(
         "sources.require.pinned",
         flag(),
-        "sources_require.pinned",
         "Whether what is installed must name an exact version.",
+        field="sources_require.pinned",
     ),
     Key(
         "sources.require.signature",
         subset_list("[oms, none]", one_of(*SIGNATURES)),
-        "sources_require.signature",
         "The signatures that count, the best first; without `none`, one is needed.",
+        field="sources_require.signature",
     ),
-    Key("skills.allow", allow_lists(_SKILLS), "skills_allow", "The only skills there may be; `[]` is none."),
-    Key("skills.deny", deny_list(_SKILLS), "skills_deny", "Skills that are not there."),
+    Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none.", field="skills_allow"),
+    Key("skills.deny", deny_list(_SKILLS), "Skills that are not there.", field="skills_deny"),
     Key(
         "skills.listing",
         listing_modes(),
-        "listing",
         "How much models are shown of skills: `pinned`, `listed`, `name-only`, `manual` (only a person may start it) "
         "or `off`. Of one file the most precise pattern counts; between files the strictest of name-only, manual, off.",
-        (),
+        field="listing",
+        raw_default=(),
     ),
-    Key("skills.pins", pins(), "pins", "The only content that a skill may have."),
+    Key("skills.pins", pins(), "The only content that a skill may have.", field="pins"),
     Key(
         "skills.reserved",
         deny_list("[data-handling]", setting=dict),
-        "reserved",
         "Names that only the enterprise layer may define.",
+        field="reserved",
     ),
     Key(
         "skills.enterprise-names",
         choice("allow", "reserve"),
-        "enterprise_names",
         "Whether another layer may have a skill of a name that the enterprise layer has, or one that looks like it. "
         "Only an administrator's file can allow it, and without that it is reserved in every mode.",
+        field="enterprise_names",
         is_for_administrators=True,
     ),
-    Key("tools.network", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "", "Tools that reach the network."),
-    Key("tools.write", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "", "Tools that change files."),
-    Key("tools.allow", tool_rules(), "", "The only tool calls there may be.", ()),
-    Key("tools.ask", tool_rules(), "", "Tool calls that somebody must agree to first.", ()),
-    Key("tools.deny", tool_rules(), "", "Tool calls that never happen.", ()),
+    Key("tools.network", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "Tools that reach the network.", field=""),
+    Key("tools.write", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "Tools that change files.", field=""),
+    Key("tools.allow", tool_rules(), "The only tool calls there may be.", field="", raw_default=()),
+    Key("tools.ask", tool_rules(), "Tool calls that somebody must agree to first.", field="", raw_default=()),
+    Key("tools.deny", tool_rules(), "Tool calls that never happen.", field="", raw_default=()),
     Key(
         "tools.allowed-tools",
         enforcements(),
-        "allowed_tools",
         "Whether `allowed-tools` of skills are `enforced` or `advisory`, by layer, source or folder. Without it they "
         "are advisory in folders of other clients and enforced everywhere else.",
+        field="allowed_tools",
     ),
-    Key("rules", rule_list(), "rules", "Rules: deny before ask before allow."),
-    Key("scan.engines", engines(), "scan.engines", "The scanners that look at skills."),
-    Key("scan.rescan-after", duration(), "scan.rescan_after", "How long what a scanner said counts."),
+    Key("rules", rule_list(), "Rules: deny before ask before allow."),
+    Key("scan.engines", engines(), "The scanners that look at skills."),
+    Key("scan.rescan-after", duration(), "How long what a scanner said counts."),
     Key(
         "scan.suppressions",
         text("the path of a file", is_path=True),
-        "scan.suppressions",
         "The file with findings that somebody answers for.",
     ),
-    Key("audit.redact", choice("true"), "", "Secrets are taken out of records, always: `true`.", "true"),
     Key(
-        "audit.max-output",
-        number(0, 2**30, strict=min),
-        "audit.max_output",
-        "Bytes of output that a record keeps.",
+        "audit.redact",
+        choice("true"),
+        "Secrets are taken out of records, always: `true`.",
+        field="",
+        raw_default="true",
     ),
-    Key(
-        "audit.checkpoint-every",
-        number(1, 1_000_000, strict=min),
-        "audit.checkpoint_every",
-        "Records between two signed checkpoints.",
-    ),
-    Key("audit.key", text("the path of a key", is_path=True), "audit.key", "The key that checkpoints are signed with."),
+    Key("audit.max-output", number(0, 2**30, strict=min), "Bytes of output that a record keeps."),
+    Key("audit.checkpoint-every", number(1, 1_000_000, strict=min), "Records between two signed checkpoints."),
+    Key("audit.key", text("the path of a key", is_path=True), "The key that checkpoints are signed with."),
     Key(
         "notify",
         notify_command(),
-        "notify",
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
         "none, and of several files the strongest counts.",
     ),
-    Key("run.untrusted", _OUTCOME, "run.untrusted", "Loading, by a model, of a skill that nobody vouches for."),
-    Key("run.scripts", _OUTCOME, "run.scripts", "Running a script of a skill, or a command of our own Bash."),
-    Key("run.unsandboxed", _OUTCOME, "run.unsandboxed", "Running anything in a runner that isolates nothing."),
-    Key("run.hooks", _OUTCOME, "run.hooks", "Running the hooks that a skill declares."),
+    Key("run.untrusted", _OUTCOME, "Loading, by a model, of a skill that nobody vouches for."),
+    Key("run.scripts", _OUTCOME, "Running a script of a skill, or a command of our own Bash."),
+    Key("run.unsandboxed", _OUTCOME, "Running anything in a runner that isolates nothing."),
+    Key("run.hooks", _OUTCOME, "Running the hooks that a skill declares."),
     Key(
         "run.unchecked",
         choice("allow", "deny"),
-        "run.unchecked",
         "Using a skill without the check that it declares, its hook `pre`, where that may not run.",
     ),
-    Key(
-        "run.injection",
-        _OUTCOME,
-        "run.injection",
-        "Running the commands that a skill's instructions inject their output from.",
-    ),
-    Key("run.script-reads", _OUTCOME, "run.script_reads", "Reading a script instead of running it."),
-    Key(
-        "run.network",
-        choice("host", "restricted", "none"),
-        "run.network",
-        "The most that anything reaches.",
-        is_grant=True,
-    ),
+    Key("run.injection", _OUTCOME, "Running the commands that a skill's instructions inject their output from."),
+    Key("run.script-reads", _OUTCOME, "Reading a script instead of running it."),
+    Key("run.network", choice("host", "restricted", "none"), "The most that anything reaches.", is_grant=True),
     Key(
         "run.hosts",
         subset_list("[api.example.com]", problem_in_policy("hosts"), covers=covers_host, normalise=normal_host),
-        "run.hosts",
         "The most hosts that anything reaches.",
         is_grant=True,
     ),
     Key(
         "run.paths",
         subset_list('["/data", "/project:rw"]', problem_in_policy("paths"), covers=covers_path),
-        "run.paths",
         "Folders and files that a skill gets if it asks for them.",
         is_grant=True,
     ),
-    Key(
-        "run.secrets",
-        secrets(),
-        "run.secrets",
-        "The secrets that the scripts of a skill get if it asks for them.",
-        is_grant=True,
-    ),
-    Key(
-        "run.require",
-        text_list("[files]", one_of(*NEEDS)),
-        "run.require",
-        "What a runner must enforce, or nothing runs.",
-    ),
-    Key("run.limits", limits(*LIMITS), "run.limits", "How much anything that runs may use."),
+    Key("run.secrets", secrets(), "The secrets that the scripts of a skill get if it asks for them.", is_grant=True),
+    Key("run.require", text_list("[files]", one_of(*NEEDS)), "What a runner must enforce, or nothing runs."),
+    Key("run.limits", limits(*LIMITS), "How much anything that runs may use."),
 )
 
 KEYS: Mapping[str, Key] = {key.name: key for key in _ALL_KEYS}
