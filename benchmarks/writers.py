@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from metier.guard.audit.verification import verify
-from metier.skill.contents import Mode
-from metier.skill.memory import MemoryPackage
+from metier.skill.package import FileMode, MemoryPackage
 from metier.store import Approval, Revision, Store, TenantScope, revision_files
 
 TENANT = "writers"
@@ -99,9 +98,9 @@ def write(scope: TenantScope, name: str, told: int) -> NoReturn:
         os._exit(1)
 
 
-def revision_of(what: str) -> tuple[Revision, dict[str, tuple[Mode, bytes]]]:
+def revision_of(what: str) -> tuple[Revision, dict[str, tuple[FileMode, bytes]]]:
     """A revision that no other name has."""
-    files: dict[str, tuple[Mode, bytes]] = {"SKILL.md": ("file", what.encode()), "same.txt": ("file", b"same")}
+    files: dict[str, tuple[FileMode, bytes]] = {"SKILL.md": ("file", what.encode()), "same.txt": ("file", b"same")}
     digest = MemoryPackage({path: data for path, (_, data) in files.items()}).digest()
     return Revision(digest=digest, skill="bench", files=revision_files(files)), files
 

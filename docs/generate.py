@@ -28,7 +28,7 @@ from metier.cli.help import examples
 from metier.cli.parser import TopParser, parser_of
 from metier.scan.finding import rank
 from metier.scan.ruleset import all_rules
-from metier.skill import KINDS
+from metier.skill import DIAGNOSTIC_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def diagnostics_page() -> str:
         "| code | severity | message | what to do |",
         "|---|---|---|---|",
     ]
-    for code, kind in KINDS.items():
+    for code, kind in DIAGNOSTIC_KINDS.items():
         cells = (text.replace("|", "\\|") for text in (f"`{code}`", kind.severity, kind.message, kind.hint))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from metier.library.snapshot import Snapshot
     from metier.library.watch import Watch
     from metier.session import SessionPool
-    from metier.skill import Document, Listing, MemoryFile, Package
-    from metier.skill.listing import Listings, Mode
-    from metier.source import Finding
+    from metier.skill import Document, FileListing, MemoryFile, Package
+    from metier.skill.listing import ListingMode, Listings
+    from metier.source import SourceDiagnostic
 
 _DEFAULT_BUDGET = 4_096
 
@@ -49,7 +49,7 @@ class Library:
         *,
         cache: bool | Path | str = True,
         order: tuple[Layer, ...] = LAYERS,
-        findings: Iterable[Finding] = (),
+        findings: Iterable[SourceDiagnostic] = (),
     ) -> None:
         """Make a library of places, weakest claims last; `cache` may name the folder for the index, or be False.
 
@@ -154,7 +154,7 @@ class Library:
         """The skill of a name, a folder, or `name@source`; raises `SkillNotFound` with a suggestion."""
         return self.index.get(name)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[SourceDiagnostic, ...]:
         """Diagnostics about the places, beside those about the skills in them."""
         return self.index.findings()
 
@@ -166,7 +166,7 @@ class Library:
         """The files of a skill."""
         return self.index.package(name)
 
-    def files(self, name: str) -> Listing:
+    def files(self, name: str) -> FileListing:
         """The list of a skill's files, with sizes and kinds."""
         return self.index.files(name)
 
@@ -213,7 +213,7 @@ class Library:
         include_unlisted: bool = False,
         names: Collection[str] | None = None,
         machine: Machine | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
     ) -> list[Result]:
         """The `k` skills that fit a query best, the best first, each with a score and why.
 
@@ -232,7 +232,7 @@ class Library:
         budget: int = _DEFAULT_BUDGET,
         *,
         query: str | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
         agent: str | None = None,
         names: Collection[str] | None = None,
         format: Format = "xml",  # noqa: A002

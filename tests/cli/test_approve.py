@@ -13,7 +13,7 @@ from metier.guard import Actor, Subject
 from metier.guard.approvals.requests import request_approval
 from metier.hub.skill_files import package_of
 from metier.scan.capabilities import infer, new_in
-from metier.skill.contents import Files, digest_of_files
+from metier.skill.package import Files, digest_of_files
 from metier.store import ApprovalRequest, Person, Revision, ScanRow, Store, TenantScope, revision_files
 
 Call = Callable[..., tuple[int, str, str]]

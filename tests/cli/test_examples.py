@@ -90,7 +90,7 @@ class World:
         """A proposal that somebody else made."""
         from metier import Library
         from metier.hub.proposals import propose_update
-        from metier.skill.contents import files_of
+        from metier.skill.package import files_of
 
         library = Library.discover()
         files = files_of(library.get("deploy").package)

@@ -26,7 +26,7 @@ from metier.find.catalog_format import one_line
 from metier.guard import Guard, MemoryLog, Policy
 from metier.run import PlainRunner
 from metier.session import MARKER
-from metier.skill.diagnostic import shown_text
+from metier.skill.untrusted_text import shown_text
 from metier.tools import ToolResult
 
 Asking = Callable[..., tuple[str, dict[str, Any]]]

@@ -23,7 +23,7 @@ from metier import Library
 from metier.errors import InvalidArgument
 from metier.find import Catalog, Format
 from metier.library import Machine
-from metier.skill.listing import Mode
+from metier.skill.listing import ListingMode
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 
@@ -107,7 +107,7 @@ def records(text: str, format: Format) -> list[tuple[str, str]]:  # noqa: A002
     return [(one[1], re.sub(r"\\(.)", r"\1", one[2] or "")) for one in found if one and one[1]]
 
 
-def pinned(names: Sequence[str]) -> dict[str, Mode]:
+def pinned(names: Sequence[str]) -> dict[str, ListingMode]:
     return dict.fromkeys(names, "pinned")
 
 
@@ -767,9 +767,9 @@ def test_a_skill_that_is_listed_by_name_only_has_no_description_and_can_be_found
 
 @any_budget
 @pytest.mark.parametrize("mode", ["manual", "off"])
-def test_a_skill_that_is_manual_or_off_is_neither_shown_nor_counted(budget: int, mode: Mode) -> None:
+def test_a_skill_that_is_manual_or_off_is_neither_shown_nor_counted(budget: int, mode: ListingMode) -> None:
     library = with_crowd(files("quiet", "Manages the cloud."))
-    listing: dict[str, Mode] = {"quiet": mode}
+    listing: dict[str, ListingMode] = {"quiet": mode}
     catalog = library.catalog(budget, listing=listing, query="quiet cloud")
     assert "quiet" not in catalog.text
     assert len(catalog.shown) + len(catalog.named) + catalog.left_out == 60
@@ -778,7 +778,7 @@ def test_a_skill_that_is_manual_or_off_is_neither_shown_nor_counted(budget: int,
 
 
 def test_patterns_pin_and_an_exact_name_is_excepted() -> None:
-    listing: dict[str, Mode] = {"azure-0*": "pinned", "azure-03": "listed", "azure-04": "name-only"}
+    listing: dict[str, ListingMode] = {"azure-0*": "pinned", "azure-03": "listed", "azure-04": "name-only"}
     catalog = with_crowd().catalog(LITTLE, listing=listing, query="part 31")
     assert catalog.shown[:4] == ("azure-00", "azure-01", "azure-02", "azure-05")
     assert catalog.unplaced_pins["azure-04"] == "name-only"

@@ -15,7 +15,7 @@ from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.library.places import LAYERS, Place
 from metier.scan.finding import SEVERITIES
-from metier.skill.patterns import names_skill
+from metier.skill.names import names_skill
 from metier.source import MemorySource
 
 _PLACES = tuple(

@@ -11,8 +11,7 @@ from metier import Guard, Policy
 from metier.guard import Action, MemoryLog, Subject
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.skill.lookalikes import is_taken_for, readings
-from metier.skill.patterns import may_name
+from metier.skill.names import is_taken_for, may_name, readings
 from metier.store import Store
 
 CYRILLIC = "d\u0430ta-handling"
@@ -109,7 +108,7 @@ def test_long_names_have_few_readings() -> None:
 
 def test_nothing_is_imported_for_plain_names() -> None:
     code = (
-        "import sys; from metier.skill.patterns import may_name; may_name('a*', 'abc', '');"
+        "import sys; from metier.skill.names import may_name; may_name('a*', 'abc', '');"
         "sys.exit('confusable_homoglyphs' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

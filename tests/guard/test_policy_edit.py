@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.guard.policy.edit import set_listing_mode
 from metier.guard.policy.reader import parse_policy
-from metier.skill.listing import MODES, Mode
+from metier.skill.listing import MODES, ListingMode
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
@@ -41,7 +41,7 @@ def modes(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("before", FILES.values(), ids=FILES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_mode_is_set_and_all_else_stays_as_it_was_written(before: str, mode: Mode, tmp_path: Path) -> None:
+def test_a_mode_is_set_and_all_else_stays_as_it_was_written(before: str, mode: ListingMode, tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(before)
     set_listing_mode(str(path), "personal", "pdf", mode)

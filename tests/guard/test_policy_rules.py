@@ -11,7 +11,7 @@ from metier.guard.decision import Actor, Subject
 from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import PolicyRule
-from metier.skill.patterns import names_skill
+from metier.skill.names import names_skill
 
 PDF = Subject(name="pdf", source="acme-tools", layer="plugin", trusted=True)
 

@@ -20,7 +20,7 @@ from metier.hub.proposals import propose_new, propose_update
 from metier.hub.review import approve
 from metier.hub.skill_location import find_location
 from metier.skill import FolderPackage
-from metier.skill.contents import files_of
+from metier.skill.package import files_of
 from metier.store import Proposal, Store, TenantScope
 
 Guarded = Callable[..., Guard]

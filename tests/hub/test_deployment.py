@@ -24,7 +24,7 @@ from metier.guard.approvals.status import approval_status
 from metier.hub.deployment import deploy
 from metier.hub.history import rollback
 from metier.skill import FolderPackage
-from metier.skill.contents import files_of
+from metier.skill.package import files_of
 from metier.store import ApprovalRequest, Person, Store, TenantScope
 
 Guarded = Callable[..., Guard]

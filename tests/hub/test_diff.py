@@ -8,7 +8,7 @@ import time
 import pytest
 
 from metier.hub.diff import difference
-from metier.skill.contents import Files
+from metier.skill.package import Files
 
 
 def one(data: bytes) -> Files:

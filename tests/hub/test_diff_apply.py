@@ -12,7 +12,7 @@ from metier.errors import MetierError, ProposalInvalid
 from metier.hub.diff import difference
 from metier.hub.diff_apply import apply_diff
 from metier.hub.diff_parser import MAX_DIFF_BYTES
-from metier.skill.contents import Files
+from metier.skill.package import Files
 
 SKILL = b"---\nname: deploy\n---\none\ntwo\nthree\nfour\nfive\n"
 BASE: Files = {

@@ -19,8 +19,7 @@ from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, S
 from metier.hub import folder_replacement as module
 from metier.hub.folder_replacement import digest_at, replacing
 from metier.skill import FolderPackage
-from metier.skill.contents import Files, digest_of_files, files_of
-from metier.skill.files import STAGING
+from metier.skill.package import STAGING, Files, digest_of_files, files_of
 
 OLD: Files = {
     "SKILL.md": ("file", b"---\nname: deploy\ndescription: Deploys.\n---\nOld.\n"),

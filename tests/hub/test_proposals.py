@@ -17,7 +17,7 @@ from metier.hub.proposal_page import page_of
 from metier.hub.proposals import MAX_OPEN, MAX_TEXT, propose_new, propose_update
 from metier.hub.review import approve
 from metier.skill import FolderPackage
-from metier.skill.contents import files_of
+from metier.skill.package import files_of
 from metier.store import Person, Proposal, Store, TenantScope
 
 Guarded = Callable[..., Guard]

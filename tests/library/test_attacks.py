@@ -15,8 +15,8 @@ from metier import Library, Place
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillUnreadable
 from metier.library.index_cache import IndexCache
 from metier.skill import FolderPackage, MemoryPackage, parse
-from metier.skill.draft import draft_name, read_draft, read_header
-from metier.skill.lint import check
+from metier.skill.frontmatter import frontmatter_name, read_frontmatter, read_name_only
+from metier.skill.validate import check
 from metier.source import FolderSource
 
 Write = Callable[..., Path]
@@ -70,8 +70,8 @@ def test_a_scope_holds_however_it_is_spelled(block: str) -> None:
     ],
 )
 def test_the_quick_look_never_disagrees_with_the_whole_reading(data: bytes) -> None:
-    header, draft = read_header(data, "f"), read_draft(data)
-    assert header is None or (header.name == draft_name(draft, "f") and not draft.derived)
+    header, draft = read_name_only(data, "f"), read_frontmatter(data)
+    assert header is None or (header.name == frontmatter_name(draft, "f") and not draft.derived)
 
 
 def test_a_file_with_the_checksum_of_another_is_another_file(tmp_path: Path) -> None:

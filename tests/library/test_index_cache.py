@@ -90,7 +90,7 @@ def test_what_had_to_be_repaired_is_not_repaired_again(
     (skills / "odd").mkdir()
     (skills / "odd" / "SKILL.md").write_text(BROKEN_YAML)
     expected = state(cached(skills, cache))
-    monkeypatch.setattr("metier.skill.block.parse_yaml", None)
+    monkeypatch.setattr("metier.skill.yaml_block.parse_yaml", None)
     assert state(cached(skills, cache)) == expected
 
 

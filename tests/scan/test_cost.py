@@ -15,7 +15,7 @@ from metier.scan.rules._reading import reading
 from metier.scan.rules._words import words_of
 from metier.scan.structure import RULES
 from metier.skill import MemoryPackage
-from metier.skill.files import checked_path
+from metier.skill.package import checked_path
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 

@@ -19,7 +19,7 @@ from metier.scan.ruleset import all_rules, ruleset_of
 from metier.scan.scanner import MAX_HITS
 from metier.scan.view import SkillView
 from metier.skill import FolderPackage, MemoryPackage
-from metier.skill.files import DigestEntry
+from metier.skill.package import DigestEntry
 
 SKILL = "---\nname: greeter\ndescription: Greets.\n---\nSay hello.\nSay  it twice.\n"
 PACKAGE = MemoryPackage({"SKILL.md": SKILL})

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from metier import Guard, Library, Session
 from metier.guard import MemoryLog
-from metier.session import MARKER, contained
-from metier.skill.diagnostic import shown_text
+from metier.session import MARKER, escape_tags
+from metier.skill.untrusted_text import shown_text
 
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
@@ -160,7 +160,7 @@ def test_a_tag_of_ours_or_of_a_host_stays_text(text: str) -> None:
 
 @pytest.mark.each("text", ["<skillful>", "a <b> c", "x < y", "<div class='skill'>", "1<<2", "<system32>", "<p>"])
 def test_what_is_no_tag_of_ours_stays_as_written(text: str) -> None:
-    assert contained(text) == text
+    assert escape_tags(text) == text
 
 
 pieces = st.lists(
@@ -180,7 +180,7 @@ pieces = st.lists(
 @fuzz
 @given(pieces)
 def test_no_text_shows_a_tag_of_ours(text: str) -> None:
-    assert tags_in(contained(text)) == []
+    assert tags_in(escape_tags(text)) == []
 
 
 @fuzz
@@ -188,8 +188,8 @@ def test_no_text_shows_a_tag_of_ours(text: str) -> None:
 def test_what_is_contained_reads_as_it_was_written(text: str) -> None:
     opened = str.maketrans({"\uff1c": "<", "\ufe64": "<"})
     visible = shown_text(text).replace("&lt;", "<").translate(opened)
-    assert contained(text).replace("&lt;", "<").translate(opened) == visible
-    assert contained(contained(text)) == contained(text)
+    assert escape_tags(text).replace("&lt;", "<").translate(opened) == visible
+    assert escape_tags(escape_tags(text)) == escape_tags(text)
 
 
 @fuzz
@@ -222,10 +222,10 @@ def test_containing_takes_linear_time(unit: str, lead: str) -> None:
     def cpu(size: int) -> float:
         text = lead + unit * (size // len(unit))
         started = time.process_time()
-        contained(text)
+        escape_tags(text)
         return time.process_time() - started
 
-    contained("<skill>")
+    escape_tags("<skill>")
     small = min(cpu(1 << 13) for _ in range(2))
     large = min(cpu(1 << 16) for _ in range(2))
     assert large < 24 * small + 0.1
@@ -236,7 +236,7 @@ def test_containing_takes_linear_time(unit: str, lead: str) -> None:
 def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str) -> None:
     started = time.process_time()
     # Were it more than linear, this would take a minute and more.
-    contained(lead + blank * (1 << 18))
+    escape_tags(lead + blank * (1 << 18))
     assert time.process_time() - started < 5
 
 

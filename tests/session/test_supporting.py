@@ -15,10 +15,10 @@ from metier.session.content import (
     supporting_files,
     supporting_section,
 )
-from metier.skill import Listing, MemoryPackage
+from metier.skill import FileListing, MemoryPackage
 
 
-def listing(*paths: str) -> Listing:
+def listing(*paths: str) -> FileListing:
     return MemoryPackage({"SKILL.md": "", **dict.fromkeys(paths, "x")}).listing()
 
 

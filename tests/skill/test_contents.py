@@ -9,8 +9,7 @@ import pytest
 
 from metier.errors import FileRefused, FileTooLarge, SkillChanged
 from metier.skill import FolderPackage, MemoryFile, MemoryPackage
-from metier.skill.contents import content_of, digest_of_files, entries_of, files_of
-from metier.skill.files import DigestEntry
+from metier.skill.package import DigestEntry, content_of, digest_of_files, entries_of, files_of
 
 
 @pytest.fixture

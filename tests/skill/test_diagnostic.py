@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import metier
-from metier.skill import KINDS, Diagnostic, shown
+from metier.skill import DIAGNOSTIC_KINDS, Diagnostic, shown
 
 SOURCE = Path(metier.__file__).parent
 
@@ -21,9 +21,9 @@ def fields_of(template: str) -> set[int]:
     return {int(name) for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
-@pytest.mark.each("code", sorted(KINDS))
+@pytest.mark.each("code", sorted(DIAGNOSTIC_KINDS))
 def test_every_kind_reads_as_a_sentence_with_a_way_out(code: str) -> None:
-    kind = KINDS[code]
+    kind = DIAGNOSTIC_KINDS[code]
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code)
     assert kind.severity in ("info", "warning", "error")
     used = fields_of(kind.message) | fields_of(kind.hint)
@@ -55,7 +55,7 @@ def made_in_source() -> list[tuple[str, str, int]]:
 
 @pytest.mark.each(("place", "code", "count"), made_in_source())
 def test_every_diagnostic_of_the_source_has_the_values_of_its_sentence(place: str, code: str, count: int) -> None:
-    kind = KINDS[code]
+    kind = DIAGNOSTIC_KINDS[code]
     assert count >= len(fields_of(kind.message) | fields_of(kind.hint)), place
 
 

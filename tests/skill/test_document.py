@@ -10,10 +10,17 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from metier.skill import KINDS, Document, draft_name, interpret, parse, read_draft, shorten
+from metier.skill import (
+    DIAGNOSTIC_KINDS,
+    Document,
+    frontmatter_name,
+    interpret,
+    parse,
+    read_frontmatter,
+    shorten,
+)
 from metier.skill.document import trim_body
-from metier.skill.draft import draft_of, first_paragraph
-from metier.skill.text import decode
+from metier.skill.frontmatter import decode, first_paragraph, frontmatter_of
 
 fuzz = settings(derandomize=True, deadline=None, database=None)
 HEAD = "---\nname: a\ndescription: Does it.\n---\n"
@@ -353,13 +360,13 @@ def test_any_bytes_give_a_usable_skill(data: bytes, folder: str) -> None:
     assert not set(name) & set("/\\.: \t")
     assert document.body_line >= 1
     for note in document.skill.diagnostics:
-        assert note.code in KINDS
+        assert note.code in DIAGNOSTIC_KINDS
         assert note.message.isprintable()
         assert note.hint.isprintable()
         assert note.line is None or note.line >= 1
     assert document.skill.description or errors(document)
-    draft = read_draft(data)
-    assert draft_name(draft, folder) == interpret(draft, folder).name == name
+    draft = read_frontmatter(data)
+    assert frontmatter_name(draft, folder) == interpret(draft, folder).name == name
 
 
 @given(FILES)
@@ -368,13 +375,13 @@ def test_any_bytes_give_a_usable_skill(data: bytes, folder: str) -> None:
 @example(HEAD.encode() + b"text\n#  \n# x\n")
 @settings(fuzz, max_examples=75)
 def test_the_quick_way_to_a_draft_gives_the_same_draft(data: bytes) -> None:
-    assert read_draft(data) == draft_of(*decode(data))[0]
+    assert read_frontmatter(data) == frontmatter_of(*decode(data))[0]
 
 
 @pytest.mark.each("body", [" " * 200, "\n" * 150, "\u3000", "\x1c", "\xa0\n", "\x85"])
 def test_the_quick_way_to_a_draft_knows_every_kind_of_blank(body: str) -> None:
     data = (HEAD + body).encode()
-    assert read_draft(data) == draft_of(*decode(data))[0]
+    assert read_frontmatter(data) == frontmatter_of(*decode(data))[0]
 
 
 @given(

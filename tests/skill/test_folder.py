@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from metier._paths import real_path
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.skill import UNSETTLED_INODE, FolderPackage, Identity, read_skill_file
-from metier.skill.files import MAX_DEPTH, MAX_FILES
+from metier.skill.package import MAX_DEPTH, MAX_FILES
 
 CANARY = b"CANARY-outside-the-skill"
 

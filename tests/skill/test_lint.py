@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from metier.skill import FolderPackage, MemoryPackage
-from metier.skill.lint import check
+from metier.skill.validate import check
 
 HEAD = "---\nname: a\ndescription: Does it.\n---\n"
 

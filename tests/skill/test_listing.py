@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from metier.skill.listing import MODES, Listings, Mode
+from metier.skill.listing import MODES, ListingMode, Listings
 
 
-def merged(*layers: dict[str, Mode]) -> Listings:
+def merged(*layers: dict[str, ListingMode]) -> Listings:
     """Layers, the strongest first."""
     found = Listings()
     for number, layer in enumerate(layers):
@@ -16,7 +16,7 @@ def merged(*layers: dict[str, Mode]) -> Listings:
 
 
 # Layers with the strongest first; the skill; its mode, and the number of the layer that sets it.
-CASES: list[tuple[list[dict[str, Mode]], str, Mode, int]] = [
+CASES: list[tuple[list[dict[str, ListingMode]], str, ListingMode, int]] = [
     ([{"pdf": "off"}, {"pdf": "pinned"}], "pdf", "off", 0),
     ([{"pdf": "pinned"}, {"pdf": "off"}], "pdf", "off", 1),
     ([{"pdf": "name-only"}, {"pdf": "manual"}], "pdf", "manual", 1),
@@ -34,7 +34,7 @@ CASES: list[tuple[list[dict[str, Mode]], str, Mode, int]] = [
 
 @pytest.mark.each(("layers", "name", "mode", "by"), CASES)
 def test_the_strictest_file_and_the_most_precise_pattern_count(
-    layers: list[dict[str, Mode]], name: str, mode: Mode, by: int
+    layers: list[dict[str, ListingMode]], name: str, mode: ListingMode, by: int
 ) -> None:
     rule = merged(*layers).rule_for(name)
     assert merged(*layers).mode(name) == mode
@@ -47,7 +47,7 @@ def test_a_source_is_more_precise_than_a_name() -> None:
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("pinned", "listed")])
-def test_a_name_that_imitates_another_has_its_restrictions_and_no_exceptions(mode: Mode) -> None:
+def test_a_name_that_imitates_another_has_its_restrictions_and_no_exceptions(mode: ListingMode) -> None:
     imitation = "d\u0430ta"
     assert merged({"data": mode}).mode(imitation) == mode
     assert merged({"*": mode, "data": "listed"}).mode(imitation) == mode

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from metier.skill import parse
-from metier.skill.block import read_block
+from metier.skill.fast_yaml import read_block
 
 
 @pytest.mark.each(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metier.skill import Skill, read_draft
+from metier.skill import Skill, read_frontmatter
 from metier.skill.document import interpret, parse
 
 pytestmark = pytest.mark.covers("SEC-22")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.covers("SEC-22")
 def read(frontmatter: str) -> Skill:
     data = f"---\nname: a\ndescription: Does it.\n{frontmatter}\n---\nDo it.\n".encode()
     skill = parse(data, folder="a").skill
-    assert interpret(read_draft(data), "a") == skill
+    assert interpret(read_frontmatter(data), "a") == skill
     return skill
 
 

@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from metier.skill import Document, parse, read_draft
-from metier.skill._fast import read_fast
-from metier.skill.draft import draft_of
-from metier.skill.frontmatter import split
-from metier.skill.strict import check_strictly
-from metier.skill.text import decode
+from metier.skill import Document, parse, read_frontmatter
+from metier.skill.fast_yaml import read_fast_yaml
+from metier.skill.frontmatter import decode, frontmatter_of, split
+from metier.skill.validate import check_strictly
 
 SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "skills-sample.jsonl.gz"
 VERDICTS = Path(__file__).with_name("reference_verdicts.json")
@@ -80,7 +78,7 @@ def blocks() -> list[tuple[str, str, int]]:
 def test_the_fast_path_reads_what_yaml_reads() -> None:
     fast = 0
     for identifier, block, line in blocks():
-        reading = read_fast(block, line)
+        reading = read_fast_yaml(block, line)
         if reading is None:
             continue
         fast += 1
@@ -121,7 +119,7 @@ def test_every_diagnostic_stands_on_a_line_of_its_file() -> None:
 
 def test_the_quick_draft_is_the_draft() -> None:
     for record, data, _ in documents():
-        assert read_draft(data) == draft_of(*decode(data))[0], record["id"]
+        assert read_frontmatter(data) == frontmatter_of(*decode(data))[0], record["id"]
 
 
 def comparable() -> Iterator[tuple[str, dict[str, Any], bytes]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metier.skill import parse
-from metier.skill.text import decode, drop_control
+from metier.skill.frontmatter import decode, drop_control
 
 SKILL = "---\nname: notes\ndescription: Écrit des notes — 技能.\n---\n# Notes\n\nDo it.\n"
 

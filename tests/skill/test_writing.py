@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metier.errors import MetierError, SkillInvalid
 from metier.skill import parse, write_skill
-from metier.skill.strict import check_strictly
+from metier.skill.validate import check_strictly
 
 
 @pytest.mark.covers("G-04")

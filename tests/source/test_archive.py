@@ -54,7 +54,7 @@ def test_skills_of_every_kind_of_archive_are_found(
 ) -> None:
     path = write(tmp_path / file, {"a/SKILL.md": skill("a"), "a/notes.txt": "N", "group/b/skill.md": skill("b")})
     source = ArchiveSource(path)
-    assert sorted(source.scan().found) == ["a/SKILL.md", "group/b/skill.md"]
+    assert sorted(source.find_skills().found) == ["a/SKILL.md", "group/b/skill.md"]
     assert source.read("a/SKILL.md")[0] == skill("a").encode()
     assert source.package("a/SKILL.md").read("notes.txt") == b"N"
     assert source.folder("group/b/skill.md") == "b"
@@ -72,7 +72,7 @@ def test_a_skill_at_the_root_of_an_archive_is_named_after_the_archive(tmp_path: 
 def test_what_lies_inside_a_skill_is_its_own(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "p.zip", {"a/SKILL.md": skill("a"), "a/examples/b/SKILL.md": skill("b")})
     source = ArchiveSource(path)
-    assert list(source.scan().found) == ["a/SKILL.md"]
+    assert list(source.find_skills().found) == ["a/SKILL.md"]
     assert source.package("a/SKILL.md").read("examples/b/SKILL.md") == skill("b").encode()
 
 
@@ -80,7 +80,7 @@ def test_the_exact_name_wins_over_other_cases(tmp_path: Path) -> None:
     """Two cases of one name cannot both be unpacked everywhere, so such an archive is refused."""
     path = write_zip(tmp_path / "p.zip", {"a/skill.md": "wrong", "a/SKILL.md": skill("a")})
     with pytest.raises(ArchiveRefused, match="same name"):
-        ArchiveSource(path).scan()
+        ArchiveSource(path).find_skills()
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_exact_name_wins_over_other_cases(tmp_path: Path) -> None:
 )
 def test_a_hostile_or_empty_archive_is_refused_as_a_whole(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(ArchiveRefused):
-        ArchiveSource(write_zip(tmp_path / "p.zip", files)).scan()
+        ArchiveSource(write_zip(tmp_path / "p.zip", files)).find_skills()
 
 
 def test_a_link_that_leads_out_of_the_archive_is_refused(tmp_path: Path) -> None:
@@ -105,14 +105,14 @@ def test_a_link_that_leads_out_of_the_archive_is_refused(tmp_path: Path) -> None
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     with pytest.raises(ArchiveRefused):
-        ArchiveSource(path).scan()
+        ArchiveSource(path).find_skills()
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x1f\x8b", b"not an archive", bytes(1024)])
 def test_a_damaged_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "p.zip").write_bytes(data)
     with pytest.raises(ArchiveRefused):
-        ArchiveSource(tmp_path / "p.zip").scan()
+        ArchiveSource(tmp_path / "p.zip").find_skills()
 
 
 def test_an_archive_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_an_archive_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_a_pipe_in_place_of_an_archive_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p.zip")
     with pytest.raises(ArchiveRefused):
-        ArchiveSource(tmp_path / "p.zip").scan()
+        ArchiveSource(tmp_path / "p.zip").find_skills()
 
 
 def test_a_changed_archive_is_read_again(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_folders_of_tools_in_an_archive_are_left_out_of_the_skill(tmp_path: Path
 )
 def test_a_file_name_that_the_unpacker_accepts_does_not_cost_the_skill(tmp_path: Path, file: str) -> None:
     path = write_zip(tmp_path / "p.zip", {"a/SKILL.md": skill("a"), f"a/assets/{file}": "x"})
-    assert list(ArchiveSource(path).scan().found) == ["a/SKILL.md"]
+    assert list(ArchiveSource(path).find_skills().found) == ["a/SKILL.md"]
 
 
 def test_a_tilde_stands_for_the_home_folder(tmp_path: Path, own_home: Path) -> None:

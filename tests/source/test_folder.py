@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from metier.errors import FileRefused, SourceUnavailable
-from metier.source import FolderSource, Scan
+from metier.source import FolderSource, FoundSkills
 
 Write = Callable[..., Path]
 
 
-def codes(scan: Scan) -> list[str]:
+def codes(scan: FoundSkills) -> list[str]:
     return [finding.diagnostic.code for finding in scan.findings]
 
 
 def found(root: Path, **options: object) -> list[str]:
-    return sorted(FolderSource(root, **options).scan().found)  # type: ignore[arg-type]
+    return sorted(FolderSource(root, **options).find_skills().found)  # type: ignore[arg-type]
 
 
 @pytest.mark.covers("Y-01", "O-23")
@@ -35,7 +35,7 @@ def test_every_folder_with_a_skill_file_is_found_and_nothing_else(tmp_path: Path
 def test_the_search_goes_six_folders_deep_and_says_where_it_stopped(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "1/2/3/4/5/six")
     write_skill(tmp_path / "1/2/3/4/5/6/seven")
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert list(scan.found) == ["1/2/3/4/5/six/SKILL.md"]
     assert [(finding.where, finding.diagnostic.code) for finding in scan.findings] == [
         (str(tmp_path / "1/2/3/4/5/6"), "scan-limit")
@@ -44,13 +44,13 @@ def test_the_search_goes_six_folders_deep_and_says_where_it_stopped(tmp_path: Pa
 
 def test_a_deep_folder_without_folders_is_no_reason_to_mention_the_limit(tmp_path: Path) -> None:
     (tmp_path / "1/2/3/4/5/6").mkdir(parents=True)
-    assert codes(FolderSource(tmp_path).scan()) == []
+    assert codes(FolderSource(tmp_path).find_skills()) == []
 
 
 def test_the_search_ends_after_two_thousand_folders_without_a_skill_and_says_so(tmp_path: Path) -> None:
     for number in range(2_010):
         (tmp_path / f"{number:04d}").mkdir()
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert len(scan.folders) == 2_001  # and the root
     assert codes(scan) == ["scan-limit"]
     assert "2,000 folders" in scan.findings[0].diagnostic.message
@@ -60,7 +60,7 @@ def test_more_than_two_thousand_folders_with_skills_in_them_are_all_searched(tmp
     for number in range(2_010):
         (tmp_path / f"group-{number:04d}" / "a").mkdir(parents=True)
         (tmp_path / f"group-{number:04d}" / "a" / "SKILL.md").touch()
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert len(scan.found) == 2_010
     assert not scan.findings
 
@@ -69,7 +69,7 @@ def test_more_than_two_thousand_skills_in_one_folder_are_all_found(tmp_path: Pat
     for number in range(2_050):
         (tmp_path / f"s{number:04d}").mkdir()
         (tmp_path / f"s{number:04d}" / "SKILL.md").touch()
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert len(scan.found) == 2_050
     assert not scan.findings
 
@@ -116,7 +116,7 @@ def test_what_lies_inside_a_skill_is_its_own(tmp_path: Path, write_skill: Write)
 def test_a_folder_that_somebody_names_may_itself_be_the_skill(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "alone")
     source = FolderSource(tmp_path / "alone")
-    assert list(source.scan().found) == ["SKILL.md"]
+    assert list(source.find_skills().found) == ["SKILL.md"]
     assert source.folder("SKILL.md") == "alone"
     assert source.location("SKILL.md") == str(tmp_path / "alone" / "SKILL.md")
 
@@ -125,7 +125,7 @@ def test_a_folder_that_somebody_names_may_itself_be_the_skill(tmp_path: Path, wr
 def test_a_skill_file_in_a_layer_folder_itself_is_left_out_with_a_word(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path, name="stray")
     write_skill(tmp_path / "a")
-    scan = FolderSource(tmp_path, whole_root=False).scan()
+    scan = FolderSource(tmp_path, whole_root=False).find_skills()
     assert list(scan.found) == ["a/SKILL.md"]
     assert codes(scan) == ["root-skill-ignored"]
 
@@ -153,7 +153,7 @@ def test_a_link_to_a_skill_in_the_same_tree_is_no_second_skill(
 ) -> None:
     write_skill(tmp_path / "a", file=file)
     (tmp_path / link).symlink_to(tmp_path / "a")
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert list(scan.found) == [f"a/{file}"]
     assert codes(scan) == ["symlink-duplicate"]
 
@@ -171,7 +171,7 @@ def test_two_links_to_one_skill_count_once(tmp_path: Path, write_skill: Write) -
     root.mkdir()
     for name in ("one", "two"):
         (root / name).symlink_to(tmp_path / "elsewhere" / "a")
-    scan = FolderSource(root).scan()
+    scan = FolderSource(root).find_skills()
     assert list(scan.found) == ["one/SKILL.md"]
     assert codes(scan) == ["symlink-duplicate"]
 
@@ -205,7 +205,7 @@ def test_folders_that_link_to_each_other_are_each_searched_once(tmp_path: Path, 
 def test_a_broken_link_is_mentioned_and_hides_nothing(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "a")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert list(scan.found) == ["a/SKILL.md"]
     assert codes(scan) == ["symlink-broken"]
 
@@ -213,7 +213,7 @@ def test_a_broken_link_is_mentioned_and_hides_nothing(tmp_path: Path, write_skil
 def test_a_link_to_a_file_is_no_folder_and_no_problem(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "link").symlink_to("notes.txt")
-    assert FolderSource(tmp_path).scan() == Scan({}, (), (str(tmp_path),))
+    assert FolderSource(tmp_path).find_skills() == FoundSkills({}, (), (str(tmp_path),))
 
 
 def test_a_contained_source_refuses_links_that_lead_out(tmp_path: Path, write_skill: Write) -> None:
@@ -222,7 +222,7 @@ def test_a_contained_source_refuses_links_that_lead_out(tmp_path: Path, write_sk
     write_skill(root / "a")
     (root / "skill").symlink_to(tmp_path / "outside" / "secret")
     (root / "tree").symlink_to(tmp_path / "outside")
-    scan = FolderSource(root, contain=tmp_path / "project").scan()
+    scan = FolderSource(root, contain=tmp_path / "project").find_skills()
     assert list(scan.found) == ["a/SKILL.md"]
     assert codes(scan) == ["symlink-escape", "symlink-escape"]
 
@@ -251,7 +251,7 @@ def test_a_contained_source_does_not_enter_a_root_that_is_itself_a_way_out(
     project = tmp_path / "project"
     (project / link).parent.mkdir(parents=True)
     (project / link).symlink_to(tmp_path / "outside" / ("skills" if link.endswith("skills") else ""))
-    scan = FolderSource(project / ".claude" / "skills", whole_root=False, contain=project).scan()
+    scan = FolderSource(project / ".claude" / "skills", whole_root=False, contain=project).find_skills()
     assert not scan.found
     assert codes(scan) == ["symlink-escape"]
 
@@ -261,7 +261,7 @@ def test_an_unreadable_folder_is_mentioned_and_hides_nothing(
 ) -> None:
     write_skill(tmp_path / "a")
     (tmp_path / "closed").mkdir(mode=0)
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert list(scan.found) == ["a/SKILL.md"]
     assert codes(scan) == ["folder-unreadable"]
 
@@ -275,7 +275,7 @@ def test_an_unreadable_root_is_an_unavailable_source(
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(SourceUnavailable, match="Permission denied"):
-        FolderSource(tmp_path, whole_root=whole_root).scan()
+        FolderSource(tmp_path, whole_root=whole_root).find_skills()
 
 
 class Interfering:
@@ -324,7 +324,7 @@ def test_a_folder_that_vanishes_meanwhile_is_skipped(
     write_skill(tmp_path / "group" / "b")
     source = FolderSource(tmp_path, whole_root=False)
     monkeypatch.setattr(os, "scandir", Interfering(tmp_path, lambda: shutil.rmtree(tmp_path / victim)))
-    scan = source.scan()
+    scan = source.find_skills()
     assert "a/SKILL.md" in scan.found
     assert not [key for key in scan.found if key.startswith(victim)]
     assert codes(scan) == []
@@ -341,7 +341,7 @@ def test_a_folder_that_becomes_a_file_meanwhile_hides_nothing(
         (tmp_path / "group").write_text("now a file")
 
     monkeypatch.setattr(os, "scandir", Interfering(tmp_path, become_a_file))
-    assert list(FolderSource(tmp_path, whole_root=False).scan().found) == ["a/SKILL.md"]
+    assert list(FolderSource(tmp_path, whole_root=False).find_skills().found) == ["a/SKILL.md"]
 
 
 def test_a_root_skill_that_vanishes_meanwhile_leaves_an_empty_folder(
@@ -349,20 +349,20 @@ def test_a_root_skill_that_vanishes_meanwhile_leaves_an_empty_folder(
 ) -> None:
     file = write_skill(tmp_path, name="alone")
     monkeypatch.setattr(os, "scandir", Interfering(tmp_path, file.unlink))
-    assert not FolderSource(tmp_path).scan().found
+    assert not FolderSource(tmp_path).find_skills().found
 
 
 @pytest.mark.covers("S2-01")
 def test_a_root_that_does_not_exist_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="There is no folder"):
-        FolderSource(tmp_path / "missing").scan()
+        FolderSource(tmp_path / "missing").find_skills()
 
 
 @pytest.mark.covers("S2-01", "G-05")
 def test_a_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SourceUnavailable, match="is not a folder"):
-        FolderSource(tmp_path / "file").scan()
+        FolderSource(tmp_path / "file").find_skills()
 
 
 def _directory(path: Path) -> None:
@@ -413,7 +413,7 @@ def test_identity_follows_the_file_and_ends_with_it(tmp_path: Path, write_skill:
     file = write_skill(tmp_path / "a")
     source = FolderSource(tmp_path)
     before = source.identity("a/SKILL.md")
-    assert before == source.scan().found["a/SKILL.md"]
+    assert before == source.find_skills().found["a/SKILL.md"]
     replacement = write_skill(tmp_path / "b", body="Other.")
     os.replace(replacement, file)
     assert source.identity("a/SKILL.md") != before
@@ -430,7 +430,7 @@ def test_reading_gives_the_bytes_on_disk(tmp_path: Path, write_skill: Write) -> 
 def test_bytes_of_a_settled_file_come_with_the_identity_of_the_scan(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "a")
     source = FolderSource(tmp_path)
-    assert source.read("a/SKILL.md")[1] == source.scan().found["a/SKILL.md"]
+    assert source.read("a/SKILL.md")[1] == source.find_skills().found["a/SKILL.md"]
 
 
 def test_bytes_of_a_file_just_written_come_with_an_identity_that_no_scan_gives(
@@ -438,7 +438,7 @@ def test_bytes_of_a_file_just_written_come_with_an_identity_that_no_scan_gives(
 ) -> None:
     source = FolderSource(tmp_path)
     write_skill(tmp_path / "a")
-    assert source.read("a/SKILL.md")[1] != source.scan().found["a/SKILL.md"]
+    assert source.read("a/SKILL.md")[1] != source.find_skills().found["a/SKILL.md"]
 
 
 def test_sources_that_scan_differently_have_different_cache_keys(tmp_path: Path) -> None:
@@ -469,7 +469,7 @@ def test_files_of_a_skill_are_those_of_its_folder(tmp_path: Path, write_skill: W
 def test_a_stray_skill_file_does_not_hide_the_skills_around_it(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "a")
     (tmp_path / "SKILL.md").write_text("stray")
-    scan = FolderSource(tmp_path).scan()
+    scan = FolderSource(tmp_path).find_skills()
     assert list(scan.found) == ["a/SKILL.md"]
     assert [finding.diagnostic.code for finding in scan.findings] == ["root-skill-ignored"]
 
@@ -477,4 +477,4 @@ def test_a_stray_skill_file_does_not_hide_the_skills_around_it(tmp_path: Path, w
 def test_an_archive_among_folders_of_skills_is_pointed_out(tmp_path: Path, write_skill: Write) -> None:
     write_skill(tmp_path / "a")
     (tmp_path / "b.zip").write_bytes(b"x")
-    assert [finding.diagnostic.code for finding in FolderSource(tmp_path).scan().findings] == ["archive-ignored"]
+    assert [finding.diagnostic.code for finding in FolderSource(tmp_path).find_skills().findings] == ["archive-ignored"]

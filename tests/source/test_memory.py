@@ -14,13 +14,13 @@ TEXT = "---\nname: own-name\ndescription: Does it.\n---\nDo it.\n"
 @pytest.mark.covers("S-04", "S-06")
 def test_skills_are_added_one_after_the_other() -> None:
     source = MemorySource.of({"SKILL.md": TEXT}).add({"SKILL.md": TEXT}).add({"SKILL.md": TEXT})
-    assert list(source.scan().found) == ["skill-1/SKILL.md", "skill-2/SKILL.md", "skill-3/SKILL.md"]
+    assert list(source.find_skills().found) == ["skill-1/SKILL.md", "skill-2/SKILL.md", "skill-3/SKILL.md"]
 
 
 @pytest.mark.covers("S-04")
 def test_a_name_given_with_the_files_is_the_skills_name() -> None:
     source = MemorySource.of({"SKILL.md": TEXT}, skill_name="given")
-    assert list(source.scan().found) == ["given/SKILL.md"]
+    assert list(source.find_skills().found) == ["given/SKILL.md"]
     assert source.forced_name("given/SKILL.md") == "given"
 
 
@@ -30,7 +30,7 @@ def test_without_a_given_name_none_is_forced() -> None:
 
 def test_a_skill_may_be_given_the_name_that_a_nameless_one_would_get() -> None:
     source = MemorySource.of({"SKILL.md": TEXT}, skill_name="skill-2").add({"SKILL.md": TEXT})
-    assert len(source.scan().found) == 2
+    assert len(source.find_skills().found) == 2
 
 
 @pytest.mark.covers("S-08")
@@ -42,7 +42,7 @@ def test_the_skill_file_is_matched_in_any_case(file: str) -> None:
 
 def test_the_exact_name_wins_among_several_cases() -> None:
     source = MemorySource.of({"SKILL.MD": "wrong", "SKILL.md": TEXT, "skill.md": "wrong"})
-    assert list(source.scan().found) == ["skill-1/SKILL.md"]
+    assert list(source.find_skills().found) == ["skill-1/SKILL.md"]
 
 
 @pytest.mark.covers("S-08")
@@ -85,7 +85,7 @@ def test_two_spellings_of_one_path_are_refused() -> None:
 def test_the_identity_changes_with_the_content_only() -> None:
     one, same, other = (MemorySource.of({"SKILL.md": text}) for text in (TEXT, TEXT, TEXT.replace("Do", "Go")))
     key = "skill-1/SKILL.md"
-    assert one.identity(key) == same.identity(key) == one.scan().found[key] == one.read(key)[1]
+    assert one.identity(key) == same.identity(key) == one.find_skills().found[key] == one.read(key)[1]
     assert one.identity(key) != other.identity(key)
 
 
@@ -118,4 +118,4 @@ def test_the_location_names_the_source() -> None:
 
 
 def test_memory_is_not_worth_a_cache() -> None:
-    assert MemorySource({}).cache_key() is None  # type: ignore[func-returns-value]
+    assert MemorySource({}).cache_key() is None

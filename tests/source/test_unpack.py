@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import ArchiveRefused
-from metier.source._unpack import ArchiveLimits, Member, unpack
+from metier.source.unpack import ArchiveLimits, ArchiveMember, unpack
 
 MEBIBYTE = 1024 * 1024
 SKILL = b"---\nname: demo\ndescription: A demo.\n---\nDo it.\n"
@@ -140,7 +140,7 @@ def tool_tar(files: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
     return buffer.getvalue()
 
 
-def assert_safe(files: dict[str, Member]) -> None:
+def assert_safe(files: dict[str, ArchiveMember]) -> None:
     folded = set()
     for path, member in files.items():
         assert isinstance(member.data, bytes)
@@ -167,7 +167,7 @@ def assert_safe(files: dict[str, Member]) -> None:
     ids=["deflate", "stored", "pax", "gnu", "ustar", "tgz"],
 )
 def test_an_archive_from_common_tools_is_read(archive: bytes) -> None:
-    assert unpack(archive) == {"demo/SKILL.md": Member(SKILL, False), "demo/a.txt": Member(b"", False)}
+    assert unpack(archive) == {"demo/SKILL.md": ArchiveMember(SKILL, False), "demo/a.txt": ArchiveMember(b"", False)}
 
 
 @pytest.mark.each("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
@@ -179,7 +179,7 @@ def test_a_long_tar_path_is_read_whole(form: int) -> None:
 def test_a_file_is_read_by_its_first_bytes_and_not_its_name(tmp_path: Path) -> None:
     archive = tmp_path / "demo.zip"
     archive.write_bytes(pack_tgz([(b"SKILL.md", SKILL)]))
-    assert unpack(archive) == {"SKILL.md": Member(SKILL, False)}
+    assert unpack(archive) == {"SKILL.md": ArchiveMember(SKILL, False)}
 
 
 @each_kind
@@ -280,7 +280,7 @@ def test_sizes_after_the_content_are_allowed() -> None:
         archive.open("a", "w", force_zip64=True) as member,
     ):
         member.write(SKILL)
-    assert unpack(pipe.getvalue()) == {"a": Member(SKILL, False)}
+    assert unpack(pipe.getvalue()) == {"a": ArchiveMember(SKILL, False)}
 
 
 HOSTILE_NAMES: list[tuple[str, bytes, str]] = [
@@ -383,14 +383,14 @@ def zip_link(path: bytes, target: bytes) -> Zipped:
 @pytest.mark.each(("path", "target"), [(b"l", b"a/f"), (b"a/l", b"f"), (b"b/c/l", b"../../a/f"), (b"l", b"./a//f")])
 def test_a_symbolic_link_to_a_member_becomes_a_copy(path: bytes, target: bytes) -> None:
     file = Zipped(name=b"a/f", data=b"data", mode=stat.S_IFREG | 0o755)
-    assert unpack(zip_of(zip_link(path, target), file))[path.decode()] == Member(b"data", True)
+    assert unpack(zip_of(zip_link(path, target), file))[path.decode()] == ArchiveMember(b"data", True)
     tar = tar_of(tar_header(path, flag=b"2", link=target), tar_member(b"a/f", b"data"))
-    assert unpack(tar)[path.decode()] == Member(b"data", False)
+    assert unpack(tar)[path.decode()] == ArchiveMember(b"data", False)
 
 
 def test_a_hard_link_to_a_member_becomes_a_copy() -> None:
     tar = tar_of(tar_member(b"a/f", b"data"), tar_header(b"b/l", flag=b"1", link=b"./a/f"))
-    assert unpack(tar) == {"a/f": Member(b"data", False), "b/l": Member(b"data", False)}
+    assert unpack(tar) == {"a/f": ArchiveMember(b"data", False), "b/l": ArchiveMember(b"data", False)}
 
 
 TARGETS_OUTSIDE = [b"/etc/passwd", b"../f", b"a/../../f", b".", b".."]
@@ -767,7 +767,7 @@ def test_what_tools_pack_comes_back_as_it_was(files: dict[str, bytes]) -> None:
     names = [
         path for path in files if not {"con", "prn", "aux", "nul"} & {part.split(".")[0] for part in path.split("/")}
     ]
-    expected = {path: Member(files[path], False) for path in sorted(names)}
+    expected = {path: ArchiveMember(files[path], False) for path in sorted(names)}
     plain = {path: files[path] for path in names}
     assert unpack(tool_zip(plain)) == expected
     if plain:

@@ -18,7 +18,7 @@ from tests.store.test_tenants import FILES, Played
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.guard.audit.verification import verify
 from metier.guard.backups import back_up, restore
-from metier.skill.memory import MemoryPackage
+from metier.skill.package import MemoryPackage
 from metier.store import Approval, ApprovalRequest, Revision, Store, revision_files
 from metier.store.checks import check_store
 

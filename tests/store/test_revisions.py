@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
-from metier.skill.files import DigestEntry, digest_of
+from metier.skill.package import DigestEntry, digest_of
 from metier.store import Revision, Store, TenantScope, revision_files
 
 Files = dict[str, tuple[Any, bytes]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import metier.store
 from metier.errors import FileMissing, InvalidArgument, PersonNotFound
-from metier.skill.memory import MemoryPackage
+from metier.skill.package import MemoryPackage
 from metier.store import (
     Approval,
     ApprovalRequest,

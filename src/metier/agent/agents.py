@@ -20,8 +20,7 @@ from metier.library.places import project_folders
 from metier.library.trust import TrustStore, home_folder
 from metier.session import bound_instructions
 from metier.skill import shown
-from metier.source.path import expanded
-from metier.source.source import absolute
+from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -15,9 +15,9 @@ from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
 from metier.hints import for_anybody
 from metier.skill import MAX_SKILL_BYTES, FolderPackage, MemoryPackage, estimate_tokens, shown
 from metier.skill import write_skill as written
-from metier.skill.containment import contained
-from metier.skill.files import checked_path
-from metier.skill.lint import check
+from metier.skill.package import checked_path
+from metier.skill.untrusted_text import escape_tags
+from metier.skill.validate import check
 from metier.tools import FunctionTool, ToolResult, Workspace
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
 
 def _propose(place: _Place, session: Session, folder: str, justification: str, evidence: Sequence[str]) -> ToolResult:
     from metier.dialect.skill_proposals import propose_files
-    from metier.skill.contents import files_of
+    from metier.skill.package import files_of
 
     _, real, package = _draft(place, folder)
     for file in package.listing().files:
@@ -240,7 +240,7 @@ def _validate(place: _Place, folder: str) -> ToolResult:
     findings = [note.as_json() for note in found]
     return ToolResult(
         success=True,
-        result=contained(text),
+        result=escape_tags(text),
         data={"ok": not errors, "name": document.skill.name, "findings": findings},
     )
 

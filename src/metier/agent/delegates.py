@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument
-from metier.session import contained
+from metier.session import escape_tags
 from metier.session.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -78,4 +78,4 @@ class AgentTool:
         async with agent.begun(under=self._turn) as turn:
             answer = await turn.answer(arguments["task"])
         # It may have read anything, and must not be taken for what stands around it.
-        return contained(answer.text)
+        return escape_tags(answer.text)

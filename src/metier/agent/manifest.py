@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from metier._aliases import AGENT_BLOCK, AGENT_FILE, AGENT_TOOLS, ALWAYS_THERE
 from metier.errors import AgentInvalid, FileMissing, FileRefused, FileTooLarge, MetierError
 from metier.skill import FolderPackage, is_valid_name, shown, slug
-from metier.skill.block import BlockError, parse_yaml
+from metier.skill.yaml_block import BlockError, parse_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from metier.library.places import project_root
 from metier.library.trust import TrustStore
 from metier.session.content import attribute
 from metier.skill import FolderPackage
-from metier.skill.containment import contained
+from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,4 +107,4 @@ def _section(name: str, data: bytes, room: int) -> str:
     if more > 0:
         text += f"\n[Cut: {more:,} of {len(data):,} bytes are not shown. Read the file for the rest.]"
     marked = f'path="{attribute(name)}"'
-    return f"<project_instructions {marked}>\n{contained(text)}\n</project_instructions>"
+    return f"<project_instructions {marked}>\n{escape_tags(text)}\n</project_instructions>"

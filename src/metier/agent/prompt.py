@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from metier._extras import optional
 from metier.errors import AgentInvalid
 from metier.skill import shown
-from metier.skill.containment import contained
+from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -249,7 +249,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def _contained(value: Any) -> str:
-    return contained(str(value))
+    return escape_tags(str(value))
 
 
 def _line_of(error: BaseException) -> int | None:

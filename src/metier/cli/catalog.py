@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metier.cli.parser import Parser
     from metier.find import Catalog
     from metier.guard.policy.files import PolicyPlace
-    from metier.skill.listing import ListingRule, Mode
+    from metier.skill.listing import ListingMode, ListingRule
 
 
 _SHOWN = 5
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "listing":
         return _run_listing(options)
     library = library_of(options)
-    pins: dict[str, Mode] = dict.fromkeys(options.pin or (), "pinned")
+    pins: dict[str, ListingMode] = dict.fromkeys(options.pin or (), "pinned")
     if len(library) > 200:
         # So many hardly ever fit, and then the first catalog indexes them.
         update_index(library)

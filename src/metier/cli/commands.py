@@ -113,7 +113,7 @@ def suggestion(word: str, known: Collection[str], command: str) -> str:
     >>> suggestion("lsit", ["list", "show"], "metier")
     "there is no command 'lsit': did you mean `metier list`?"
     """
-    from metier.skill.diagnostic import shown
+    from metier.skill.untrusted_text import shown
 
     if command != "metier":
         problem, otherwise = f"`{command}` has no verb {shown(word)!r}", f"verbs are {', '.join(known)}"

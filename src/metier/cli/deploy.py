@@ -19,7 +19,7 @@ from metier.hints import for_person
 from metier.hub.deployment import deploy, folder_of_layer
 from metier.hub.dry_run import dry_run_deploy
 from metier.hub.skill_location import location_of
-from metier.source.path import expanded
+from metier.source.source import expanded
 from metier.store import Store
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from metier.library import Machine
 from metier.library.clients import client_of
 from metier.library.index_cache import default_cache_folder
 from metier.library.index_log import many_skills
-from metier.skill import KINDS
+from metier.skill import DIAGNOSTIC_KINDS
 from metier.skill.listing import PREFERENCES
 from metier.source import FolderSource
 from metier.store.location import parse_address
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metier.cli.parser import Parser
     from metier.guard.governance import Governance
     from metier.library import Place
-    from metier.source import Finding
+    from metier.source import SourceDiagnostic
 
 _MOST_SHOWN = 10
 _MOST_NAMED = 3
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def _report(library: Library, barred: PolicyView, findings: list[Finding]) -> dict[str, Any]:
+def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnostic]) -> dict[str, Any]:
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
@@ -193,7 +193,7 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _findings(library: Library, barred: PolicyView) -> list[Finding]:
+def _findings(library: Library, barred: PolicyView) -> list[SourceDiagnostic]:
     """The findings about places, and a warning where more skills are listed than models cope with."""
     listed = (entry for entry in library.entries() if barred.listing(entry).mode in PREFERENCES)
     return [*library.findings(), *many_skills(listed)]
@@ -250,7 +250,7 @@ def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
             print(f"{style.dim(runner['name'])}: {Style.text(step, 1_000)}")
 
 
-def _print_problems(library: Library, style: Style, findings: list[Finding]) -> None:
+def _print_problems(library: Library, style: Style, findings: list[SourceDiagnostic]) -> None:
     for finding in findings:
         print(f"\n{Style.text(finding.where)}")
         print_diagnostics(style, [finding.diagnostic])
@@ -262,7 +262,7 @@ def _print_problems(library: Library, style: Style, findings: list[Finding]) -> 
     if by_code:
         print()
         rows = [
-            (KINDS[code].severity, code, _few(names), KINDS[code].hint.format(*"…" * 4))
+            (DIAGNOSTIC_KINDS[code].severity, code, _few(names), DIAGNOSTIC_KINDS[code].hint.format(*"…" * 4))
             for code, names in list(by_code.items())[:_MOST_SHOWN]
         ]
         print(table(style, ("SEVERITY", "WHAT", "SKILLS", "WHAT TO DO"), rows, paint={0: style.outcome}))

@@ -150,7 +150,8 @@ def require_person() -> None:
         person = _by_token(found[1] if found is not None else None)
         if person.kind == "agent":
             raise NotPermitted(
-                f"{shown(person.name)!r} is an agent, and this is for people to decide.", hint="Ask the user to do it."
+                f"{shown(person.name)!r} is an agent, and this is for people to decide.",
+                hint="Ask the user to do it.",
             )
 
 

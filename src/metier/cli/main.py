@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
     workspace = getattr(options, "workspace", None)
     # A configuration for another program may name one of its variables.
     if workspace is not None and options.command != "mcp" and not os.path.isdir(workspace):
-        from metier.skill.diagnostic import shown
+        from metier.skill.untrusted_text import shown
 
         hint = "A workspace is a folder that exists: correct the path, or make it first."
         raise SourceUnavailable(f"There is no folder {shown(workspace, 300)}.", hint=hint, path=workspace)

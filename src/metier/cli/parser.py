@@ -175,7 +175,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with wrong usage; the words of the caller cannot act on a terminal."""
-        from metier.skill.diagnostic import shown
+        from metier.skill.untrusted_text import shown
 
         if message.endswith("required: VERB"):
             known = next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction))

@@ -22,7 +22,7 @@ from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
 from metier.guard.policy.yaml_tree import read_tree
 from metier.session.active_skills import subject_of
 from metier.skill import shown
-from metier.skill.lookalikes import is_taken_for
+from metier.skill.names import is_taken_for
 
 if TYPE_CHECKING:
     import argparse

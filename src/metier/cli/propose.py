@@ -19,13 +19,13 @@ from metier.hub.proposals import propose_new, propose_update
 from metier.hub.review import approve, find_proposal, recommend, reject, withdraw
 from metier.hub.skill_location import find_skill
 from metier.skill import FolderPackage, shown
-from metier.skill.contents import files_of
+from metier.skill.package import files_of
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.cli.parser import Parser
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Person, Proposal, TenantScope
 
 
@@ -162,8 +162,7 @@ def _diff(file: str) -> str:
 
 
 def _files(folder: str) -> Files:
-    from metier.source.path import expanded
-    from metier.source.source import absolute
+    from metier.source.source import absolute, expanded
 
     return files_of(FolderPackage(absolute(expanded(folder))))
 

@@ -15,7 +15,7 @@ from metier.scan.finding import rank
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Approval, ApprovalRequest, RevisionFile, TenantScope
 
 _FEW = 10

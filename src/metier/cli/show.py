@@ -14,7 +14,7 @@ from metier.cli.parser import library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError
 from metier.library import Machine
-from metier.skill import Listing, shown
+from metier.skill import FileListing, shown
 
 if TYPE_CHECKING:
     import argparse
@@ -123,11 +123,11 @@ def _readiness(entry: Entry) -> str:
     return f"{state}; the agent must have {' and '.join(unknown)}" if unknown else str(state)
 
 
-def _listing(entry: Entry) -> Listing:
+def _listing(entry: Entry) -> FileListing:
     try:
         return entry.package.listing()
     except MetierError:
-        return Listing(files=())
+        return FileListing(files=())
 
 
 def _fields(skill: Skill) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
 from metier.library.clients import PROJECT_FOLDERS
 from metier.skill import Diagnostic
-from metier.skill.lint import check
-from metier.source import ArchiveSource, FolderSource, expanded, source_of
+from metier.skill.validate import check
+from metier.source import ArchiveSource, FolderSource, expanded, open_source
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.cli.parser import Parser
-    from metier.source import Finding, Source
+    from metier.source import Source, SourceDiagnostic
 
 
 class ValidationResult(NamedTuple):
@@ -114,7 +114,7 @@ def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
 
 def _paths_here() -> list[str]:
     """The skills of the working folder: one that it is, those in it, or those of its project folders."""
-    found = ["."] if FolderSource(os.path.abspath(".")).scan().found else []
+    found = ["."] if FolderSource(os.path.abspath(".")).find_skills().found else []
     if not os.path.exists("SKILL.md"):
         found += [path for path in PROJECT_FOLDERS if os.path.isdir(path)]
     if not found:
@@ -163,15 +163,15 @@ def folder_of(source: Source, key: str) -> str:
     return "" if isinstance(source, ArchiveSource) and "/" not in key else source.folder(key)
 
 
-def skills_at(path: str) -> tuple[Source, list[str], tuple[Finding, ...]]:
+def skills_at(path: str) -> tuple[Source, list[str], tuple[SourceDiagnostic, ...]]:
     """The source of a path, the keys of the skills in it, and what there is to say about the place."""
     path = expanded(path)
     if os.path.basename(path).lower() == "skill.md":
         return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()
-    source = source_of(path)
+    source = open_source(path)
     if isinstance(source, FolderSource) and not os.path.isdir(path):
         raise SourceUnavailable(
             f"{path!r} is neither a folder, an archive nor a SKILL.md.", hint="Name one of these.", path=path
         )
-    scan = source.scan()
+    scan = source.find_skills()
     return source, sorted(scan.found), scan.findings

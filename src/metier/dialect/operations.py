@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from metier.errors import ActivationFailed, InvalidArgument, SkillNotFound
 from metier.find.catalog import MAX_DESCRIPTION
 from metier.find.catalog_format import one_line, shortened
-from metier.session import MARKER, contained, contained_in
+from metier.session import MARKER, escape_tags, escape_tags_in
 from metier.skill import estimate_tokens, shown
 from metier.tools import ToolResult
 from metier.tools.thread_handoff import ThreadHandoff
@@ -216,7 +216,7 @@ class Operations:
         A list that nobody narrowed (`is_listed`) has names alone of skills whose listing mode says so.
         """
         text = self.session.description(entry) if is_listed else entry.description
-        return contained(shortened(one_line(text), MAX_DESCRIPTION, len))
+        return escape_tags(shortened(one_line(text), MAX_DESCRIPTION, len))
 
 
 class Loaded:
@@ -243,7 +243,7 @@ class Loaded:
 
         After the value that the dialect shows, it says what the load did besides, and in a text what is `active` now.
         """
-        notes = contained_in(list(self.receipt.notes))
+        notes = escape_tags_in(list(self.receipt.notes))
         if isinstance(value, str):
             value = "\n\n".join(filter(None, (value, *notes, active)))
         elif notes:
@@ -259,7 +259,7 @@ class Loaded:
 
 def resource_result(resource: Resource, value: str | None = None) -> ToolResult:
     """The result of reading a file: as a dialect shows it, or all that there is to say of it."""
-    result = contained_in(resource.as_dict()) if value is None else value
+    result = escape_tags_in(resource.as_dict()) if value is None else value
     return ToolResult(success=True, result=result, truncated=resource.truncated, data=resource.as_dict())
 
 
@@ -279,7 +279,7 @@ def outcome_result(outcome: Outcome, value: Any = None, *, path: str = "") -> To
     }
     if outcome.notes:
         found["notes"] = list(outcome.notes)
-    result = contained_in(found if value is None else value)
+    result = escape_tags_in(found if value is None else value)
     data = {"path": path, **found} if path else found
     if outcome.is_success:
         return ToolResult(success=True, result=result, truncated=outcome.is_truncated, data=data)

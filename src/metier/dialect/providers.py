@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
-from metier.session import contained
+from metier.session import escape_tags
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def as_text(result: ToolResult) -> str:
     if result.success:
         return body
     # An error may quote what a skill says of itself, such as the names of its files.
-    said = contained(" ".join(part for part in (result.error, result.hint) if part))
+    said = escape_tags(" ".join(part for part in (result.error, result.hint) if part))
     problem = f"Error [{result.code or 'failed'}]: {said}"
     return f"{problem}\n{body}" if body else problem
 

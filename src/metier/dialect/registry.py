@@ -8,7 +8,7 @@ from metier.dialect.dialects import SkillTool, has_skills, number, schema, text
 from metier.dialect.operations import Operations, resource_result
 from metier.errors import InvalidArgument
 from metier.find.catalog_format import MARKDOWN_HEADING
-from metier.session import Vocabulary, contained_in
+from metier.session import Vocabulary, escape_tags_in
 from metier.session.prompt import active_block, compose
 from metier.skill import estimate_tokens
 
@@ -92,7 +92,7 @@ class _Calls:
     async def read_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._do.load([arguments["skill_id"]], "add", arguments.get("args", ""))
         if loaded.output is not None:
-            return loaded.result(contained_in({"id": arguments["skill_id"], "output": loaded.output}))
+            return loaded.result(escape_tags_in({"id": arguments["skill_id"], "output": loaded.output}))
         one = loaded.one()
         found: dict[str, Any] = {
             "id": one.name,
@@ -100,7 +100,7 @@ class _Calls:
             "approximate_tokens": estimate_tokens(one.body),
         }
         if one.skill.requires:
-            needed = contained_in(one.skill.requires)
+            needed = escape_tags_in(one.skill.requires)
             found["requires"] = needed
             found["hint"] = f"It builds on {', '.join(map(repr, needed))}: read those too."
         return loaded.result(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.dialects import SkillTool, choice, flag, has_skills, number, schema, text, texts
 from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.errors import InvalidArgument
-from metier.session import RUNTIME, contained
+from metier.session import RUNTIME, escape_tags
 from metier.session.content import attribute
 from metier.tools import ToolResult
 
@@ -122,13 +122,13 @@ class _Calls:
 def _element(tag: str, text: str, **attributes: str) -> str:
     """Text of others inside an element that it cannot end."""
     head = "".join(f' {name}="{attribute(value)}"' for name, value in attributes.items())
-    return f"<{tag}{head}>\n{contained(text)}\n</{tag}>"
+    return f"<{tag}{head}>\n{escape_tags(text)}\n</{tag}>"
 
 
 def _notes(resource: Resource) -> Iterator[str]:
     if resource.encoding == "base64":
         yield f"base64 of {resource.size:,} bytes"
-    elif contained(resource.content) != resource.content:
+    elif escape_tags(resource.content) != resource.content:
         yield "tags in it begin with &lt; here, and hidden characters are escapes; base64 gives all as it is"
     if resource.truncated:
         yield f"truncated: the file has {resource.size:,} bytes; ask for lines with start and end"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.dialects import SkillTool, number, schema, text
 from metier.dialect.operations import Operations, outcome_result
 from metier.errors import SkillNotFound
-from metier.session import Vocabulary, contained, contained_in
+from metier.session import Vocabulary, escape_tags, escape_tags_in
 from metier.session.prompt import active_block
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ class _Calls:
     async def get_skill(self, arguments: Mapping[str, Any]) -> ToolResult:
         loaded = await self._loaded(arguments["skill_name"], arguments.get("args", ""))
         if loaded.output is not None:
-            return loaded.result(contained_in({"name": arguments["skill_name"], "output": loaded.output}))
+            return loaded.result(escape_tags_in({"name": arguments["skill_name"], "output": loaded.output}))
         one = loaded.one()
         return loaded.result(
             {
                 "name": one.name,
-                "description": contained(one.skill.description),
+                "description": escape_tags(one.skill.description),
                 "mountPath": self._do.session.mount_path(one),
                 "instructions": loaded.content,
             }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import SkillTool, schema, text, texts
 from metier.hub.proposals import propose_new, propose_update
-from metier.session import contained_in
+from metier.session import escape_tags_in
 from metier.store import Person
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from metier.session import Session
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Proposal, TenantScope
 
 _JUSTIFICATION = text("Why it is needed: what went wrong or was missing, and what becomes better.")
@@ -128,4 +128,4 @@ def _as_result(proposal: Proposal) -> ToolResult:
         if proposal.status == "open"
         else "It was applied at once: policy lets you make skills by yourself.",
     }
-    return ToolResult(success=True, result=contained_in(found), data={"proposal": proposal.id})
+    return ToolResult(success=True, result=escape_tags_in(found), data={"proposal": proposal.id})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier.dialect.dialects import SkillTool, choice, schema, text
 from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
-from metier.session import Vocabulary, contained, contained_in
+from metier.session import Vocabulary, escape_tags, escape_tags_in
 from metier.session.prompt import active_block, fitting
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
@@ -131,7 +131,7 @@ class _Calls:
             failed.code = error.code
             raise failed from None
         if loaded.output is not None:
-            return loaded.result(contained_in({"skill_name": name, "output": loaded.output}))
+            return loaded.result(escape_tags_in({"skill_name": name, "output": loaded.output}))
         one = loaded.one()
         found: dict[str, Any] = {
             "skill_name": one.name,
@@ -139,9 +139,9 @@ class _Calls:
             "content": loaded.content,
         }
         if one.skill.allowed_tools is not None:
-            found["allowed_tools"] = contained_in(one.skill.allowed_tools)
+            found["allowed_tools"] = escape_tags_in(one.skill.allowed_tools)
         if args:
-            found["args"] = contained(args)
+            found["args"] = escape_tags(args)
         if on_stack:
             found["status"] = "activated"
         return loaded.result(found)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from metier.find.search_engine import SearchEngine
     from metier.find.vectors import Embedder
     from metier.library import Entry, Layer, Machine, SkillIndex
-    from metier.skill.listing import Mode
+    from metier.skill.listing import ListingMode
 
 _DEFAULT_BUDGET = 4_096
 
@@ -44,7 +44,7 @@ class Finder:
         include_unlisted: bool = False,
         names: Collection[str] | None = None,
         machine: Machine | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
     ) -> list[Result]:
         """The `k` skills that fit a query best, the best first, each with a score and why.
 
@@ -74,7 +74,7 @@ class Finder:
         budget: int = _DEFAULT_BUDGET,
         *,
         query: str | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
         agent: str | None = None,
         names: Collection[str] | None = None,
         format: Format = "xml",  # noqa: A002

@@ -20,8 +20,7 @@ from metier.find.ranking import (
 from metier.find.tokenizer import split_stems, stems
 from metier.skill import Scope
 from metier.skill.document import parse
-from metier.skill.side_file import SIDE_FILE
-from metier.source import FolderSource
+from metier.skill.openai_yaml import OPENAI_YAML
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
@@ -132,10 +131,10 @@ def stamp_of(entry: Entry) -> str:
 
 
 def _beside(entry: Entry) -> tuple[int, ...]:
-    if not isinstance(entry.place.source, FolderSource):
+    if entry.place.source.root is None:
         return ()
     try:
-        status = os.stat(f"{os.path.dirname(entry.location)}/{SIDE_FILE}")
+        status = os.stat(f"{os.path.dirname(entry.location)}/{OPENAI_YAML}")
     except (OSError, ValueError):
         return ()
     return (status.st_size, status.st_mtime_ns)

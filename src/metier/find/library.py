@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from metier.find.catalog_format import Format
     from metier.find.results import Result
     from metier.library import Entry, Machine
-    from metier.skill.listing import Listings, Mode
+    from metier.skill.listing import ListingMode, Listings
 
 
 class SkillLibrary(SkillLookup, Protocol):
@@ -27,7 +27,7 @@ class SkillLibrary(SkillLookup, Protocol):
         *,
         names: Collection[str] | None = None,
         machine: Machine | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
     ) -> list[Result]: ...
 
     def catalog(
@@ -35,7 +35,7 @@ class SkillLibrary(SkillLookup, Protocol):
         budget: int = ...,
         *,
         query: str | None = None,
-        listing: Mapping[str, Mode] | Listings | None = None,
+        listing: Mapping[str, ListingMode] | Listings | None = None,
         agent: str | None = None,
         names: Collection[str] | None = None,
         format: Format = "xml",  # noqa: A002

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from metier.find.search_index import IndexedSkill
     from metier.library import Entry
-    from metier.skill.listing import Mode
+    from metier.skill.listing import ListingMode
 
 _FOR_PEOPLE = "not for models"
 _DEFAULT = ListingRule(pattern="*", mode="listed")
@@ -61,7 +61,7 @@ class Visibility:
             self.withheld[entry.name] = reason
         return not reason
 
-    def mode(self, entry: Entry) -> Mode:
+    def mode(self, entry: Entry) -> ListingMode:
         """The mode that listings give a skill, whatever it says itself."""
         return self.listings.mode(entry.name, entry.source) if self.listings else "listed"
 

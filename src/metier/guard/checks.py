@@ -25,8 +25,7 @@ from metier.guard.remedies import (
 )
 from metier.guard.run_checks import file_settings
 from metier.skill import shown
-from metier.skill.lookalikes import readings
-from metier.skill.patterns import may_name, names_skill
+from metier.skill.names import may_name, names_skill, readings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,7 +9,7 @@ from metier.store import Revision, revision_files
 if TYPE_CHECKING:
     from metier.scan.capabilities import Capabilities
     from metier.skill import Skill
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Install, TenantScope
 
 

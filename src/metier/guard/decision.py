@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import Refused
 from metier.skill import shown
-from metier.skill.lookalikes import readings
+from metier.skill.names import readings
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:

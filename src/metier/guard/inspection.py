@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from metier._log import logger
 from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInvalid
-from metier.skill.contents import content_of, entries_of
-from metier.skill.files import MAX_FILE_BYTES
+from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
     from metier.scan.suppression import Suppression
-    from metier.skill import Listing, Package
-    from metier.skill.contents import Mode
-    from metier.skill.files import DigestEntry
+    from metier.skill import FileListing, Package
+    from metier.skill.package import DigestEntry, FileMode
 
 log = logger("metier.guard")
 
@@ -46,7 +44,7 @@ class PackageSnapshot:
         self._entries = entries_of(package, digest)
         self._listing = package.listing()
         self._digest = digest
-        self.files: dict[str, tuple[Mode, bytes]] = {}
+        self.files: dict[str, tuple[FileMode, bytes]] = {}
         """Path to mode and content; the content of a link is where it leads."""
         self.too_large: dict[str, FileTooLarge] = {}
         """What is too large to be looked at, and so is never taken for harmless."""
@@ -56,7 +54,7 @@ class PackageSnapshot:
             except FileTooLarge as error:
                 self.too_large[entry.path] = error
 
-    def listing(self) -> Listing:
+    def listing(self) -> FileListing:
         """All files."""
         return self._listing
 
@@ -80,6 +78,10 @@ class PackageSnapshot:
     def contents(self) -> list[DigestEntry]:
         """Every file with the hash of its content."""
         return self._entries
+
+    def link_target(self, path: str) -> bytes:
+        """The target of a link."""
+        return self.files[path][1]
 
 
 def _require_small(package: Package) -> None:

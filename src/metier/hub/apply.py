@@ -15,7 +15,7 @@ from metier.guard.content_records import REPLACING, announced, since
 from metier.hub.folder_replacement import digest_at, replacing
 from metier.hub.skill_files import capabilities_of, keep_files
 from metier.skill import FolderPackage, shown
-from metier.skill.contents import digest_of_files, files_of
+from metier.skill.package import digest_of_files, files_of
 from metier.store import ApprovalRequest, Install
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier.guard import Actor
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.skill_location import SkillLocation
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Person, TenantScope, Version
 
 FOUND, CHANGED = "As it was found.", "Changed by hand."

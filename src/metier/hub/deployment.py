@@ -24,16 +24,15 @@ from metier.library.places import (
 )
 from metier.scan import scan
 from metier.skill import FolderPackage, is_valid_name, parse, shown
-from metier.skill.contents import digest_of_files, files_of
-from metier.source.path import expanded
-from metier.source.source import absolute
+from metier.skill.package import digest_of_files, files_of
+from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.hub.skill_location import SkillLocation
     from metier.scan import ScanReport
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Person, TenantScope, Version
 
 ROLE, WHAT = "admin", "deploy a skill"

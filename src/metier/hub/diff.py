@@ -12,7 +12,7 @@ from metier.hub.diff_apply import lines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.skill.contents import Files, Mode
+    from metier.skill.package import FileMode, Files
 
 _CONTEXT = 3
 _MAX_GAP = 10_000
@@ -20,7 +20,7 @@ _MAX_GAP = 10_000
 _MAX_WORK = 400_000
 """The same for a whole file: comparing lines that repeat takes the cube of their number."""
 _NO_END = "\\ No newline at end of file\n"
-_MODES: dict[Mode, str] = {"file": "100644", "exec": "100755", "link": "120000"}
+_MODES: dict[FileMode, str] = {"file": "100644", "exec": "100755", "link": "120000"}
 
 
 def difference(before: Files, after: Files) -> str:
@@ -40,7 +40,7 @@ def difference(before: Files, after: Files) -> str:
     return "".join(text for path in paths for text in _of_file(path, before.get(path), after.get(path)))
 
 
-def _of_file(path: str, old: tuple[Mode, bytes] | None, new: tuple[Mode, bytes] | None) -> Iterator[str]:
+def _of_file(path: str, old: tuple[FileMode, bytes] | None, new: tuple[FileMode, bytes] | None) -> Iterator[str]:
     if old == new:
         return
     names = [_quoted(f"{side}/{path}") for side in "ab"]

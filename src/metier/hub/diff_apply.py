@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.hub.diff_parser import FileDiff
-    from metier.skill.contents import Files, Mode
+    from metier.skill.package import FileMode, Files
 
 _MAX_SEARCHES = 100
 """Hunks that are not where they say: each of them costs a look through its whole file."""
 
-_NEW: tuple[Mode, bytes] = ("file", b"")
+_NEW: tuple[FileMode, bytes] = ("file", b"")
 _RETRY = "Read the file again, and make the diff of what it says now."
 
 
-def apply_diff(files: Files, diff: str) -> dict[str, tuple[Mode, bytes]]:
+def apply_diff(files: Files, diff: str) -> dict[str, tuple[FileMode, bytes]]:
     """The files of a skill after a unified diff; raises `ProposalInvalid` or `FileRefused`, and changes nothing itself.
 
     >>> before = {"SKILL.md": ("file", b"one\\ntwo\\n")}
@@ -49,7 +49,7 @@ def apply_diff(files: Files, diff: str) -> dict[str, tuple[Mode, bytes]]:
     return after
 
 
-def _apply(change: FileDiff, before: Files, after: dict[str, tuple[Mode, bytes]], searches: _Searches) -> None:
+def _apply(change: FileDiff, before: Files, after: dict[str, tuple[FileMode, bytes]], searches: _Searches) -> None:
     path = change.path
     if change.kind in ("add", "rename") and path in before:
         raise ProposalInvalid(f"{shown(path)!r} exists already.", hint="Change it instead of adding it.", path=path)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from metier.errors import ProposalInvalid
 from metier.skill import shown
-from metier.skill.files import checked_path
+from metier.skill.package import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.skill.contents import Mode
+    from metier.skill.package import FileMode
 
 MAX_DIFF_BYTES = 1024 * 1024
 _MAX_HUNKS = 5_000
@@ -23,7 +23,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b'"': b'"', b"\\": b"\\"}
 _BETWEEN = (b"diff ", b"index ", b"similarity index ", b"dissimilarity index ", b"====", b"-- ")
 """Lines around the files of a diff that say nothing about them."""
-_MODES: dict[bytes, Mode] = {b"100644": "file", b"100755": "exec"}
+_MODES: dict[bytes, FileMode] = {b"100644": "file", b"100755": "exec"}
 NO_END = "\\ No newline at end of file"
 """The line behind a last line without a line end."""
 SHAPE = "Write a unified diff: --- a/SKILL.md, +++ b/SKILL.md, and hunks that begin with @@ -LINE,COUNT +LINE,COUNT @@."
@@ -53,7 +53,7 @@ class FileDiff:
     old: str | None = None
     new: str | None = None
     kind: Literal["change", "add", "delete", "rename"] = "change"
-    mode: Mode | None = None
+    mode: FileMode | None = None
     hunks: list[Hunk] = field(default_factory=list)
 
     @property
@@ -207,7 +207,7 @@ def _unescaped(code: bytes) -> bytes:
     return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _ESCAPES.get(code, b"\\" + code)
 
 
-def _mode(mode: bytes, at: int) -> Mode:
+def _mode(mode: bytes, at: int) -> FileMode:
     found = _MODES.get(mode.strip())
     if found is None:
         raise ProposalInvalid(

@@ -22,14 +22,13 @@ from metier.hub.target_folder import changed_meanwhile, holds_more
 from metier.library.trust import default_config_folder
 from metier.run.atomic_swap import atomic_swap
 from metier.skill import FolderPackage
-from metier.skill.contents import digest_of_files
-from metier.skill.files import STAGING, checked_path
+from metier.skill.package import STAGING, checked_path, digest_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier._paths import SafePath
-    from metier.skill.contents import Files, Mode
+    from metier.skill.package import FileMode, Files
 
 log = logger("metier.hub")
 
@@ -213,7 +212,7 @@ class _Replacement:
         )
 
 
-def _write(spot: SafePath, mode: Mode, data: bytes) -> None:
+def _write(spot: SafePath, mode: FileMode, data: bytes) -> None:
     if mode == "link":
         os.symlink(os.fsdecode(data), spot.at(), dir_fd=spot.parent)
         return

@@ -26,7 +26,7 @@ from metier.hub.skill_location import location_of, new_location, subject_in
 from metier.library.places import personal_folders
 from metier.scan.capabilities import new_in
 from metier.skill import MemoryPackage, is_valid_name, shown
-from metier.skill.contents import digest_of_files, files_of
+from metier.skill.package import digest_of_files, files_of
 from metier.store import Proposal
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from metier.hub.skill_location import SkillLocation
     from metier.library import Entry, SkillLookup
     from metier.skill import MemoryFile
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Person, TenantScope
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.skill_location import SkillLocation
     from metier.library import SkillLookup
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Person, Proposal, TenantScope, Version
 
 MAX_COMMENT = 4_000

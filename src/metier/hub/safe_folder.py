@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside, open_below
 from metier.errors import FileRefused, SourceUnavailable
-from metier.source.path import expanded
-from metier.source.source import absolute
+from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,16 +12,15 @@ from metier.guard.content_records import keep_revision
 from metier.hints import for_anybody, for_people
 from metier.scan.capabilities import infer
 from metier.skill import MAX_SKILL_BYTES, MemoryFile, MemoryPackage, shown
-from metier.skill.contents import digest_of_files
-from metier.skill.files import MAX_FILES, checked_path
-from metier.skill.lint import NOT_DEPLOYABLE, check
+from metier.skill.package import MAX_FILES, checked_path, digest_of_files
+from metier.skill.validate import NOT_DEPLOYABLE, check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.guard.policy.effective import EffectivePolicy
     from metier.skill import Diagnostic, Document
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import Revision, TenantScope
 
 

@@ -15,14 +15,13 @@ from metier.session.active_skills import subject_of
 from metier.skill import FolderPackage, shown
 from metier.source import FolderSource
 from metier.source.memory import MemorySource
-from metier.source.path import expanded
-from metier.source.source import absolute
+from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
     from metier.guard import Subject
     from metier.library import Entry, SkillLookup
     from metier.library.places import Layer
-    from metier.skill.contents import Files
+    from metier.skill.package import Files
     from metier.store import TenantScope
 
 

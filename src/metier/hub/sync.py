@@ -21,9 +21,8 @@ from metier.hub.sync_record import Copy
 from metier.hub.target_folder import File, TargetFolder, is_folder_name, stranded
 from metier.session.active_skills import is_same, subject_of
 from metier.skill import shown
-from metier.skill.contents import digest_of_files, files_of
-from metier.skill.files import MAX_PACKAGE_BYTES
-from metier.skill.lookalikes import is_taken_for, readings
+from metier.skill.names import is_taken_for, readings
+from metier.skill.package import MAX_PACKAGE_BYTES, digest_of_files, files_of
 from metier.source import FolderSource
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from metier.hub.safe_folder import SafeFolder
 from metier.hub.sync_record import Copy, SyncRecord
 from metier.library.places import COPIES_FILE, copied_into
 from metier.skill import FolderPackage, shown
-from metier.skill.files import EXCLUDED, checked_path
+from metier.skill.package import EXCLUDED, checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

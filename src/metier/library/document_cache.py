@@ -7,11 +7,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier.skill.files import digest_of
+from metier.skill.package import digest_of
 
 if TYPE_CHECKING:
     from metier.skill import Document, IdentityRow
-    from metier.skill.files import DigestEntry
+    from metier.skill.package import DigestEntry
 
 
 _CHARACTERS_KEPT = 8_000_000
@@ -83,7 +83,7 @@ class DocumentCache:
 class PackageDigest:
     """The digest of a package, and the hashes of its Markdown files.
 
-    >>> from metier.skill.files import DigestEntry
+    >>> from metier.skill.package import DigestEntry
     >>> b"x" * 32 in PackageDigest.of([DigestEntry("SKILL.md", "file", b"x" * 32)]).texts
     True
     """

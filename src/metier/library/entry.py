@@ -11,23 +11,22 @@ from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_dr
 from metier.library.places import admits
 from metier.library.readiness import Machine, readiness
 from metier.skill import (
+    NO_OPENAI_METADATA,
     NO_REQUIREMENTS,
-    NOTHING_BESIDE,
     Diagnostic,
     may_require,
-    read_draft,
-    read_side_file,
+    read_frontmatter,
+    read_openai_yaml,
     requirements_in,
     requirements_of,
 )
-from metier.source import FolderSource
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
     from metier.library.index_rows import Shelf
     from metier.library.places import Caller, Layer, Place
     from metier.library.readiness import Readiness
-    from metier.skill import Draft, IdentityRow, Package, Requirements, Scope, SideFile, Skill
+    from metier.skill import Frontmatter, IdentityRow, OpenAIMetadata, Package, Requirements, Scope, Skill
     from metier.source import Source
 
 Status: TypeAlias = Literal["active", "shadowed", "broken", "skipped"]
@@ -60,7 +59,7 @@ class Entry:
         self.is_beside_another = False
         """Whether `name@source` means another skill of the same source."""
         self._shelf = shelf
-        self._draft: Draft | None = None
+        self._draft: Frontmatter | None = None
         self._skill: Skill | None = None
         self._special: tuple[int, Scope | None] | None = None
 
@@ -154,18 +153,16 @@ class Entry:
         return bool(self._marks & DERIVED) and self.place.on_missing_description == "hide"
 
     @property
-    def side_file(self) -> SideFile:
+    def side_file(self) -> OpenAIMetadata:
         """What its `agents/openai.yaml` says, read each time: a refresh does not look at it."""
         # Nearly every skill has none, and to see that is much cheaper than to look for the file safely.
-        if isinstance(self.place.source, FolderSource) and not os.path.lexists(
-            f"{os.path.dirname(self.location)}/agents"
-        ):
-            return NOTHING_BESIDE
+        if self.place.source.root is not None and not os.path.lexists(f"{os.path.dirname(self.location)}/agents"):
+            return NO_OPENAI_METADATA
         try:
             package = self.package
         except MetierError:
-            return NOTHING_BESIDE  # an archive that is gone
-        return read_side_file(package)
+            return NO_OPENAI_METADATA  # an archive that is gone
+        return read_openai_yaml(package)
 
     @property
     def requirements(self) -> Requirements:
@@ -215,7 +212,7 @@ class Entry:
         return self._skill
 
     @property
-    def draft(self) -> Draft:
+    def draft(self) -> Frontmatter:
         """What reading the file learned; read again when the cache it came from was damaged."""
         if self._draft is None:
             try:
@@ -273,14 +270,14 @@ class Entry:
         return admits(self.scope, caller)
 
 
-def _read_again(source: Source, key: str) -> Draft:
+def _read_again(source: Source, key: str) -> Frontmatter:
     try:
-        return read_draft(read_skill(source, key)[0])
+        return read_frontmatter(read_skill(source, key)[0])
     except SkillFileError as problem:
         return broken_draft(problem.diagnostic)
 
 
-def _renamed(draft: Draft, name: str) -> Draft:
+def _renamed(draft: Frontmatter, name: str) -> Frontmatter:
     """The draft as if its file gave this name."""
     from metier.skill.fields import canonical_field
 

@@ -24,9 +24,14 @@ from metier.library.refresh import Change, difference, look_again, read_whole
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.folder import Identity
-from metier.source.folder import FolderSource
-from metier.source.path import expanded, source_of
-from metier.source.source import ARCHIVE_SUFFIXES, Finding, SkillFileError, absolute
+from metier.source.source import (
+    ARCHIVE_SUFFIXES,
+    SkillFileError,
+    SourceDiagnostic,
+    absolute,
+    expanded,
+    open_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from metier.library.entry import Entry
     from metier.library.places import Layer, OnMissingDescription
     from metier.library.watch import Watch
-    from metier.skill import Document, Listing, MemoryFile, Package
+    from metier.skill import Document, FileListing, MemoryFile, Package
 
 
 _MOST = 16
@@ -55,7 +60,7 @@ class DeployedFolders:
         """`shelves` are what was found, and `begun_ns` is when the look at them began."""
         paths: dict[str, None] = {}
         for place, shelf in shelves:
-            if place.layer == "enterprise" and isinstance(place.source, FolderSource):
+            if place.layer == "enterprise" and place.source.root is not None:
                 paths |= dict.fromkeys((place.source.root, *shelf.folders[:_MOST]))
         self._seen = [(path, _identity(path)) for path in paths]
         # What changed since then, or a moment before, may have been missed.
@@ -95,7 +100,7 @@ class SkillIndex:
         *,
         cache: bool | Path | str = True,
         order: tuple[Layer, ...] = LAYERS,
-        findings: Iterable[Finding] = (),
+        findings: Iterable[SourceDiagnostic] = (),
         caller: Caller | None = None,
     ) -> None:
         """Index places, weakest claims last; `cache` may name the folder that keeps the index, or be False."""
@@ -134,7 +139,7 @@ class SkillIndex:
         places = [
             Place(
                 layer=layer,
-                source=source_of(folder, skill_name=skill_name),
+                source=open_source(folder, skill_name=skill_name),
                 on_missing_description=on_missing_description,
             )
             for folder in reversed(once.values())
@@ -231,14 +236,14 @@ class SkillIndex:
         """The skill of a name, a folder, or `name@source`; raises `SkillNotFound` with a suggestion."""
         return self.snapshot.view(self._caller).get(name)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[SourceDiagnostic, ...]:
         """What there is to say about the places rather than about the skills in them."""
         found = [*self._state.findings]
         for shelf in self.snapshot.shelves:
             found.extend(shelf.findings)
         cache = self._state.cache
         if cache is not None and cache.problem is not None:
-            found.append(Finding(str(cache.folder), Diagnostic("cache-unusable", None, cache.problem)))
+            found.append(SourceDiagnostic(str(cache.folder), Diagnostic("cache-unusable", None, cache.problem)))
         return tuple(found)
 
     def document(self, name: str) -> Document:
@@ -279,7 +284,7 @@ class SkillIndex:
         """The files of a skill."""
         return self.get(name).package
 
-    def files(self, name: str) -> Listing:
+    def files(self, name: str) -> FileListing:
         """The list of a skill's files, with sizes and kinds."""
         return self.get(name).package.listing()
 
@@ -341,10 +346,11 @@ class SkillIndex:
     def _require_all(self) -> None:
         """A folder that somebody named must be there; default places may be missing."""
         for place in self._state.places:
-            if isinstance(place.source, FolderSource) and not os.path.isdir(place.source.root):
-                raise _no_folder(place.source.root)
-            if not isinstance(place.source, FolderSource) or place.source.forced_name("") is not None:
-                place.source.scan()  # what is refused is refused here, and not taken for empty
+            root = place.source.root
+            if root is not None and not os.path.isdir(root):
+                raise _no_folder(root)
+            if root is None or place.source.forced_name("") is not None:
+                place.source.find_skills()  # what is refused is refused here, and not taken for empty
 
 
 class _SharedState:
@@ -354,7 +360,7 @@ class _SharedState:
         self,
         places: tuple[Place, ...],
         order: tuple[Layer, ...],
-        findings: tuple[Finding, ...],
+        findings: tuple[SourceDiagnostic, ...],
         cache: IndexCache | None,
         deployed: tuple[Place, ...],
     ) -> None:

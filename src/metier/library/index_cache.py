@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from metier.skill import Draft, Header, IdentityRow
+    from metier.skill import Frontmatter, IdentityRow, UnparsedFrontmatter
 
 _MAGIC = b"metier-index "
 _FORMAT = 3
@@ -72,7 +72,7 @@ class IndexCache:
         except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
             return None  # damaged, or of another version: as good as none
 
-    def save(self, source: str, shelf: Shelf, read_again: Callable[[str], Draft]) -> bool:
+    def save(self, source: str, shelf: Shelf, read_again: Callable[[str], Frontmatter]) -> bool:
         """Keep a shelf, reading again what was not read to the end; False when that is not possible here."""
         path = self.path(source)
         try:
@@ -150,8 +150,10 @@ class _Packed(Columns):
         return list(self._marks)
 
     @cached_property
-    def rows(self) -> list[Draft | Header | bytes]:  # type: ignore[override]
-        rows: list[Draft | Header | bytes] = list(self._data[self._rows_at :].split(b"\n")) if self._count else []
+    def rows(self) -> list[Frontmatter | UnparsedFrontmatter | bytes]:  # type: ignore[override]
+        rows: list[Frontmatter | UnparsedFrontmatter | bytes] = (
+            list(self._data[self._rows_at :].split(b"\n")) if self._count else []
+        )
         # Damage is found in each row; a line feed too many or too few shifts them all.
         return rows if len(rows) == self._count else [b"00000000"] * self._count
 
@@ -178,7 +180,7 @@ def _as_when_good(columns: Columns) -> Columns:
     return kept
 
 
-def _encode(columns: Columns, source: str, version: str, read_again: Callable[[str], Draft]) -> bytes:
+def _encode(columns: Columns, source: str, version: str, read_again: Callable[[str], Frontmatter]) -> bytes:
     columns = _as_when_good(columns)
     count = len(columns.keys)
     rows = b"\n".join(

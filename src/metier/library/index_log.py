@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.library.places import Caller
 from metier.skill import Diagnostic, shown
-from metier.source import Finding
+from metier.source import SourceDiagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -28,14 +28,14 @@ _REMEMBERED = 20_000
 _LEVELS = {"error": logging.WARNING, "warning": logging.WARNING, "info": logging.DEBUG}
 
 
-def many_skills(entries: Iterable[Entry]) -> list[Finding]:
+def many_skills(entries: Iterable[Entry]) -> list[SourceDiagnostic]:
     """A warning for each place, or else for all together, that has more skills for models than they cope with."""
     counts = Counter(entry.place.source.location("") for entry in entries)
     large = {where: count for where, count in counts.items() if count > MANY_SKILLS}
     if not large and counts.total() > MANY_SKILLS:
         large = {"the library": counts.total()}
     return [
-        Finding(where, Diagnostic("many-skills", None, (f"{count:,}", str(MANY_SKILLS))))
+        SourceDiagnostic(where, Diagnostic("many-skills", None, (f"{count:,}", str(MANY_SKILLS))))
         for where, count in large.items()
     ]
 
@@ -47,7 +47,7 @@ class IndexLog:
         self._seen: set[Hashable] = set()
         self._written: set[Hashable] = set()
 
-    def write(self, snapshot: Snapshot, findings: Iterable[Finding]) -> None:
+    def write(self, snapshot: Snapshot, findings: Iterable[SourceDiagnostic]) -> None:
         """Log what is wrong with skills and places that were not logged as they are now. Nothing, if nobody listens."""
         if not _is_heard():
             return

@@ -11,13 +11,13 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metier.skill import Diagnostic, Draft, Header, draft_of_header
+from metier.skill import Diagnostic, Frontmatter, UnparsedFrontmatter, parse_frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.skill import IdentityRow, Scope
-    from metier.source import Finding
+    from metier.source import SourceDiagnostic
 
 BROKEN, DERIVED, SPECIAL, STALE = 1, 2, 4, 8
 """Marks of a row: cannot be loaded; has no description of its own; has a priority or a scope; serves an old version."""
@@ -31,7 +31,7 @@ class Columns:
         self.identities: list[IdentityRow] = []
         self.names: list[str] = []
         self.marks: list[int] = []
-        self.rows: list[Draft | Header | bytes] = []
+        self.rows: list[Frontmatter | UnparsedFrontmatter | bytes] = []
         """All of the file but its body, or its name only; or either as the cache keeps it."""
         self.versions: list[int] = []
         """Numbers that differ when the content of a row does, within this process."""
@@ -49,12 +49,14 @@ class Columns:
         self.rows.append(other.rows[index])
         self.versions.append(other.versions[index])
 
-    def add(self, key: str, identity: IdentityRow, name: str, row: Draft | Header, version: int) -> None:
+    def add(
+        self, key: str, identity: IdentityRow, name: str, row: Frontmatter | UnparsedFrontmatter, version: int
+    ) -> None:
         """Append a row that was just read."""
         self.keys.append(key)
         self.identities.append(identity)
         self.names.append(name)
-        self.marks.append(0 if isinstance(row, Header) else marks_of(row))
+        self.marks.append(0 if isinstance(row, UnparsedFrontmatter) else marks_of(row))
         self.rows.append(row)
         self.versions.append(version)
 
@@ -64,7 +66,7 @@ class Shelf:
     """The skills of one place at one moment. Never changed once it is part of a snapshot."""
 
     columns: Columns = field(default_factory=Columns)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SourceDiagnostic, ...] = ()
     folders: tuple[str, ...] = ()
     unsaved: int = 0
     """How many rows differ from the cache."""
@@ -72,20 +74,20 @@ class Shelf:
     def __len__(self) -> int:
         return len(self.columns.keys)
 
-    def draft(self, index: int) -> Draft:
+    def draft(self, index: int) -> Frontmatter:
         """The draft of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
         row = self.columns.rows[index]
         if isinstance(row, bytes):
             return decode_row(row, self.columns.keys[index])
-        return draft_of_header(row) if isinstance(row, Header) else row
+        return parse_frontmatter(row) if isinstance(row, UnparsedFrontmatter) else row
 
-    def remember(self, index: int, draft: Draft) -> None:
+    def remember(self, index: int, draft: Frontmatter) -> None:
         """Keep a draft in place of the header it was made of: it says the same, and one of them is enough."""
-        if isinstance(self.columns.rows[index], Header):
+        if isinstance(self.columns.rows[index], UnparsedFrontmatter):
             self.columns.rows[index] = draft
 
 
-def marks_of(draft: Draft) -> int:
+def marks_of(draft: Frontmatter) -> int:
     """The marks of a draft."""
     marks = DERIVED if draft.derived else 0
     if draft.notes:
@@ -99,7 +101,7 @@ def marks_of(draft: Draft) -> int:
     return marks
 
 
-def _may_be_special(draft: Draft) -> bool:
+def _may_be_special(draft: Frontmatter) -> bool:
     """Whether there is a key that could mean a priority or a scope, in any spelling."""
     metadata = draft.mapping.get("metadata")
     if isinstance(metadata, dict) and "metier" in metadata:
@@ -122,29 +124,29 @@ def _is_ordinary(key: str) -> bool:
     return True
 
 
-def broken_draft(diagnostic: Diagnostic) -> Draft:
+def broken_draft(diagnostic: Diagnostic) -> Frontmatter:
     """The row of a skill that cannot be read at all."""
-    return Draft({}, [], (diagnostic,), 0, 0, "", "")
+    return Frontmatter({}, [], (diagnostic,), 0, 0, "", "")
 
 
-def stale_draft(good: Draft, problem: Diagnostic) -> Draft:
+def stale_draft(good: Frontmatter, problem: Diagnostic) -> Frontmatter:
     """The last good version, with a word on why it is still served."""
     notes = tuple(note for note in good.notes if note.code != "stale")
     return good._replace(notes=(*notes, Diagnostic("stale", problem.line, (problem.message,))))
 
 
-def encode_row(row: Draft | Header, key: str, read_again: Callable[[str], Draft]) -> bytes:
+def encode_row(row: Frontmatter | UnparsedFrontmatter, key: str, read_again: Callable[[str], Frontmatter]) -> bytes:
     """A row as one line: a checksum over it and its key, and JSON."""
     # Whoever starts from the cache should not have to parse YAML again, least of all what needs repair.
-    draft = row if isinstance(row, Draft) else _drafted(row, key, read_again)
+    draft = row if isinstance(row, Frontmatter) else _drafted(row, key, read_again)
     notes = [[note.code, note.line, note.values] for note in draft.notes]
     data = json.dumps([draft.mapping, draft.lines, notes, *draft[3:]], separators=(",", ":")).encode()
     return b"%08x%b" % (_row_check(data, key), data)
 
 
-def _drafted(header: Header, key: str, read_again: Callable[[str], Draft]) -> Draft:
+def _drafted(header: UnparsedFrontmatter, key: str, read_again: Callable[[str], Frontmatter]) -> Frontmatter:
     try:
-        return draft_of_header(header)
+        return parse_frontmatter(header)
     except ValueError:
         return read_again(key)
 
@@ -153,19 +155,19 @@ def _row_check(data: bytes, key: str) -> int:
     return zlib.crc32(data, zlib.crc32(key.encode(errors="surrogateescape")))
 
 
-def decode_row(row: bytes, key: str) -> Draft:
+def decode_row(row: bytes, key: str) -> Frontmatter:
     """The row of one line; raises ValueError for anything else."""
     if _row_check(row[8:], key) != int(row[:8], 16):
         raise ValueError("damaged row")
     try:
         mapping, lines, notes, *facts = json.loads(row[8:])
         told = tuple(Diagnostic(code, line, tuple(values)) for code, line, values in notes)
-        return Draft(mapping, lines, told, *facts)
+        return Frontmatter(mapping, lines, told, *facts)
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-def special_of(draft: Draft, folder: str) -> tuple[int, Scope | None]:
+def special_of(draft: Frontmatter, folder: str) -> tuple[int, Scope | None]:
     """Priority and scope, for the few skills that have one."""
     from metier.skill.document import interpret
 

@@ -15,9 +15,8 @@ from metier.errors import InvalidArgument, MetierError
 from metier.library import clients
 from metier.library.trust import TrustStore, home_folder
 from metier.skill import Diagnostic
-from metier.source import Finding, FolderSource, entry_point_sources
-from metier.source.path import source_of
-from metier.source.source import absolute
+from metier.source import FolderSource, SourceDiagnostic, entry_point_sources
+from metier.source.source import absolute, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,14 +118,14 @@ def checked_order(order: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return order
 
 
-def default_places(start: Path | str | None = None) -> tuple[list[Place], list[Finding]]:
+def default_places(start: Path | str | None = None) -> tuple[list[Place], list[SourceDiagnostic]]:
     """The places of this machine, this user and the project around `start`, and what installed packages offer."""
     places: list[Place] = []
     seen: set[str] = set()
 
     def add(place: Place) -> None:
         # A folder is read once, in the strongest layer it belongs to: `~/.claude/skills` is nobody's project.
-        root = os.path.realpath(place.source.root) if isinstance(place.source, FolderSource) else ""
+        root = "" if place.source.root is None else os.path.realpath(place.source.root)
         if root not in seen:
             places.append(place)
             if root:
@@ -160,18 +159,23 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[F
     return places, [*findings, *unusable]
 
 
-def enterprise_places() -> tuple[list[Place], list[Finding]]:
+def enterprise_places() -> tuple[list[Place], list[SourceDiagnostic]]:
     """The places of the administrators of this machine, and what is wrong with those that they name."""
     places = [Place(layer="enterprise", source=FolderSource(system_folder(), name="enterprise", whole_root=False))]
-    findings: list[Finding] = []
+    findings: list[SourceDiagnostic] = []
     for named in named_enterprise_places():
         # An administrator said so: a place that cannot be used must not pass for an empty one.
         problem = _problem_of(named)
         if problem is not None:
             note = Diagnostic("place-unusable", None, (named, "METIER_ENTERPRISE", problem))
-            findings.append(Finding(named, note))
+            findings.append(SourceDiagnostic(named, note))
         else:
-            places.append(Place(layer="enterprise", source=source_of(named, name="enterprise", whole_root=False)))
+            source: Source = (
+                FolderSource(named, name="enterprise", whole_root=False)
+                if os.path.isdir(named)
+                else open_source(named, name="enterprise")
+            )
+            places.append(Place(layer="enterprise", source=source))
     return places, findings
 
 
@@ -192,11 +196,11 @@ def _problem_of(path: str) -> str | None:
         return "it is relative, so it would mean another folder wherever one stands"
     if not os.path.exists(path):
         return "it does not exist"
-    source = source_of(path)
-    if isinstance(source, FolderSource):
+    source = open_source(path)
+    if source.root is not None:
         return None if os.path.isdir(path) else "it is neither a folder nor an archive"
     try:
-        source.scan()
+        source.find_skills()
     except MetierError as error:
         return error.message.rstrip(".")
     return None

@@ -15,11 +15,11 @@ from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
     Identity,
-    draft_name,
-    read_draft,
-    read_header,
+    frontmatter_name,
+    read_frontmatter,
+    read_name_only,
 )
-from metier.source import Finding, Scan
+from metier.source import FoundSkills, SourceDiagnostic
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from metier.library.index_cache import IndexCache
     from metier.library.places import Caller, Place
     from metier.library.snapshot import Snapshot
-    from metier.skill import (
-        Draft,
-        IdentityRow,
-    )
+    from metier.skill import Frontmatter, IdentityRow
     from metier.source import Source
 
 
@@ -55,13 +52,13 @@ def read_whole(entry: Entry) -> tuple[bytes, Identity]:
     """The bytes of a SKILL.md; raises `SkillFileError` for a file that must not replace the last good version."""
     data, identity = read_skill(entry.place.source, entry.key)
     if entry.is_stale or identity != entry.identity:
-        problem = spoiled_by(read_draft(data), entry.draft, entry.folder)
+        problem = spoiled_by(read_frontmatter(data), entry.draft, entry.folder)
         if problem is not None:
             raise SkillFileError(problem)
     return data, identity
 
 
-def spoiled_by(new: Draft, good: Draft, folder: str) -> Diagnostic | None:
+def spoiled_by(new: Frontmatter, good: Frontmatter, folder: str) -> Diagnostic | None:
     """The note that makes a new version unusable, which the last good one did not have: mostly an unfinished edit.
 
     A file that never was good has no such version, and is read as leniently as can be.
@@ -72,7 +69,11 @@ def spoiled_by(new: Draft, good: Draft, folder: str) -> Diagnostic | None:
             return note
     if good.body_lines and not new.body_lines:
         return Diagnostic("body-empty", None)
-    if not _declares_name(new) and _declares_name(good) and draft_name(new, folder) != draft_name(good, folder):
+    if (
+        not _declares_name(new)
+        and _declares_name(good)
+        and frontmatter_name(new, folder) != frontmatter_name(good, folder)
+    ):
         return Diagnostic("name-missing", 1, (folder,))
     return None
 
@@ -81,7 +82,7 @@ def _is_unfinished(note: Diagnostic) -> bool:
     return note.code in _UNFINISHED or (note.code in _REPAIRED and str(note.values[0]).lower() not in _PROSE)
 
 
-def _declares_name(draft: Draft) -> bool:
+def _declares_name(draft: Frontmatter) -> bool:
     if "name" in draft.mapping:
         return True
     from metier.skill.fields import canonical_field
@@ -130,33 +131,35 @@ def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Sh
     return fresh, read
 
 
-def _reader(source: Source) -> Callable[[str], Draft]:
+def _reader(source: Source) -> Callable[[str], Frontmatter]:
     """Reads a file to its end; raises ValueError when it cannot be read any more, and then nothing is to be kept."""
 
-    def read(key: str) -> Draft:
+    def read(key: str) -> Frontmatter:
         try:
-            return read_draft(read_skill(source, key)[0])
+            return read_frontmatter(read_skill(source, key)[0])
         except SkillFileError as problem:
             raise ValueError(problem.diagnostic.message) from None
 
     return read
 
 
-def _scan(source: Source) -> Scan:
+def _scan(source: Source) -> FoundSkills:
     """A scan that always succeeds: a place that is missing is empty, one that cannot be read says so."""
     try:
-        return source.scan()
+        return source.find_skills()
     except SourceUnavailable as error:
         path = str(error.context.get("path", source.name))
         if not os.path.lexists(path):
-            return Scan({})
-        note = Finding(path, Diagnostic("folder-unreadable", None, (path, error.message)))
-        return Scan({}, (note,), cannot_tell=error.context.get("errno") in _PASSING)
+            return FoundSkills({})
+        note = SourceDiagnostic(path, Diagnostic("folder-unreadable", None, (path, error.message)))
+        return FoundSkills({}, (note,), cannot_tell=error.context.get("errno") in _PASSING)
     except MetierError as error:
-        return Scan({}, (Finding(source.name, Diagnostic("file-unreadable", None, (source.name, error.message))),))
+        return FoundSkills(
+            {}, (SourceDiagnostic(source.name, Diagnostic("file-unreadable", None, (source.name, error.message))),)
+        )
 
 
-def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]:
+def _read_changed(source: Source, scan: FoundSkills, shelf: Shelf) -> tuple[Shelf, int]:
     known = shelf.columns
     fresh = Columns()
     index_of = {key: index for index, key in enumerate(known.keys)}
@@ -176,14 +179,14 @@ def _read_changed(source: Source, scan: Scan, shelf: Shelf) -> tuple[Shelf, int]
             continue
         changed += 1
         folder = source.folder(key)
-        header = read_header(data, folder) if problem is None and index is None else None
+        header = read_name_only(data, folder) if problem is None and index is None else None
         if header is not None:
             fresh.add(key, row, source.forced_name(key) or header.name, header, version)
             continue
-        draft = broken_draft(problem) if problem is not None else read_draft(data)
+        draft = broken_draft(problem) if problem is not None else read_frontmatter(data)
         if index is not None:
             draft = _or_last_good(draft, shelf, index, folder)
-        fresh.add(key, row, source.forced_name(key) or draft_name(draft, folder), draft, version)
+        fresh.add(key, row, source.forced_name(key) or frontmatter_name(draft, folder), draft, version)
     removed = max(0, len(known.keys) + changed - len(fresh.keys))
     return Shelf(
         columns=fresh, findings=scan.findings, folders=scan.folders, unsaved=shelf.unsaved + read + removed
@@ -221,7 +224,7 @@ def _is_known_problem(shelf: Shelf, index: int, problem: Diagnostic) -> bool:
     return problem in notes or any(note.code == "stale" and note.values == (problem.message,) for note in notes)
 
 
-def _or_last_good(draft: Draft, shelf: Shelf, index: int, folder: str) -> Draft:
+def _or_last_good(draft: Frontmatter, shelf: Shelf, index: int, folder: str) -> Frontmatter:
     """The new version, or the last good one when the new one cannot be used or is not whole."""
     if shelf.columns.marks[index] & BROKEN:
         return draft

@@ -15,7 +15,7 @@ from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
 from metier.hints import WITHOUT_IT, find_skill, for_people
 from metier.library.entry import Entry
 from metier.skill import shown, slug
-from metier.skill.lookalikes import is_plain, readings
+from metier.skill.names import is_plain, readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

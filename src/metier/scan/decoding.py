@@ -10,7 +10,7 @@ import codecs
 import re
 from typing import NamedTuple
 
-from metier.skill.text import decode, drop_control
+from metier.skill.frontmatter import decode, drop_control
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),

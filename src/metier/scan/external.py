@@ -19,7 +19,7 @@ from metier.errors import InvalidArgument, MetierError
 from metier.scan.report import ScanReport
 from metier.scan.sarif_in import read_sarif
 from metier.skill import is_valid_name, shown
-from metier.skill.files import checked_path
+from metier.skill.package import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

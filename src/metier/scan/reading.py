@@ -14,14 +14,14 @@ from metier.scan.magic import kind_of_file, text_in_image
 from metier.scan.parts import language_of, parts_of
 from metier.scan.view import OpaqueFile, Part, SkillView, ViewFile
 from metier.skill import FolderPackage, parse
-from metier.skill.files import EXCLUDED, MAX_FILES, digest_of
+from metier.skill.package import EXCLUDED, MAX_FILES, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.scan.view import OpaqueKind, Role
     from metier.skill import Package, Skill
-    from metier.skill.files import DigestEntry
+    from metier.skill.package import DigestEntry
 
 MAX_TEXT = 64 * 1024 * 1024
 """Characters of one skill that are scanned; files beyond are named as opaque."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import PolicyInvalid
 from metier.skill import shown
-from metier.skill.block import BlockError, parse_yaml
+from metier.skill.yaml_block import BlockError, parse_yaml
 
 if TYPE_CHECKING:
     from metier.scan.finding import Finding

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metier.session.session import Session as Session
     from metier.session.sessions import SessionPool as SessionPool
     from metier.session.state import Options as Options
-    from metier.skill.containment import contained as contained
-    from metier.skill.containment import contained_in as contained_in
+    from metier.skill.untrusted_text import escape_tags as escape_tags
+    from metier.skill.untrusted_text import escape_tags_in as escape_tags_in
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from metier.guard import Ceiling
     from metier.library import Entry
     from metier.session.state import By
-    from metier.skill import Listing, Skill
+    from metier.skill import FileListing, Skill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ActiveSkill:
     by: By = "host"
     """Who loaded it."""
     ceiling: Ceiling
-    listing: Listing
+    listing: FileListing
     hooks_run: bool = False
     """Whether policy lets the hooks that it declares run."""
     is_stale: bool = False
@@ -153,7 +153,7 @@ def subject_of(entry: Entry, digest: str = "") -> Subject:
     )
 
 
-def script_paths(entry: Entry, root: str, listing: Listing) -> tuple[str, ...]:
+def script_paths(entry: Entry, root: str, listing: FileListing) -> tuple[str, ...]:
     """The absolute paths of a skill's scripts: in its verified copy, and where it was loaded from."""
     roots = (root, os.path.dirname(entry.location))
     return tuple(os.path.join(root, *file.path.split("/")) for root in roots for file in listing.scripts())

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.find.catalog_format import one_line
-from metier.skill.containment import contained
+from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier.session.active_skills import ActiveSkill
-    from metier.skill import Listing
+    from metier.skill import FileListing
 
 
 EXTENSIONS = (".md", ".txt", ".json", ".yaml", ".yml")
@@ -63,14 +63,14 @@ class InitialContext:
         return supporting_section(self.files, self.folder)
 
 
-def initial_context(body: str, folder: str, listing: Listing) -> InitialContext:
+def initial_context(body: str, folder: str, listing: FileListing) -> InitialContext:
     """The instructions of a skill with the files that they mention."""
     return InitialContext(
         content=body, folder=folder, line_count=len(body.splitlines()), files=supporting_files(body, listing)
     )
 
 
-def supporting_files(body: str, listing: Listing) -> tuple[SupportingFile, ...]:
+def supporting_files(body: str, listing: FileListing) -> tuple[SupportingFile, ...]:
     """The files that a body lists, links to, or asks to see, read or check; sorted, each once, and only if it is there.
 
     >>> from metier.skill import MemoryPackage
@@ -151,7 +151,7 @@ MAX_LISTED_FILES = 50
 
 def attribute(text: str) -> str:
     """Text for the value of an attribute, on one line."""
-    return contained(html.escape(one_line(text), quote=True))
+    return escape_tags(html.escape(one_line(text), quote=True))
 
 
 def skill_content(
@@ -166,7 +166,7 @@ def skill_content(
     # Authors write `${SKILL_DIR}`, in whose place stands where the skill was loaded from.
     body = active.body.replace(active.root, root) if os.path.isabs(active.root) else active.body
     context = initial_context(body, root, active.listing)
-    parts = [head, "<skill_body>", contained(context.content), "</skill_body>"]
+    parts = [head, "<skill_body>", escape_tags(context.content), "</skill_body>"]
     resources = skill_resources(active)
     if resources:
         parts.append(resources)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.skill.containment import contained
+from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def bound_instructions(
     bodies = []
     for name in uses_skills:
         try:
-            bodies.append(contained(library.document(name).body))
+            bodies.append(escape_tags(library.document(name).body))
         except SkillNotFound as error:
             problem = f"Agent {agent!r} uses skill {name!r}, which was not found."
             if not lenient:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metier.session.injection import InjectedCommand
     from metier.session.state import By, State
     from metier.session.substitution import Segment
-    from metier.skill import Document, Listing, Skill
+    from metier.skill import Document, FileListing, Skill
 log = logger("metier.session")
 
 _ATTEMPTS = 3
@@ -276,7 +276,7 @@ class LoadTransaction:
         )
         return active.with_body(body.text)
 
-    def _read(self, entry: Entry) -> tuple[Document, str, Listing]:
+    def _read(self, entry: Entry) -> tuple[Document, str, FileListing]:
         """Instructions, digest and files of one and the same state of the package."""
         library = self._session.library
         for _ in range(_ATTEMPTS):
@@ -387,7 +387,7 @@ _NOT_HERE = refuse(
 )
 
 
-def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: Listing) -> Ceiling:
+def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: FileListing) -> Ceiling:
     """The ceiling that a skill declares for tool calls."""
     values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
     return declared_ceiling(

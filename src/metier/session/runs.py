@@ -16,7 +16,7 @@ from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
 from metier.session.mounts import made_workspace
 from metier.session.shell import ShellRunner
 from metier.skill import requirements_of
-from metier.skill.files import checked_path, relative_to_root
+from metier.skill.package import checked_path, relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

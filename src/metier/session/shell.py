@@ -22,7 +22,7 @@ from metier.run.job import run_in_thread
 from metier.session.active_skills import subject_of
 from metier.session.events import Event
 from metier.skill import FolderPackage
-from metier.skill.containment import contained
+from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -130,7 +130,9 @@ class SkillMounts:
 
     def _outline_of(self, entry: Entry) -> str:
         lines = (f"name: {entry.name}", f"description: {json.dumps(one_line(self._session.description(entry)))}")
-        return contained("\n".join(("---", *lines, "---", f"This skill is not loaded. {self._how_to_load(entry)}", "")))
+        return escape_tags(
+            "\n".join(("---", *lines, "---", f"This skill is not loaded. {self._how_to_load(entry)}", ""))
+        )
 
     def _how_to_load(self, entry: Entry) -> str:
         return f"Load it first: call {self._load_tool} with {entry.name!r}." if self._load_tool else "Load it first."

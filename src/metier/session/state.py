@@ -30,7 +30,7 @@ from metier.session.stack import Stack
 from metier.session.usage import TokenUsage, describe
 from metier.skill import shown
 from metier.skill.listing import Listings
-from metier.skill.lookalikes import is_taken_for
+from metier.skill.names import is_taken_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from metier.session.active_skills import ActiveSkill
     from metier.session.events import Listener, View
     from metier.session.secrets import SecretProvider
-    from metier.skill.listing import ListingRule, Mode
+    from metier.skill.listing import ListingMode, ListingRule
 
 log = logger("metier.session")
 
@@ -71,7 +71,7 @@ class Options:
     """How a model gets a skill's instructions: in the result of the call that loads it, or at the top level."""
     budget: int = DEFAULT_BUDGET
     """Bytes of the catalog together with the text that stands around it, at least 512."""
-    listing: Mapping[str, Mode] = field(default_factory=dict)
+    listing: Mapping[str, ListingMode] = field(default_factory=dict)
     """Listing modes by name or pattern: `{"pdf-*": "pinned"}`; what policy files keep from models stays so."""
     names: frozenset[str] | None = None
     """The only skills that this session may know of."""

@@ -21,7 +21,7 @@ from metier.session.runs import CommandRun, ScriptRun
 from metier.session.shell import is_installed
 from metier.session.state import MAX_ID, State
 from metier.skill import shown
-from metier.skill.files import relative_to_root
+from metier.skill.package import relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from metier.session.files import Resource
     from metier.session.prompt import Vocabulary
     from metier.session.state import By
-    from metier.skill import Listing
+    from metier.skill import FileListing
 
 log = logger("metier.session")
 
@@ -52,7 +52,7 @@ class Use(State):
 
     # --- files and scripts --------------------------------------------------------------------------------------
 
-    def files(self, skill: str | None = None) -> Listing:
+    def files(self, skill: str | None = None) -> FileListing:
         """The files of an active skill."""
         return self.one(skill).listing
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.skill.diagnostic import Diagnostic
-from metier.skill.draft import MAX_DESCRIPTION, OTHER_DESCRIPTIONS, draft_of
 from metier.skill.fields import Fields
+from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS, decode, drop_control, frontmatter_of
 from metier.skill.names import MAX_NAME, is_valid_name, usable_name
 from metier.skill.skill import Skill
-from metier.skill.text import decode, drop_control
 
 if TYPE_CHECKING:
-    from metier.skill.draft import Draft
+    from metier.skill.frontmatter import Frontmatter
 
 MAX_COMPATIBILITY = 500
 MAX_BODY_LINES = 500
@@ -48,7 +47,7 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
     Never raises for what the bytes contain: a file that cannot be loaded is a skill with an `error` diagnostic.
     """
     text, notes = decode(data)
-    draft, cut = draft_of(text, notes)
+    draft, cut = frontmatter_of(text, notes)
     trimmed, blank = trim_body(cut.body)
     body, found = drop_control(trimmed)
     first_line = cut.body_line + blank
@@ -65,7 +64,7 @@ def trim_body(body: str) -> tuple[str, int]:
     return body[start:], body.count("\n", 0, start)
 
 
-def interpret(draft: Draft, folder: str, file: str = "SKILL.md") -> Skill:
+def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
     """Make typed fields of a draft."""
     fields = Fields(draft.mapping, dict(zip(draft.mapping, draft.lines, strict=True)))
     metadata = fields.metadata()
@@ -148,7 +147,7 @@ def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, s
 
 
 def _description(
-    fields: Fields, draft: Draft, metadata: dict[str, Any]
+    fields: Fields, draft: Frontmatter, metadata: dict[str, Any]
 ) -> tuple[str, Literal["own", "field", "derived"]]:
     written = fields.text("description", strip=False)
     if written and written.strip():
@@ -175,7 +174,7 @@ def _file_notes(file: str) -> tuple[Diagnostic, ...]:
     return () if file == "SKILL.md" else (Diagnostic("file-name-case", 1, (file,)),)
 
 
-def _body_notes(draft: Draft, legacy_large_file: bool) -> list[Diagnostic]:
+def _body_notes(draft: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:
     notes = []
     if draft.body_lines == 0 and not any(note.severity == "error" for note in draft.notes):
         notes.append(Diagnostic("body-empty", None))

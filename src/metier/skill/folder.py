@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from metier._paths import HAS_DIR_FD, LIST, READ, LinkRules, open_below, open_folder
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.hints import for_people
-from metier.skill.files import (
+from metier.skill.package import (
     EXCLUDED,
     MAX_DEPTH,
     MAX_FILE_BYTES,
@@ -26,12 +26,13 @@ from metier.skill.files import (
     MAX_PACKAGE_BYTES,
     NAME_LISTED,
     DigestEntry,
-    Listing,
+    FileListing,
     PackageFile,
     checked_path,
     digest_of,
     kind_of,
 )
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -154,7 +155,7 @@ class FolderPackage:
         self.root = os.fspath(root)
         self._contain = contain
 
-    def listing(self) -> Listing:
+    def listing(self) -> FileListing:
         """All files, sorted, bounded; links are listed as links and never followed."""
         files: list[PackageFile] = []
         stopped = None
@@ -174,7 +175,7 @@ class FolderPackage:
                     executable=not is_link and bool(status.st_mode & 0o111),
                 )
             )
-        return Listing(files=tuple(sorted(files, key=lambda file: file.path)), stopped_at=stopped)
+        return FileListing(files=tuple(sorted(files, key=lambda file: file.path)), stopped_at=stopped)
 
     def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
         """The content of one file; refuses every path that leaves the folder, however it tries."""
@@ -227,6 +228,13 @@ class FolderPackage:
             executable = bool(status.st_mode & 0o111)
             entries.append(DigestEntry(path, "exec" if executable else "file", self._hash(path)))
         return entries
+
+    def link_target(self, path: str) -> bytes:
+        """The target of a link of the package."""
+        try:
+            return os.fsencode(os.readlink(os.path.join(self.root, *path.split("/"))))
+        except OSError:
+            raise FileMissing(f"{shown(path)!r} is no link.", hint=NAME_LISTED, path=path) from None
 
     def _hash(self, path: str) -> bytes:
         content = hashlib.sha256()

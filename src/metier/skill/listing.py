@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from metier.errors import InvalidArgument
-from metier.skill.patterns import may_name, names_skill
+from metier.skill.names import may_name, names_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
-Mode: TypeAlias = Literal["pinned", "listed", "name-only", "manual", "off"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+ListingMode: TypeAlias = Literal["pinned", "listed", "name-only", "manual", "off"]
+MODES: tuple[ListingMode, ...] = get_args(ListingMode)
 """From the loosest to the strictest.
 
 `pinned`: always in the catalog with its description. `listed`: as the budget allows. `name-only`: by its name, and
@@ -28,7 +28,7 @@ class ListingRule:
     """One line of a listing: a pattern of skills, and their mode."""
 
     pattern: str
-    mode: Mode
+    mode: ListingMode
     origin: object = None
     """The place that it stands in: a policy file with its line, or the program."""
 
@@ -66,7 +66,7 @@ class Listings:
         self.layers = tuple(tuple(layer) for layer in layers if layer)
 
     @classmethod
-    def of(cls, listing: Mapping[str, Mode] | Self | None, origin: object = "listing=") -> Listings:
+    def of(cls, listing: Mapping[str, ListingMode] | Self | None, origin: object = "listing=") -> Listings:
         """The listings that a program gives; raises `InvalidArgument` for what is no mapping from names to modes."""
         if isinstance(listing, Listings):
             return listing
@@ -100,7 +100,7 @@ class Listings:
             return max(strict, key=_strictness)
         return max(reversed(found), key=lambda rule: rule._precision, default=None)
 
-    def mode(self, name: str, source: str = "") -> Mode:
+    def mode(self, name: str, source: str = "") -> ListingMode:
         """The mode of a skill."""
         rule = self.rule_for(name, source)
         return "listed" if rule is None else rule.mode

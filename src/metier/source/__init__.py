@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from metier.source.archive import ArchiveSource as ArchiveSource
     from metier.source.folder import FolderSource as FolderSource
     from metier.source.memory import MemorySource as MemorySource
-    from metier.source.package import entry_point_sources as entry_point_sources
-    from metier.source.package import package_source as package_source
-    from metier.source.path import expanded as expanded
-    from metier.source.path import source_of as source_of
+    from metier.source.python_package import entry_point_sources as entry_point_sources
+    from metier.source.python_package import package_source as package_source
     from metier.source.source import ARCHIVE_SUFFIXES as ARCHIVE_SUFFIXES
-    from metier.source.source import Finding as Finding
-    from metier.source.source import Scan as Scan
+    from metier.source.source import FoundSkills as FoundSkills
     from metier.source.source import Source as Source
+    from metier.source.source import SourceDiagnostic as SourceDiagnostic
+    from metier.source.source import expanded as expanded
+    from metier.source.source import open_source as open_source
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

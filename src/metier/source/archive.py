@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SkillUnreadable
 from metier.hints import for_people
-from metier.skill import MAX_SKILL_BYTES, Identity, MemoryFile, MemoryPackage
-from metier.skill.files import EXCLUDED
-from metier.source._unpack import ArchiveLimits, unpack
-from metier.source.memory import content_identity
-from metier.source.source import ARCHIVE_SUFFIXES, Scan, absolute, checked_skill_name, require_one
+from metier.skill import Identity, MemoryFile, MemoryPackage
+from metier.skill.package import EXCLUDED
+from metier.source.memory import PackageSource
+from metier.source.source import ARCHIVE_SUFFIXES, absolute, checked_skill_name, require_one
+from metier.source.unpack import ArchiveLimits, unpack
 
 if TYPE_CHECKING:
-    from metier.skill import IdentityRow
-    from metier.source._unpack import Member
+    from metier.source.source import FoundSkills
+    from metier.source.unpack import ArchiveMember
 
 
-class ArchiveSource:
+class ArchiveSource(PackageSource):
     """The skills of an archive; the whole archive is refused when any part of it is hostile.
 
     `skill_name` replaces the name in the frontmatter of its one skill.
@@ -36,19 +36,14 @@ class ArchiveSource:
     ) -> None:
         self.path = absolute(path)
         self._stem = _stem(self.path)
-        self._name = name or self._stem
+        self.name = name or self._stem
         self._limits = limits or ArchiveLimits()
         self._skill_name = checked_skill_name(skill_name)
         self._lock = threading.Lock()
         self._read_under: Identity | None = None
         self._packages: dict[str, MemoryPackage] = {}
 
-    @property
-    def name(self) -> str:
-        """What a person calls it."""
-        return self._name
-
-    def _current(self) -> dict[str, MemoryPackage]:
+    def packages(self) -> dict[str, MemoryPackage]:
         """The packages by key, unpacked again when the file has changed."""
         try:
             status = Identity.of(os.stat(self.path))
@@ -62,33 +57,18 @@ class ArchiveSource:
                 self._read_under = status
             return self._packages
 
-    def scan(self) -> Scan:
+    def find_skills(self) -> FoundSkills:
         """Unpack in memory when the file is new, and find the skills."""
-        packages = self._current()
-        require_one(self.path, packages, self._skill_name)
-        return Scan({key: content_identity(key, package) for key, package in packages.items()})
+        require_one(self.path, self.packages(), self._skill_name)
+        return super().find_skills()
 
-    def identity(self, key: str) -> IdentityRow | None:
-        """Made of the content itself."""
-        package = self._current().get(key)
-        return content_identity(key, package) if package is not None else None
-
-    def read(self, key: str) -> tuple[bytes, Identity]:
-        """The bytes of one SKILL.md."""
-        package = self.package(key)
-        return package.read(key.rpartition("/")[2], limit=MAX_SKILL_BYTES), content_identity(key, package)
-
-    def package(self, key: str) -> MemoryPackage:
-        """The files of one skill."""
-        package = self._current().get(key)
-        if package is None:
-            raise SkillUnreadable(f"{self.path} has no {key}.", hint=for_people("`metier list` shows what it has."))
-        return package
+    def missing(self, key: str) -> SkillUnreadable:
+        """The error for a key that is not in the archive."""
+        return SkillUnreadable(f"{self.path} has no {key}.", hint=for_people("`metier list` shows what it has."))
 
     def folder(self, key: str) -> str:
         """The name of the skill's folder; the archive's own for a skill at its root."""
-        parent = key.rpartition("/")[0]
-        return parent.rpartition("/")[2] or self._stem
+        return super().folder(key) or self._stem
 
     def location(self, key: str) -> str:
         """The archive and the path in it."""
@@ -98,12 +78,8 @@ class ArchiveSource:
         """The name given with the archive."""
         return self._skill_name
 
-    def cache_key(self) -> None:
-        """Not kept: the archive is read as a whole anyway."""
-        return
 
-
-def packages_of(members: dict[str, Member], stem: str) -> dict[str, MemoryPackage]:
+def packages_of(members: dict[str, ArchiveMember], stem: str) -> dict[str, MemoryPackage]:
     """The skills among the members of an archive, each with the files below its SKILL.md."""
     roots: dict[str, str] = {}
     for path in sorted(members, key=lambda path: (path.count("/"), path.rpartition("/")[2] != "SKILL.md", path)):

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from metier._paths import is_inside
 from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
-from metier.skill.files import STAGING
-from metier.source.source import ARCHIVE_SUFFIXES, Finding, Scan, absolute, checked_skill_name, require_one
+from metier.skill.package import STAGING
+from metier.source.source import (
+    ARCHIVE_SUFFIXES,
+    FoundSkills,
+    SourceDiagnostic,
+    absolute,
+    checked_skill_name,
+    require_one,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +63,7 @@ class FolderSource:
     def __repr__(self) -> str:
         return f"FolderSource({self.root!r})"
 
-    def scan(self) -> Scan:
+    def find_skills(self) -> FoundSkills:
         """Find the skills: one directory listing and one `lstat` for each of them."""
         # Most of the places that are searched by default are not there, which has to be known at once.
         try:
@@ -69,14 +76,14 @@ class FolderSource:
             real = os.path.realpath(self.root)
             if not is_inside(real, self._contain) and os.path.isdir(real):
                 note = Diagnostic("symlink-escape", None, (self.root, self._contain))
-                return Scan({}, (Finding(self.root, note),))
+                return FoundSkills({}, (SourceDiagnostic(self.root, note),))
         search = _Search(self.root, self._contain)
         own = search.run(whole_root=self._whole_root)
         if own is not None:
             identity = self.identity(own)
-            return Scan({own: identity} if identity is not None else {})
+            return FoundSkills({own: identity} if identity is not None else {})
         require_one(self.root, search.found, self._skill_name)
-        return Scan(search.found, tuple(search.findings), tuple(search.folders))
+        return FoundSkills(search.found, tuple(search.findings), tuple(search.folders))
 
     def identity(self, key: str) -> IdentityRow | None:
         """One `lstat`."""
@@ -121,7 +128,7 @@ class _Search:
         self.root = root
         self.contain = contain
         self.found: dict[str, IdentityRow] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[SourceDiagnostic] = []
         self.folders: dict[str, None] = {}
         self._in_root: list[str] = []
         self._barren = 0
@@ -273,7 +280,7 @@ class _Search:
         return below
 
     def _note(self, where: str, code: str, *values: str) -> None:
-        self.findings.append(Finding(where, Diagnostic(code, None, values)))
+        self.findings.append(SourceDiagnostic(where, Diagnostic(code, None, values)))
 
 
 def _join(root: str, real: str, real_root: str) -> str:

@@ -1,4 +1,4 @@
-"""Skills made of files in memory."""
+"""Sources of skills whose files are in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import InvalidArgument, SkillUnreadable
 from metier.hints import for_people
 from metier.skill import MAX_SKILL_BYTES, Identity, MemoryPackage
-from metier.source.source import Scan, checked_skill_name
+from metier.source.source import FoundSkills, checked_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,11 +16,63 @@ if TYPE_CHECKING:
     from metier.skill import IdentityRow, MemoryFile
 
 
-class MemorySource:
+class PackageSource:
+    """The common part of sources that hold each skill as a package in memory; subclasses supply `packages`."""
+
+    root: str | None = None
+    name: str = ""
+
+    def packages(self) -> Mapping[str, MemoryPackage]:
+        """The packages by key, as they are now."""
+        raise NotImplementedError
+
+    def find_skills(self) -> FoundSkills:
+        """All packages."""
+        return FoundSkills({key: _content_identity(key, package) for key, package in dict(self.packages()).items()})
+
+    def identity(self, key: str) -> IdentityRow | None:
+        """An identity that is made of the content itself."""
+        package = self.packages().get(key)
+        return _content_identity(key, package) if package is not None else None
+
+    def read(self, key: str) -> tuple[bytes, Identity]:
+        """The bytes of one SKILL.md."""
+        package = self.package(key)
+        return package.read(key.rpartition("/")[2], limit=MAX_SKILL_BYTES), _content_identity(key, package)
+
+    def package(self, key: str) -> MemoryPackage:
+        """The files of one skill."""
+        package = self.packages().get(key)
+        if package is None:
+            raise self.missing(key)
+        return package
+
+    def missing(self, key: str) -> SkillUnreadable:
+        """The error for a key that no package has."""
+        return SkillUnreadable(f"There is no {key!r} in memory.", hint="`library.refresh()` sees what is.")
+
+    def folder(self, key: str) -> str:
+        """The last folder of the key."""
+        return key.rpartition("/")[0].rpartition("/")[2]
+
+    def location(self, key: str) -> str:
+        """A label, as there is no path."""
+        return f"{self.name}:{key}"
+
+    def forced_name(self, key: str) -> str | None:
+        """No name but that of the frontmatter."""
+        return None
+
+    def cache_key(self) -> str | None:
+        """No key: an index of files in memory is not worth keeping."""
+        return None
+
+
+class MemorySource(PackageSource):
     """Skills that a program brings along: a mapping of paths to contents for each.
 
     >>> source = MemorySource.of({"SKILL.md": "---\\nname: a\\ndescription: b\\n---\\nDo."}, skill_name="renamed")
-    >>> list(source.scan().found)
+    >>> list(source.find_skills().found)
     ['renamed/SKILL.md']
     """
 
@@ -28,7 +80,7 @@ class MemorySource:
         self, packages: Mapping[str, MemoryPackage], *, name: str = "memory", skill_name: str | None = None
     ) -> None:
         checked_skill_name(skill_name)
-        self._name = name
+        self.name = name
         self._packages: dict[str, MemoryPackage] = {}
         self._forced: dict[str, str] = {}
         self._folders: set[str] = set()
@@ -70,50 +122,16 @@ class MemorySource:
         self._folders.add(folder)
         return key
 
-    @property
-    def name(self) -> str:
-        """What a person calls it."""
-        return self._name
-
-    def scan(self) -> Scan:
-        """All of them."""
-        return Scan({key: content_identity(key, package) for key, package in dict(self._packages).items()})
-
-    def identity(self, key: str) -> IdentityRow | None:
-        """Made of the content itself."""
-        package = self._packages.get(key)
-        return content_identity(key, package) if package is not None else None
-
-    def read(self, key: str) -> tuple[bytes, Identity]:
-        """The bytes of one SKILL.md."""
-        package = self.package(key)
-        return package.read(key.rpartition("/")[2], limit=MAX_SKILL_BYTES), content_identity(key, package)
-
-    def package(self, key: str) -> MemoryPackage:
-        """The files in memory."""
-        package = self._packages.get(key)
-        if package is None:
-            raise SkillUnreadable(f"There is no {key!r} in memory.", hint="`library.refresh()` sees what is.")
-        return package
-
-    def folder(self, key: str) -> str:
-        """The last folder of the key."""
-        return key.rpartition("/")[0].rpartition("/")[2]
-
-    def location(self, key: str) -> str:
-        """A label, as there is no path."""
-        return f"{self._name}:{key}"
+    def packages(self) -> Mapping[str, MemoryPackage]:
+        """The packages that were given and added."""
+        return self._packages
 
     def forced_name(self, key: str) -> str | None:
         """The name given with the files."""
         return self._forced.get(key)
 
-    def cache_key(self) -> None:
-        """Nothing to keep: it is in memory already."""
-        return
 
-
-def content_identity(key: str, package: MemoryPackage) -> Identity:
+def _content_identity(key: str, package: MemoryPackage) -> Identity:
     """An identity made of content, for files that have no place on disk."""
     size, number = package.fingerprint(key.rpartition("/")[2])
     return Identity(0, size, 0, number)

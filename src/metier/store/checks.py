@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
-from metier.skill.files import DigestEntry, digest_of
+from metier.skill.package import DigestEntry, digest_of
 from metier.store.codec import RESTORE
 from metier.store.migrations import creation
 from metier.store.rows import every_row

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
-from metier.skill.contents import digest_of_files
-from metier.skill.files import kind_of
+from metier.skill.package import digest_of_files, kind_of
 from metier.store.codec import from_row, now, require_choice, require_key, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metier.skill.contents import Files, Mode
+    from metier.skill.package import FileMode, Files
     from metier.store.blobs import Blobs
     from metier.store.rows import TenantRows
 
@@ -36,7 +35,7 @@ class RevisionFile:
     sha256: str
     """Of its content; of a link, that of its target."""
     size: int
-    mode: Mode = "file"
+    mode: FileMode = "file"
     kind: str = "other"
 
 
@@ -122,7 +121,7 @@ class Revisions:
         """Whether the content of this digest is kept."""
         return bool(self._rows.select("revisions", {"digest": digest, "kept": 1}))
 
-    def files(self, digest: str) -> dict[str, tuple[Mode, bytes]]:
+    def files(self, digest: str) -> dict[str, tuple[FileMode, bytes]]:
         """The content of every file, by path, each as it was when it was kept."""
         if not self.has(digest):
             raise FileMissing(
@@ -131,7 +130,7 @@ class Revisions:
                 digest=digest,
             )
         listed = self._rows.select("revision_files", {"digest": digest}, ("position",))
-        found = {row["path"]: (cast("Mode", row["mode"]), self._blobs.get(row["sha256"])) for row in listed}
+        found = {row["path"]: (cast("FileMode", row["mode"]), self._blobs.get(row["sha256"])) for row in listed}
         _require_digest(digest, found)
         return found
 

@@ -13,7 +13,7 @@ from metier.guard.approvals.status import expiry
 from metier.guard.audit.governance_events import actor_of, event_record
 from metier.hints import for_people
 from metier.skill import shown
-from metier.skill.lookalikes import is_mixed_script, is_taken_for
+from metier.skill.names import is_mixed_script, is_taken_for
 from metier.store import Person
 
 if TYPE_CHECKING:

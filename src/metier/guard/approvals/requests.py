@@ -178,7 +178,8 @@ def pending_request(scope: TenantScope, name: str) -> ApprovalRequest | None:
             f"{one.id} ({shown(one.skill)}, {shown(one.environment) or 'any environment'})" for one in pending
         )
         raise InvalidArgument(
-            f"Several requests wait for skills of the name {shown(name)!r}: {ids}.", hint="Name one of them by its id."
+            f"Several requests wait for skills of the name {shown(name)!r}: {ids}.",
+            hint="Name one of them by its id.",
         )
     return pending[0] if pending else None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from metier.library.places import LAYERS, copied_into
 from metier.skill import shown
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 from metier.source import FolderSource
 
 if TYPE_CHECKING:

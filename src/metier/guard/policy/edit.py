@@ -15,10 +15,10 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from metier.guard.policy.file import PolicyFile
     from metier.library import Layer
-    from metier.skill.listing import Mode
+    from metier.skill.listing import ListingMode
 
 
-def set_listing_mode(path: str, layer: Layer, pattern: str, mode: Mode) -> None:
+def set_listing_mode(path: str, layer: Layer, pattern: str, mode: ListingMode) -> None:
     """Set the mode of a pattern in a policy file, which is made where there is none.
 
     Raises `InvalidArgument` for a file that is broken, or written in a way that cannot be changed with certainty.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
 from metier.skill.listing import Listings
-from metier.skill.patterns import may_name
+from metier.skill.names import may_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

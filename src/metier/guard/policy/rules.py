@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from metier.skill.patterns import ends_of, glob_matches, may_name, names_skill
+from metier.skill.names import ends_of, glob_matches, may_name, names_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

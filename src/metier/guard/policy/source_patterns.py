@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 
 _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNORECASE)
 """Characters by which different programs see different places."""

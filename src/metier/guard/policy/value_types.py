@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from metier.guard.policy.durations import as_duration, seconds_of
 from metier.guard.policy.file import Located
 from metier.skill import shown
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.lexer import UNKNOWN
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

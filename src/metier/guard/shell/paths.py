@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.lexer import UNKNOWN
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -38,7 +38,7 @@ from metier.guard.tool_rules.path_patterns import (
 )
 from metier.guard.tool_rules.patterns import Match, list_rules
 from metier.skill import shown
-from metier.skill.patterns import glob_matches
+from metier.skill.names import glob_matches
 from metier.skill.tool_rules import canonical_tool, is_patch
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier.skill.patterns import path_fits
+from metier.skill.names import path_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

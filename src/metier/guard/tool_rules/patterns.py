@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.lexer import UNKNOWN
 from metier.skill import shown
-from metier.skill.patterns import glob_matches, has_pieces
+from metier.skill.names import glob_matches, has_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

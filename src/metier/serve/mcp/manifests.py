@@ -14,7 +14,7 @@ from metier.serve.mcp.typed_frontmatter import typed_mapping
 from metier.serve.mcp.uris import uri_of
 from metier.skill.frontmatter import split
 from metier.skill.names import is_valid_name
-from metier.skill.strict import check_strictly
+from metier.skill.validate import check_strictly
 
 if TYPE_CHECKING:
     from metier.library import Entry

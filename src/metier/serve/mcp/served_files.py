@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, SkillChanged
-from metier.skill.contents import content_of
-from metier.skill.files import digest_of
+from metier.skill.package import content_of, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

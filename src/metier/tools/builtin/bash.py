@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier.errors import FileMissing, InvalidArgument
 from metier.run import Job, Limits, job_environment
 from metier.skill import shown
-from metier.skill.diagnostic import shown_text
+from metier.skill.untrusted_text import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.tool import ToolResult
 

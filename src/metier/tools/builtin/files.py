@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metier.errors import FileTooLarge, InvalidArgument
 from metier.hints import Hint
 from metier.skill import shown
-from metier.skill.diagnostic import shown_text
+from metier.skill.untrusted_text import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.patch import apply_patch, line_range, split_lines
 from metier.tools.tool import ToolResult

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
-from metier.skill.diagnostic import shown_text
-from metier.skill.patterns import path_fits
+from metier.skill.names import path_fits
+from metier.skill.untrusted_text import shown_text
 from metier.tools.function import FunctionTool
 from metier.tools.patch import split_lines
 from metier.tools.tool import ToolResult

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from metier.skill import parse
-from metier.skill._fast import MAX_BLOCK_BYTES
-from metier.skill.block import BlockError, BlockTooComplex, parse_yaml, read_block
+from metier.skill.fast_yaml import MAX_BLOCK_BYTES, read_block
+from metier.skill.yaml_block import BlockError, BlockTooComplex, parse_yaml
 
 HOSTILE = {
     "alias bomb": "a: &a [x,x,x,x,x,x,x,x,x]\n"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from metier.skill.diagnostic import Diagnostic
 
 
-class Reading(NamedTuple):
+class YamlFields(NamedTuple):
     """A frontmatter block as a mapping of strings, lists and mappings."""
 
     mapping: dict[str, Any]
@@ -44,12 +44,26 @@ class _Unsure(Exception):
     """This block is for the real parser."""
 
 
-def read_fast(block: str, first_line: int) -> Reading | None:
+def read_block(block: str, first_line: int) -> YamlFields:
+    """The fields of a frontmatter block, whatever state it is in.
+
+    >>> read_block("name: pdf\\ndescription: Use when: filling forms\\n", 2).mapping["description"]
+    'Use when: filling forms'
+    """
+    fields = read_fast_yaml(block, first_line)
+    if fields is not None:
+        return fields
+    from metier.skill.yaml_block import parse_block
+
+    return parse_block(block, first_line)
+
+
+def read_fast_yaml(block: str, first_line: int) -> YamlFields | None:
     """The mapping of a simple block, or None when only a YAML parser can tell.
 
-    >>> read_fast("name: pdf\\ndescription: Fill forms\\n", 2).mapping
+    >>> read_fast_yaml("name: pdf\\ndescription: Fill forms\\n", 2).mapping
     {'name': 'pdf', 'description': 'Fill forms'}
-    >>> read_fast("name: &anchor pdf\\n", 2) is None
+    >>> read_fast_yaml("name: &anchor pdf\\n", 2) is None
     True
     """
     if len(block) > MAX_BLOCK_BYTES:
@@ -67,7 +81,7 @@ def read_fast(block: str, first_line: int) -> Reading | None:
         return None
 
 
-def _flat(lines: list[str], first_line: int) -> Reading:
+def _flat(lines: list[str], first_line: int) -> YamlFields:
     """A block in which every line is a field of its own; two of three are."""
     mapping: dict[str, Any] = {}
     notes: list[Diagnostic] = []
@@ -89,10 +103,10 @@ def _flat(lines: list[str], first_line: int) -> Reading:
                 raise _Unsure
             value = line.partition(": ")[2]
         mapping[key] = value.rstrip(" ") if value[-1] == " " else value
-    return Reading(mapping, list(range(first_line, first_line + len(lines))), tuple(notes))
+    return YamlFields(mapping, list(range(first_line, first_line + len(lines))), tuple(notes))
 
 
-def _entries(lines: list[str], first_line: int) -> Reading:
+def _entries(lines: list[str], first_line: int) -> YamlFields:
     """A block of fields, some of which go on over several lines."""
     mapping: dict[str, Any] = {}
     keys_at: list[int] = []
@@ -122,7 +136,7 @@ def _entries(lines: list[str], first_line: int) -> Reading:
             mapping[key] = value.rstrip(" ") if value[-1] == " " else value
         else:
             mapping[key], i = _value(value, lines, i, 0)
-    return Reading(mapping, keys_at, tuple(notes))
+    return YamlFields(mapping, keys_at, tuple(notes))
 
 
 def _unquoted_colon(key: str, line: str, number: int) -> Diagnostic:

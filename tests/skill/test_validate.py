@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.skill import KINDS
-from metier.skill.strict import check_strictly
+from metier.skill import DIAGNOSTIC_KINDS
+from metier.skill.validate import check_strictly
 
 VALID = "---\nname: good-skill\ndescription: Does it.\n---\nDo it.\n"
 
@@ -227,7 +227,7 @@ def test_any_bytes_are_judged_and_line_ends_do_not_matter(data: bytes, portable:
     data = data.replace(b"\r", b"")
     notes = check_strictly(data, folder="a", portable=portable)
     for note in notes:
-        assert note.code in KINDS
+        assert note.code in DIAGNOSTIC_KINDS
         assert note.severity == "error"
         assert note.message.isprintable()
         assert note.hint

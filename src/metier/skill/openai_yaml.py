@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.errors import MetierError
-from metier.skill.block import read_block
+from metier.skill.fast_yaml import read_block
 from metier.skill.requirements import is_required_name
 
 if TYPE_CHECKING:
-    from metier.skill.files import Package
+    from metier.skill.package import Package
 
-SIDE_FILE = "agents/openai.yaml"
+OPENAI_YAML = "agents/openai.yaml"
 _MAX_BYTES = 64 * 1024
 _MOST = 64
 
 
-class SideFile(NamedTuple):
+class OpenAIMetadata(NamedTuple):
     """What the side file adds."""
 
     is_for_people_only: bool = False
@@ -26,16 +26,16 @@ class SideFile(NamedTuple):
     """MCP servers that the skill depends on."""
 
 
-NOTHING_BESIDE = SideFile()
+NO_OPENAI_METADATA = OpenAIMetadata()
 
 
-def read_side_file(package: Package) -> SideFile:
+def read_openai_yaml(package: Package) -> OpenAIMetadata:
     """What the side file of a skill says; one that is missing or cannot be understood says nothing."""
     try:
-        data = package.read(SIDE_FILE, limit=_MAX_BYTES)
+        data = package.read(OPENAI_YAML, limit=_MAX_BYTES)
         mapping = read_block(f"{data.decode()}\n", 1).mapping
     except (MetierError, OSError, UnicodeDecodeError):
-        return NOTHING_BESIDE
+        return NO_OPENAI_METADATA
     policy, interface = _map(mapping, "policy"), _map(mapping, "interface")
     short = interface.get("short_description")
     tools = _map(mapping, "dependencies").get("tools")
@@ -44,7 +44,7 @@ def read_side_file(package: Package) -> SideFile:
         for tool in (tools if isinstance(tools, list) else [])
         if isinstance(tool, dict) and tool.get("type") == "mcp" and is_required_name(tool.get("value"))
     ]
-    return SideFile(
+    return OpenAIMetadata(
         str(policy.get("allow_implicit_invocation", "true")).strip().lower() in ("false", "no", "off", "0", "n"),
         short.strip() if isinstance(short, str) else "",
         tuple(dict.fromkeys(servers))[:_MOST],

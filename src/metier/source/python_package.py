@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from metier.errors import ArchiveRefused, SourceUnavailable
 from metier.skill import Diagnostic
-from metier.source._unpack import unpack
 from metier.source.archive import packages_of
 from metier.source.folder import FolderSource
 from metier.source.memory import MemorySource
-from metier.source.source import Finding, require_one
+from metier.source.source import SourceDiagnostic, require_one
+from metier.source.unpack import unpack
 
 if TYPE_CHECKING:
     from metier.source.source import Source
@@ -60,20 +60,20 @@ def package_source(
     )
 
 
-def entry_point_sources() -> tuple[list[Source], list[Finding]]:
+def entry_point_sources() -> tuple[list[Source], list[SourceDiagnostic]]:
     """The sources of all installed packages that announce skills, sorted by name."""
     # Costs tens of milliseconds to import, and most calls have no use for it.
     from importlib.metadata import entry_points
 
     sources: list[Source] = []
-    findings: list[Finding] = []
+    findings: list[SourceDiagnostic] = []
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value))
     for name, value in dict.fromkeys((point.name, point.value) for point in points):
         try:
             sources.append(_announced(value, name))
         except SourceUnavailable as error:
             note = Diagnostic("entry-point-unusable", None, (name, value, error.message.rstrip(".")))
-            findings.append(Finding(f"entry point {name}", note))
+            findings.append(SourceDiagnostic(f"entry point {name}", note))
     return sources, findings
 
 

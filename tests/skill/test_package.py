@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, FileRefused, MetierError
-from metier.skill.files import (
+from metier.skill.package import (
     EXCLUDED,
     DigestEntry,
-    Listing,
+    FileListing,
     PackageFile,
     checked_path,
     digest_of,
@@ -54,11 +54,11 @@ def test_only_recorded_scripts_are_scripts() -> None:
         PackageFile(path="scripts/a.py", size=1, kind="script"),
         PackageFile(path="a.md", size=1, kind="other"),
     )
-    listing = Listing(files=files)
+    listing = FileListing(files=files)
     assert listing.is_script("scripts/a.py")
     assert not listing.is_script("a.md")
     assert not listing.is_script("scripts/b.py")
-    assert not Listing(files=()).is_script("scripts/a.py")
+    assert not FileListing(files=()).is_script("scripts/a.py")
 
 
 @pytest.mark.covers("S-08")

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.skill import FolderPackage, MemoryPackage, SideFile, read_side_file
-from metier.skill.side_file import NOTHING_BESIDE, SIDE_FILE
+from metier.skill import FolderPackage, MemoryPackage, OpenAIMetadata, read_openai_yaml
+from metier.skill.openai_yaml import NO_OPENAI_METADATA, OPENAI_YAML
 
 HIDING = "policy:\n  allow_implicit_invocation: false\n"
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
-def beside(content: str | bytes) -> SideFile:
-    return read_side_file(MemoryPackage({"SKILL.md": "Do.", SIDE_FILE: content}))
+def beside(content: str | bytes) -> OpenAIMetadata:
+    return read_openai_yaml(MemoryPackage({"SKILL.md": "Do.", OPENAI_YAML: content}))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ policy:
   allow_implicit_invocation: false
   products: [chat]
 """
-    assert beside(content) == SideFile(
+    assert beside(content) == OpenAIMetadata(
         is_for_people_only=True, short_description="Track issues.", mcp=("linear", "github")
     )
 
@@ -88,7 +88,7 @@ def test_its_last_line_need_not_end(content: str) -> None:
 
 
 def test_a_skill_without_one_has_nothing_beside() -> None:
-    assert read_side_file(MemoryPackage({"SKILL.md": "Do."})) == NOTHING_BESIDE == SideFile()
+    assert read_openai_yaml(MemoryPackage({"SKILL.md": "Do."})) == NO_OPENAI_METADATA == OpenAIMetadata()
 
 
 @pytest.mark.each(
@@ -115,7 +115,7 @@ def test_a_skill_without_one_has_nothing_beside() -> None:
     ],
 )
 def test_one_that_cannot_be_understood_says_nothing(content: str | bytes) -> None:
-    assert beside(content) == NOTHING_BESIDE
+    assert beside(content) == NO_OPENAI_METADATA
 
 
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
@@ -130,8 +130,8 @@ def test_any_content_is_read(content: bytes) -> None:
 @fuzz
 def test_any_text_after_a_key_is_read(text: str) -> None:
     for key in ("policy", "interface", "dependencies"):
-        assert isinstance(beside(f"{key}:{text}\n"), SideFile)
-    assert isinstance(beside(f"dependencies:\n  tools:\n    - type: mcp\n      value: {text}\n"), SideFile)
+        assert isinstance(beside(f"{key}:{text}\n"), OpenAIMetadata)
+    assert isinstance(beside(f"dependencies:\n  tools:\n    - type: mcp\n      value: {text}\n"), OpenAIMetadata)
 
 
 def test_at_most_64_servers_are_kept() -> None:
@@ -145,13 +145,13 @@ def test_what_cannot_be_the_name_of_a_server_is_passed_over(value: str) -> None:
 
 
 def test_it_is_read_from_a_folder(folder: Path) -> None:
-    (folder / SIDE_FILE).write_text(HIDING)
-    assert read_side_file(FolderPackage(folder)).is_for_people_only
+    (folder / OPENAI_YAML).write_text(HIDING)
+    assert read_openai_yaml(FolderPackage(folder)).is_for_people_only
 
 
 def _link_outside(folder: Path) -> None:
     (folder.parent / "outside.yaml").write_text(HIDING)
-    (folder / SIDE_FILE).symlink_to("../../outside.yaml")
+    (folder / OPENAI_YAML).symlink_to("../../outside.yaml")
 
 
 def _link_outside_by_folder(folder: Path) -> None:
@@ -162,15 +162,15 @@ def _link_outside_by_folder(folder: Path) -> None:
 
 
 def _link_to_itself(folder: Path) -> None:
-    (folder / SIDE_FILE).symlink_to("openai.yaml")
+    (folder / OPENAI_YAML).symlink_to("openai.yaml")
 
 
 def _link_to_nothing(folder: Path) -> None:
-    (folder / SIDE_FILE).symlink_to("gone.yaml")
+    (folder / OPENAI_YAML).symlink_to("gone.yaml")
 
 
 def _folder_in_its_place(folder: Path) -> None:
-    (folder / SIDE_FILE).mkdir()
+    (folder / OPENAI_YAML).mkdir()
 
 
 def _file_as_its_folder(folder: Path) -> None:
@@ -181,11 +181,11 @@ def _file_as_its_folder(folder: Path) -> None:
 def _pipe(folder: Path) -> None:
     if not hasattr(os, "mkfifo"):
         pytest.skip("there are no named pipes here")
-    os.mkfifo(folder / SIDE_FILE)
+    os.mkfifo(folder / OPENAI_YAML)
 
 
 def _huge(folder: Path) -> None:
-    with open(folder / SIDE_FILE, "wb") as file:
+    with open(folder / OPENAI_YAML, "wb") as file:
         file.write(HIDING.encode())
         file.truncate(1 << 30)
 
@@ -208,14 +208,14 @@ def test_whatever_else_is_in_its_place_says_nothing(folder: Path, make: Callable
         make(folder)
     except OSError as error:
         pytest.skip(f"cannot be made here: {error}")
-    assert read_side_file(FolderPackage(folder)) == NOTHING_BESIDE
+    assert read_openai_yaml(FolderPackage(folder)) == NO_OPENAI_METADATA
 
 
 def test_one_that_may_not_be_read_says_nothing(folder: Path, unprivileged: None) -> None:
-    (folder / SIDE_FILE).write_text(HIDING)
-    (folder / SIDE_FILE).chmod(0)
-    assert read_side_file(FolderPackage(folder)) == NOTHING_BESIDE
+    (folder / OPENAI_YAML).write_text(HIDING)
+    (folder / OPENAI_YAML).chmod(0)
+    assert read_openai_yaml(FolderPackage(folder)) == NO_OPENAI_METADATA
 
 
 def test_a_skill_that_is_gone_has_nothing_beside(tmp_path: Path) -> None:
-    assert read_side_file(FolderPackage(tmp_path / "gone")) == NOTHING_BESIDE
+    assert read_openai_yaml(FolderPackage(tmp_path / "gone")) == NO_OPENAI_METADATA

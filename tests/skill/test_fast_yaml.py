@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.skill._fast import read_fast
+from metier.skill.fast_yaml import read_fast_yaml
 
 fuzz = settings(derandomize=True, deadline=None, database=None)
 
@@ -254,7 +254,7 @@ def blocks(draw: st.DrawFn) -> str:
 
 
 def assert_same_as_yaml(block: str) -> None:
-    reading = read_fast(block, 2)
+    reading = read_fast_yaml(block, 2)
     if reading is None:
         return
     if reading.notes:
@@ -299,7 +299,7 @@ def test_what_the_fast_path_reads_is_what_yaml_reads(block: str) -> None:
     ],
 )
 def test_what_authors_write_takes_the_fast_path(block: str) -> None:
-    assert read_fast(block, 2) is not None
+    assert read_fast_yaml(block, 2) is not None
     assert_same_as_yaml(block)
 
 
@@ -333,12 +333,12 @@ def test_what_authors_write_takes_the_fast_path(block: str) -> None:
     ],
 )
 def test_what_is_not_sure_is_left_to_yaml(block: str) -> None:
-    assert read_fast(block, 2) is None
+    assert read_fast_yaml(block, 2) is None
 
 
 @pytest.mark.each("value", ["Use when: asked", "a: b: c", "ends with:", "One : two"])
 def test_an_unquoted_colon_is_read_as_text_with_its_line(value: str) -> None:
-    reading = read_fast(f"name: a\ndescription: {value}\n", 2)
+    reading = read_fast_yaml(f"name: a\ndescription: {value}\n", 2)
     assert reading is not None
     assert reading.mapping == {"name": "a", "description": value}
     assert [(note.code, note.line, note.values) for note in reading.notes] == [
@@ -347,7 +347,7 @@ def test_an_unquoted_colon_is_read_as_text_with_its_line(value: str) -> None:
 
 
 def test_every_key_has_the_line_it_stands_on() -> None:
-    reading = read_fast("# c\nname: a\n\ntags:\n- x\n\ndescription: >\n  b\nz: c\n", 5)
+    reading = read_fast_yaml("# c\nname: a\n\ntags:\n- x\n\ndescription: >\n  b\nz: c\n", 5)
     assert reading is not None
     assert dict(zip(reading.mapping, reading.lines, strict=True)) == {"name": 6, "tags": 8, "description": 11, "z": 13}
 
@@ -376,8 +376,8 @@ def test_json_broken_inside_a_string_or_before_a_colon_is_left_to_yaml(block: st
 
 def test_a_very_deep_map_is_left_to_yaml() -> None:
     block = "".join(" " * i + "k:\n" for i in range(200))
-    assert read_fast(block, 2) is None
+    assert read_fast_yaml(block, 2) is None
 
 
 def test_deep_json_is_left_to_yaml() -> None:
-    assert read_fast("k: " + '{"a":' * 20_000 + "1" + "}" * 20_000 + "\n", 2) is None
+    assert read_fast_yaml("k: " + '{"a":' * 20_000 + "1" + "}" * 20_000 + "\n", 2) is None

@@ -168,6 +168,6 @@ def test_a_skill_of_a_package_can_have_another_name(package: str) -> None:
     library = Library([Place(layer="plugin", source=source)], cache=False)
     assert [(entry.name, library.document(entry.name).body) for entry in library] == [("custom-name", "Do hello.")]
     with pytest.raises(SourceUnavailable, match="has 2 skills"):
-        package_source(PACKAGE, "skills", skill_name="custom-name").scan()
+        package_source(PACKAGE, "skills", skill_name="custom-name").find_skills()
     with pytest.raises(InvalidArgument, match="not a valid skill name"):
         package_source(PACKAGE, "skills/hello", skill_name="No name!")

@@ -56,14 +56,14 @@ class ArchiveLimits:
 _DEFAULT_LIMITS = ArchiveLimits()
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """One file of an archive."""
 
     data: bytes
     executable: bool
 
 
-def unpack(archive: bytes | Path, *, limits: ArchiveLimits = _DEFAULT_LIMITS) -> dict[str, Member]:
+def unpack(archive: bytes | Path, *, limits: ArchiveLimits = _DEFAULT_LIMITS) -> dict[str, ArchiveMember]:
     """Every file of a zip, tar or tar.gz, by its POSIX-style relative path, in the order of the paths.
 
     The first bytes tell the kind. One bad member refuses the whole archive: half a skill is worse than none.
@@ -118,9 +118,9 @@ def _entries(data: bytes, meter: _Meter) -> Iterator[_Entry]:
     raise _refusal("", "is of no known kind", "Use .zip, .skill, .tar, .tar.gz or .tgz.")
 
 
-def _collect(entries: Iterable[_Entry], meter: _Meter) -> dict[str, Member]:
+def _collect(entries: Iterable[_Entry], meter: _Meter) -> dict[str, ArchiveMember]:
     limits = meter.limits
-    files: dict[str, Member] = {}
+    files: dict[str, ArchiveMember] = {}
     links: dict[str, str] = {}  # path -> which kind of link
     taken: dict[str, tuple[str, bool]] = {}  # folded path -> as spelled, and whether it is a folder
     for number, entry in enumerate(entries):
@@ -146,10 +146,10 @@ def _collect(entries: Iterable[_Entry], meter: _Meter) -> dict[str, Member]:
             meter.count(kept=len(piece))
             content.write(piece)
         path = "/".join(parts)
-        files[path] = Member(content.getvalue(), entry.executable)
+        files[path] = ArchiveMember(content.getvalue(), entry.executable)
         if entry.kind != "file":
             links[path] = entry.kind
-    copies: dict[str, Member] = {}
+    copies: dict[str, ArchiveMember] = {}
     for path, kind in links.items():
         meter.member = path
         target = files[path].data.decode(errors="surrogateescape")
