@@ -12,7 +12,7 @@ import metier
 from metier.guard.decision import Decision, refuse
 
 ROOT = Path(metier.__file__).parent
-FOR_OTHERS = {"refuse", "UNGUARDED", "DEFAULT", "STRICTNESS", "INTEGRITY", "sentence_of", "written", "declared_ceiling"}
+FOR_OTHERS = {"refuse", "unguarded", "sentence_of", "written", "declared_ceiling"}
 """The names in lower or upper case of `metier.guard.decision` that other rooms may import, beside its classes."""
 
 

@@ -5,6 +5,7 @@ The guard alone constructs decisions. Any other room may refuse, by `refuse` or 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -291,10 +292,16 @@ def amend(decision: Decision, **changes: Any) -> Decision:
     return replace(decision, seal=_SEAL, **changes)
 
 
-DEFAULT = allow("default", "Nothing is against it.")
-"""The decision where no check has anything to say."""
-UNGUARDED = allow("no gate", "There is no gate.")
-"""The decision for an executor that was made without a guard."""
+@functools.cache
+def no_objection() -> Decision:
+    """The decision where no check has anything to say."""
+    return allow("default", "Nothing is against it.")
+
+
+@functools.cache
+def unguarded() -> Decision:
+    """The decision for an executor that was made without a guard."""
+    return allow("no gate", "There is no gate.")
 
 
 _WHO = {"model": "The model", "user": "The user", "host": "The program", "client": "A client's program"}

@@ -138,8 +138,10 @@ class Governance:
         return self.policies.current().digest
 
     def version_for(self, actor: Actor = _NOBODY) -> int:
-        """Changes whenever a policy file, or an approval or quarantine that counts for whoever acts, changed."""
-        seen = (self.policies.current(), *self.states(actor))
+        """A number that changes with every policy file, and every approval or quarantine that counts for an actor."""
+        effective = self.policies.found()
+        has_files = effective is not None and bool(effective.files)
+        seen = (effective if has_files else None, *self.states(actor, effective))
         tenant = actor.tenant or ""
         kept = self._seen.get(tenant)
         if kept is None or len(kept[0]) != len(seen) or any(a is not b for a, b in zip(seen, kept[0], strict=True)):
@@ -279,7 +281,7 @@ class Governance:
         """Whether one look at the disk tells that nobody ever kept anything here."""
         if self._is_named or (effective is not None and effective.files):
             return False
-        return self._url is None or not has_store(self._url)
+        return self._url is None or (self._url not in open_stores.OPEN.items and not has_store(self._url))
 
     def in_force(self, actor: Actor, effective: EffectivePolicy | None = None) -> InForce:
         """The policy and the state of the store that hold right now for an actor."""

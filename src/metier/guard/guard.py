@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from metier._log import logger
 from metier._once import once
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.decision import DEFAULT, STRICTNESS, Action, Actor, allow, amend, refuse
+from metier.guard.decision import STRICTNESS, Action, Actor, allow, amend, no_objection, refuse
 from metier.guard.governance import Governance, ProgramLayer
 from metier.skill import shown
 
@@ -164,7 +164,12 @@ class Guard:
 
     def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
         """Whether a skill needs no approval for the network, or has it."""
-        context = self.context(Action(point="run", skill=subject), actor)
+        action = Action(point="run", skill=subject)
+        in_force = self._governance.in_force_for(action, actor)
+        if in_force is None:
+            return True
+        context = self.context(action, actor)
+        context.in_force = in_force
         is_wanted = "network-tools" in context.required and context.effective.mode == "enforce"
         return not is_wanted or "network-tools" in context.approval_status.grants
 
@@ -197,7 +202,7 @@ class Guard:
                     return decision
                 if own is None or STRICTNESS[decision.outcome] > STRICTNESS[own.outcome]:
                     own = decision
-        return own or DEFAULT
+        return own or no_objection()
 
     def _program_checks(self, action: Action) -> tuple[Callable[[DecisionContext], Iterable[Decision]], ...]:
         if action.point == "call" and action.skill is None:
@@ -231,13 +236,21 @@ class Guard:
 
         found = consider(context)
         own = self._decide_by_program(context.action, context.actor)
-        return found if own is DEFAULT else [own, *found]
+        return found if own is no_objection() else [own, *found]
 
     def refuse(
-        self, action: Action, actor: Actor, check: str, reason: str, *, code: str, hint: str = ""
+        self,
+        action: Action,
+        actor: Actor,
+        check: str,
+        reason: str,
+        *,
+        code: str,
+        hint: str = "",
+        active: tuple[str, ...] = (),
     ) -> AuditedAction:
         """A refusal that another room found, as an audited action; the caller closes it, which writes the record."""
-        return self.audit(action, actor, refuse(check, reason, code=code, hint=hint))
+        return self.audit(action, actor, refuse(check, reason, code=code, hint=hint), active)
 
     def audit(self, action: Action, actor: Actor, decision: Decision, active: tuple[str, ...] = ()) -> AuditedAction:
         """An audited action for a decision that was made already; the caller closes it, which writes the record."""

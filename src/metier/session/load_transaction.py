@@ -318,7 +318,8 @@ class LoadTransaction:
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
         decision = session.guard.settle(action, session.actor)
         if not isinstance(active.entry.package, FolderPackage):
-            decision = _NOT_HERE
+            reason = "A skill that is not on this disk has no commands to run here."
+            decision = refuse("injection", reason, code="injection-denied")
         if decision.code == "approval-pending":
             # Nothing is loaded while somebody is being asked: the load is made again with the answer.
             raise decision.as_error()
@@ -380,11 +381,6 @@ class LoadTransaction:
             for audited, subject in self._audited_actions:
                 audited.close(success=False, code=code)
                 session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
-
-
-_NOT_HERE = refuse(
-    "injection", "A skill that is not on this disk has no commands to run here.", code="injection-denied"
-)
 
 
 def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: FileListing) -> Ceiling:

@@ -10,7 +10,6 @@ from metier._log import logger
 from metier.errors import MetierError
 from metier.find.visibility import Visibility
 from metier.guard import Action, failure_code, redact
-from metier.guard.decision import refuse
 from metier.session.calls import CallAdmission
 from metier.session.content import skill_content
 from metier.session.events import Event
@@ -286,7 +285,12 @@ class Use(State):
 
     def _too_late(self, action: Action, labels: tuple[str, ...]) -> AuditedAction | None:
         # Also what comes too late was asked for.
-        return self.guard.audit(action, self._actor, _CLOSED, labels) if self._is_closed else None
+        if not self._is_closed:
+            return None
+        reason, hint = "The session was closed.", "Begin another one."
+        return self.guard.refuse(
+            action, self._actor, "closed session", reason, code="session-not-found", hint=hint, active=labels
+        )
 
     def _tell_refused(self, action: Action, decision: Decision) -> None:
         if not decision.is_allowed:
@@ -336,9 +340,6 @@ class Use(State):
         allowed = [one.allowed for one in ceilings if one.allowed is not None and not one.advisory]
         lists = [frozenset(rule.tool for rule in rules) for rules in allowed]
         return frozenset.intersection(*lists) if lists else None
-
-
-_CLOSED = refuse("closed session", "The session was closed.", code="session-not-found", hint="Begin another one.")
 
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from metier._log import logger
 from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.decision import UNGUARDED, refuse
+from metier.guard.decision import refuse, unguarded
 from metier.hints import BUILTIN, Hint, for_model
 from metier.skill import shown
 from metier.tools.arguments import Misfit, arguments_for, read_arguments, schema_of
@@ -294,7 +294,9 @@ class Executor:
 class _OpenAdmission:
     """The admission of a call without a gate."""
 
-    decision = UNGUARDED
+    @property
+    def decision(self) -> Decision:
+        return unguarded()
 
     async def before(self) -> None:
         return None

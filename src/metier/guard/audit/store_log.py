@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier.errors import AuditUnavailable, MetierError
 from metier.guard.decision import Actor
-from metier.guard.open_stores import open_store
+from metier.guard.open_stores import OPEN, open_store
 from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class StoreLog:
     def store(self) -> Store:
         """The store that decisions are made by; raises `AuditUnavailable` when it cannot be opened."""
         try:
-            return open_store(self._url)
+            return OPEN.items.get(self._url) or open_store(self._url)
         except MetierError as error:
             raise _unavailable(error) from None
 

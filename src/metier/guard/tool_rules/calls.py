@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from metier._paths import real_path
 from metier.guard.decision import allow, amend, ask, issue, refuse
-from metier.guard.human_only_commands import has_code, match_human_only
 from metier.guard.policy.allowed_tools import SETTING
 from metier.guard.remedies import ask_somebody
-from metier.guard.tool_rules.arguments import PATH_ARGUMENTS
+from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.hints import Hint, run_script
 from metier.skill import shown
@@ -35,6 +34,9 @@ OUTSIDE = "outside-allowed-tools"
 _ENFORCED = f"The skill's list is enforced here; the policy setting {SETTING} is for people to change."
 _MOST_CACHED = 256
 _MAX_CACHED_COMMAND = 1_000
+_CODE = (str, list, tuple)
+_MAY_DECIDE = re.compile(r"metier|approve|propose|[/\\'\"]").search
+"""Finds something in every text that `match_human_only` could match: the program, a verb, or a path or quotes."""
 _NAMES_FILE = re.compile("[<>/]").search
 
 
@@ -70,7 +72,7 @@ class CallRules:
             # No skill can forbid these, nor a rule about all tools; a policy that names them can.
             return self._denied(action) or self._to_ask(action) or _CONTROL
         command = _cacheable_command(action)
-        if command is None and has_code(action.arguments):
+        if command is None and any(name in action.arguments for name in COMMAND_ARGUMENTS):
             return self._decide(action)  # which looks at the code, whatever was decided about its tool before
         key = (action.tool, command, *map(id, action.ceilings))
         cached = self._cached.get(key)
@@ -178,7 +180,12 @@ def _cacheable_command(action: Action) -> str | None:
 
 def _decides_about_skills(action: Action) -> Decision | None:
     """Against a command by which people decide about skills: no agent decides about itself by calling it."""
-    found = match_human_only(action)
+    code = _code_texts(action.arguments)
+    if not any(map(_MAY_DECIDE, code)):
+        return None
+    from metier.guard.tool_rules.human_only_commands import match_human_only
+
+    found = match_human_only(action, code)
     if found is None:
         return None
     return refuse(
@@ -187,6 +194,11 @@ def _decides_about_skills(action: Action) -> Decision | None:
         code="tool-not-allowed",
         hint=Hint("Do it yourself, at a terminal.", model="Ask the user to do it."),
     )
+
+
+def _code_texts(arguments: Mapping[str, Any]) -> list[str]:
+    given = (arguments.get(name) for name in COMMAND_ARGUMENTS)
+    return [text if isinstance(text, str) else " ".join(map(str, text)) for text in given if isinstance(text, _CODE)]
 
 
 def _rules_for(rules: tuple[ToolRule, ...], action: Action) -> tuple[ToolRule, ...]:

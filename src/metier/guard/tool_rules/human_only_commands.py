@@ -11,15 +11,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids
 from metier.guard.tool_rules.patterns import Match
 from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable
 
     from metier.guard.decision import Action
     from metier.skill.tool_rules import ToolRule
@@ -59,21 +58,16 @@ def _rules() -> tuple[ToolRule, ...]:
     return parse_rules([f"Bash(metier{options} {verb})" for options in _BETWEEN for verb in verbs])
 
 
-def has_code(arguments: Mapping[str, Any]) -> bool:
-    """Whether a tool is given something to run, by the names of its arguments."""
-    return any(name in arguments for name in COMMAND_ARGUMENTS)
-
-
-def match_human_only(action: Action) -> Match | None:
-    """The match for a call that decides about skills, or None.
+def match_human_only(action: Action, code: Iterable[str]) -> Match | None:
+    """The match for a call that decides about skills by the `code` that it runs, or None.
 
     >>> from metier.guard import Action
-    >>> call = Action(point="call", tool="Bash", arguments={"command": "'met'ier approve grant r-1"})
-    >>> match_human_only(call).rule.text
+    >>> command = "'met'ier approve grant r-1"
+    >>> match_human_only(Action(point="call", tool="Bash", arguments={"command": command}), [command]).rule.text
     'Bash(metier approve grant:*)'
     """
     is_shell = canonical_tool(action.tool) == "bash"
-    for text in _code(action.arguments):
+    for text in code:
         plain = _QUOTING.sub("", text)
         if not is_shell:
             # Some tools have a shell and are called otherwise; what else they run cannot be read here.
@@ -125,12 +119,3 @@ def _in_interpreters(text: str) -> Match | None:
             if found := _in_code(code):
                 return found
     return None
-
-
-def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for name in COMMAND_ARGUMENTS:
-        given = arguments.get(name)
-        if isinstance(given, list | tuple):
-            yield " ".join(map(str, given))
-        elif isinstance(given, str):
-            yield given
