@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from metier.errors import InvalidArgument
+from metier.errors import FileMissing, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -74,6 +75,22 @@ class JobPath:
     def seen_at(self) -> str:
         """The path by which the job knows it."""
         return self.at or self.path
+
+    def real_path(self) -> str:
+        """The real path; raises for one that is not absolute, and for one that does not exist."""
+        if not isinstance(self.path, str) or "\0" in self.path or not os.path.isabs(self.path):
+            raise InvalidArgument(
+                f"{self.path!r:.80} is no absolute path, so no job can be given it.",
+                hint="Name a folder from the root.",
+            )
+        real = os.path.realpath(self.path)
+        if not os.path.exists(real):
+            raise FileMissing(
+                f"{self.path!r:.200} does not exist, so no job can be given it.",
+                hint="Create it first.",
+                path=self.path,
+            )
+        return real
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

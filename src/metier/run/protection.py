@@ -35,10 +35,10 @@ from metier.guard.files.protected_places import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from metier.run.job import Outcome
+    from metier.run.job import Job, JobPath, Outcome
 
     Entry: TypeAlias = Mapping[str, Any]
     """A line of the journal."""
@@ -148,6 +148,16 @@ class Protection:
                 self.before = replace(self.before, names=names, links=links)
                 self._absent = frozenset(moved_path(path, before, now) for path in self._absent)
                 self._made = [moved_path(path, before, now) for path in self._made]
+
+
+def protect(job: Job, places: Iterable[JobPath], held: contextlib.ExitStack, *, is_closable: bool) -> list[Protection]:
+    """Protect the folders that a job may write in, until `held` is closed."""
+    found = []
+    for path in dict.fromkeys([place.path for place in places if place.is_writable]):
+        if os.path.isdir(path):
+            found.append(Protection(path, job.grants, seconds=job.limits.seconds, is_closable=is_closable))
+            held.callback(found[-1].release)
+    return found
 
 
 def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:

@@ -26,7 +26,7 @@ from metier.hints import for_anybody
 from metier.run.environment import base_environment, programs_behind
 from metier.run.job import CANNOT_START, Job, JobPath, Limits, Outcome, RunnerCapabilities, run_in_thread
 from metier.run.plain import PlainRunner
-from metier.run.protection import Protection, conclude
+from metier.run.protection import conclude, protect
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
 
 if TYPE_CHECKING:
@@ -116,13 +116,7 @@ class SeatbeltRunner:
         contacts = Contacts()
         try:
             with self._prepared(job, contacts) as prepared, contextlib.ExitStack() as held:
-                protections = []
-                for place in _places(job, ""):
-                    if place.is_writable and os.path.isdir(place.path):
-                        protections.append(
-                            Protection(place.path, job.grants, seconds=job.limits.seconds, is_closable=False)
-                        )
-                        held.callback(protections[-1].release)
+                protections = protect(job, _places(job, ""), held, is_closable=False)
                 outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
                 outcome = conclude(outcome, protections)
         except MetierError as error:
@@ -263,23 +257,15 @@ def _places(job: Job, scratch: str) -> tuple[JobPath, ...]:
 
 
 def _checked(place: JobPath) -> JobPath:
-    if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
-        raise InvalidArgument(
-            f"{place.path!r:.80} is no absolute path, so no job can be given it.", hint="Name a folder from the root."
-        )
+    real = place.real_path()
     if place.at and os.path.normpath(place.at) != os.path.normpath(place.path):
         raise InvalidArgument(
             f"{place.path!r:.200} cannot be shown as {place.at!r:.200}: here a job sees files where they are.",
             hint="Give it to the job under its own path.",
             path=place.path,
         )
-    real = os.path.realpath(place.path)
     if real == "/":
         raise InvalidArgument("No job can be given all files of this machine.", hint="Name a folder below the root.")
-    if not os.path.exists(real):
-        raise FileMissing(
-            f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
-        )
     return JobPath(real, is_writable=place.is_writable, is_hidden=place.is_hidden)
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from metier._log import logger
 from metier._telemetry import tool_call
@@ -115,12 +115,11 @@ class Executor:
         problem = self._format_unknown(named) if tool is None else _check_arguments(tool, read)
         values = {} if isinstance(read, Misfit) else read
 
-        async def call() -> ToolResult:
+        async def make() -> ToolResult:
             assert tool is not None
             return await _call_tool(tool, values, tool.timeout if timeout is None else timeout)
 
-        is_control = tool is not None and tool.is_control
-        return await self._run_call(named, values, call, is_control=is_control, problem=problem, started=started)
+        return await self._run(_Call(named, values, make, problem, started, tool is not None and tool.is_control))
 
     async def around(self, name: str, arguments: Any, call: Callable[[], Awaitable[T]]) -> T | ToolResult:
         """Make a call of a tool of a framework, through the same gate and with the same record.
@@ -144,11 +143,11 @@ class Executor:
             read = {}
         made: list[T] = []
 
-        async def call_and_keep() -> ToolResult:
+        async def make() -> ToolResult:
             made.append(await call())
             return _external_result(made[0])
 
-        result = await self._run_call(named, read, call_and_keep, is_control=False, problem=problem, started=started)
+        result = await self._run(_Call(named, read, make, problem, started))
         return made[0] if made else result
 
     async def record_attempt(self, name: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:
@@ -171,38 +170,19 @@ class Executor:
         self._record(admission, problem or ToolResult(success=True), started, against)
         return None
 
-    async def _run_call(
-        self,
-        name: str,
-        values: Mapping[str, Any],
-        call: Callable[[], Awaitable[ToolResult]],
-        *,
-        is_control: bool,
-        problem: ToolResult | None,
-        started: float,
-    ) -> ToolResult:
+    async def _run(self, call: _Call) -> ToolResult:
         """Admit a call, make it, and record its result; with a `problem` it is recorded and not made."""
-        is_unknown = problem is not None and problem.code == _NOT_THERE
-        with tool_call("" if is_unknown else name) as telemetry:
-            result = await self._admit_and_call(
-                name, values, call, is_control=is_control, problem=problem, started=started
-            )
+        is_unknown = call.problem is not None and call.problem.code == _NOT_THERE
+        with tool_call("" if is_unknown else call.name) as telemetry:
+            result = await self._admit_and_make(call)
             telemetry.ended(None if result.success else result.code or "failed")
             return result
 
-    async def _admit_and_call(
-        self,
-        name: str,
-        values: Mapping[str, Any],
-        call: Callable[[], Awaitable[ToolResult]],
-        *,
-        is_control: bool,
-        problem: ToolResult | None,
-        started: float,
-    ) -> ToolResult:
+    async def _admit_and_make(self, call: _Call) -> ToolResult:
+        name, problem, started = call.name, call.problem, call.started
         try:
             # Nobody is asked about what will not happen, whatever they say.
-            admission = await self._admit(name, values, is_control=is_control, asks=problem is None)
+            admission = await self._admit(name, call.values, is_control=call.is_control, asks=problem is None)
             decision = admission.decision
         except Exception as error:
             return self._finish(_format_undecided(name, error), started)
@@ -214,7 +194,7 @@ class Executor:
             against = await _run_before(admission)
             if against is not None:
                 return self._record(admission, _format_refusal(name, against), started, against)
-            result = await call()
+            result = await call.make()
         except BaseException as error:
             await _run_after(admission, self._record_end(admission, name, error, started))
             raise
@@ -289,6 +269,18 @@ class Executor:
             f"The call of '{name}' was {'cancelled' if cancelled else f'interrupted by {type(error).__name__}'}.",
         )
         return self._record(admission, ended, started)
+
+
+class _Call(NamedTuple):
+    """A call that is to be admitted and made."""
+
+    name: str
+    values: Mapping[str, Any]
+    make: Callable[[], Awaitable[ToolResult]]
+    problem: ToolResult | None
+    """The reason why it cannot be made; it is recorded all the same."""
+    started: float
+    is_control: bool = False
 
 
 class _OpenAdmission:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._paths import is_inside, moved_path
-from metier.errors import FileMissing, InvalidArgument, IsolationMissing
+from metier.errors import InvalidArgument, IsolationMissing
 from metier.hints import NO_ISOLATION
 from metier.run.environment import environment_python, own_python, programs_behind, search_path
 from metier.run.job import JobPath
@@ -251,15 +251,7 @@ def _own_roots() -> tuple[str, ...]:
 
 def _checked(place: JobPath) -> JobPath:
     """A place with the path that it really has; where it is seen stays as it was named."""
-    if not isinstance(place.path, str) or "\0" in place.path or not os.path.isabs(place.path):
-        raise InvalidArgument(
-            f"{place.path!r:.80} is no absolute path, so no job can be given it.", hint="Name a folder from the root."
-        )
-    real = os.path.realpath(place.path)
-    if not os.path.exists(real):
-        raise FileMissing(
-            f"{place.path!r:.200} does not exist, so no job can be given it.", hint="Create it first.", path=place.path
-        )
+    real = place.real_path()
     seen = _normal(place.at or place.path)
     if "\0" in seen or not os.path.isabs(seen) or seen in _NEVER:
         raise InvalidArgument(

@@ -30,7 +30,7 @@ from metier.run.job import (
 from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
 from metier.run.native.protocol import TAKEN, parse_report
 from metier.run.output import OutputPipes, outcome_of, streams
-from metier.run.protection import Protection, conclude
+from metier.run.protection import conclude, protect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,6 +182,7 @@ class _SandboxedJob:
     def _start(self) -> None:
         # Only Linux has what these are made of.
         from metier.run.native import request, staging
+        from metier.run.native.filesystem_view import given_places
 
         scratch = ""
         if self._tier == "landlock":
@@ -192,28 +193,15 @@ class _SandboxedJob:
             if request.may_drop():
                 os.chown(scratch, request.NOBODY, request.NOBODY)
         _check(self._job)
-        self._protections = self._protect()
+        self._protections = protect(
+            self._job, given_places(self._job), self._open, is_closable=self._tier != "landlock"
+        )
         self._stages = self._copies() if self._tier == "landlock" else []
         job = staging.job_on_copies(self._job, self._stages) if self._stages else self._job
         self._request = request.request_for(job, self._tier, scratch=scratch, protections=self._protections)
         self._pipes = OutputPipes(self._streams, is_ordered=self._is_followed)
         self._open.callback(self._pipes.close)
         self._enter()
-
-    def _protect(self) -> list[Protection]:
-        """Hold the protected places in the folders that the job may write in until it has ended."""
-        from metier.run.native.filesystem_view import given_places
-
-        held = []
-        for path in dict.fromkeys(place.path for place in given_places(self._job) if place.is_writable):
-            if os.path.isdir(path):
-                held.append(
-                    Protection(
-                        path, self._job.grants, seconds=self._job.limits.seconds, is_closable=self._tier != "landlock"
-                    )
-                )
-                self._open.callback(held[-1].release)
-        return held
 
     def _copies(self) -> list[WorkspaceCopy]:
         """Copies of the folders in which something is protected, where nothing in them can be closed."""
