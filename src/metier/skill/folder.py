@@ -324,6 +324,12 @@ def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_re
 
 def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int:
     """Open a file below a folder, following links so that none can lead out."""
+    if HAS_DIR_FD and ".." not in segments:
+        try:
+            return _open_plain(root, segments, contain)
+        except OSError as error:
+            if error.errno not in (*_LINK_ERRORS, errno.ENOTDIR):
+                raise
     with open_below(root, segments, links=_LINKS, contain=contain) as at:
         if at.name == ".":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -336,15 +342,22 @@ def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int
     return descriptor
 
 
+def _open_plain(root: str, segments: tuple[str, ...], contain: str | None) -> int:
+    """Open a file on whose way there is no link, as on nearly every one."""
+    folder = open_folder(root, contain)
+    try:
+        for segment in segments[:-1]:
+            inner = os.open(segment, LIST, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return os.open(segments[-1], READ, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def _open_contained(path: str, contain: str) -> int:
     folder, name = os.path.split(path)
-    if not HAS_DIR_FD:
-        return _open_file(folder, (name,), contain)
-    root = open_folder(folder, contain)
-    try:
-        return os.open(name, READ, dir_fd=root)
-    finally:
-        os.close(root)
+    return (_open_plain if HAS_DIR_FD else _open_file)(folder, (name,), contain)
 
 
 def _read_bounded(descriptor: int, path: str, limit: int) -> bytes:
