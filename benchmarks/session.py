@@ -78,7 +78,7 @@ def calls(session: Session, count: int) -> list[Row]:
     plain = FunctionTool(echo_back, name="echo_back")
     shell = FunctionTool(echo_back, name="Bash")
     bare = Executor(ToolRegistry([plain]))
-    guarded = Executor(ToolRegistry([plain, shell]), session)
+    guarded = Executor(ToolRegistry([plain, shell]), session.calls)
     number = itertools.count()
 
     def same() -> dict[str, str]:

@@ -95,7 +95,7 @@ def _rename(_: Session, skills: Path) -> None:
 
 
 def _quarantine(session: Session, _: Path) -> None:
-    scope = session.guard.governance.scope(session.actor)
+    scope = session.guard.governance.scope(session.context.actor)
     quarantine(scope, Person(name="ada", roles=frozenset({"admin"})), "name", "reports", reason="It is odd.")
 
 

@@ -99,7 +99,7 @@ def _offered(dialect: DialectName, folder: Path) -> Iterator[ModelText]:
     for title, options in situations.items():
         session, _ = _begin(Scene(title=title, steps=(), options=options), folder / "offered")
         with session:
-            own = skill_authoring_tools(session.workspace, session=session) if dialect == DIALECTS[0] else ()
+            own = skill_authoring_tools(session.context.workspace, session=session) if dialect == DIALECTS[0] else ()
             builtin = BUILTIN if dialect == DIALECTS[0] else ()
             registry = session.executor(own, dialect=dialect, builtin=builtin).registry
             words = _Words(session, registry, dialect)
@@ -118,7 +118,7 @@ def _described(tool: Tool) -> str:
 def _played(scene: Scene, dialect: DialectName, folder: Path) -> Iterator[ModelText]:
     session, skills = _begin(scene, folder)
     with session:
-        own = skill_authoring_tools(session.workspace, session=session) if scene.title == "Drafts" else ()
+        own = skill_authoring_tools(session.context.workspace, session=session) if scene.title == "Drafts" else ()
         wanted = {values[0] for action, *values in scene.steps if action == "call"} & {*BUILTIN}
         builtin = [name for name in scene.builtin if wanted] if dialect == DIALECTS[0] else sorted(wanted)
         executor = session.executor(own, dialect=dialect, builtin=builtin)

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-ALL_NEED = ("metier.cli.list", "metier.session.session", "metier.library.places", "yaml")
+ALL_NEED = ("metier.cli.list", "metier._session", "metier.library.places", "yaml")
 _STORE = (
     "metier.store.sqlite",
     "metier.store.statements",

@@ -209,7 +209,7 @@ def test_threads_that_load_unload_and_call_at_once_never_get_outside_the_interse
         number = seed
         while not stop.is_set() or number < seed + 50:
             tool = TOOLS[number % len(TOOLS)]
-            admission = session.admit(tool, {"how": "return"})
+            admission = session.calls.admit(tool, {"how": "return"})
             admission.record(ToolResult(success=True))
             number += 1
 

@@ -46,7 +46,7 @@ FOR_ALL = {
 NO_ROOMS = {"bundled"}
 """Folders with skills in them, which are data."""
 DOORS = {"serve", "cli"}
-ON_THE_FACE = {"serve", "cli", "agent", "dialect.skills"}
+ON_THE_FACE = {"serve", "cli", "agent", "dialect"}
 """Rooms and modules that stand on what the package offers its users, as their programs do."""
 
 

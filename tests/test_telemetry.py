@@ -302,7 +302,7 @@ def test_agents_of_ours_are_not_instrumented_where_it_is_off() -> None:
 
 def test_activations_are_counted_by_skill_and_outcome(telemetry: Telemetry, begin: Callable[..., Session]) -> None:
     session = begin()
-    session.answered_by("small")
+    session.calls.answered_by("small")
     executor = session.executor()
     for name in ("forms", "forms", "no-such-skill"):
         call(executor, "skills_load", skills=[name])
@@ -326,7 +326,7 @@ def test_a_path_that_leads_nowhere_is_counted_once(
     telemetry: Telemetry, begin: Callable[..., Session], tool: str, arguments: dict[str, str], code: str
 ) -> None:
     session = begin(skills=["forms"])
-    session.answered_by("small")
+    session.calls.answered_by("small")
     call(session.executor(builtin=["Read"]), tool, **arguments)
     (labels, count), *others = telemetry.metric("metier.path.failures").items()
     assert (labels[0], labels[-2:], count, others) == ("small", (tool, code), 1, [])
@@ -339,7 +339,7 @@ def test_an_attempt_to_read_a_script_is_counted_once_whatever_policy_says(
     telemetry: Telemetry, begin: Callable[..., Session], script_reads: Any
 ) -> None:
     session = begin(Policy(script_reads=script_reads), skills=["forms"])
-    session.answered_by("small")
+    session.calls.answered_by("small")
     call(session.executor(), "skills_read", path="scripts/fill.py")
     outcome = "ok" if script_reads == "allow" else "script-read"
     assert telemetry.metric("metier.script.read_attempts") == {("small", "forms", "skills_read", outcome): 1}
@@ -350,7 +350,7 @@ def test_what_breaks_a_rule_is_counted_with_the_skill_whose_rule_it_is(
     telemetry: Telemetry, begin: Callable[..., Session]
 ) -> None:
     session = begin(Policy(deny="Grep"), skills=["forms", "strict"])
-    session.answered_by("small")
+    session.calls.answered_by("small")
     executor = session.executor(builtin=["Write", "Grep", "Read"])
     call(executor, "Write", file_path="x", content="y")
     call(executor, "Grep", pattern="x")
@@ -380,10 +380,10 @@ def test_tokens_are_counted_for_a_run_of_a_skill_and_each_model(
     telemetry: Telemetry, begin: Callable[..., Session]
 ) -> None:
     session = begin()
-    session.answered_by("small", 7)  # before anything is loaded
+    session.calls.answered_by("small", 7)  # before anything is loaded
     session.load("forms")
     for model, tokens in (("small", 100), ("small", 20), ("large", 3)):
-        session.answered_by(model, tokens)
+        session.calls.answered_by(model, tokens)
     assert telemetry.metric("metier.skill.run.tokens") == {}
     session.close()
     assert telemetry.metric("metier.skill.run.tokens") == {("small", "forms"): 120, ("large", "forms"): 3}

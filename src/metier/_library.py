@@ -66,7 +66,8 @@ class Library:
     def _hold(self, index: SkillIndex) -> None:
         self.index = index
         """The index of its skills, which helpers of other rooms work on."""
-        self._finder = Finder(index)
+        self.finder = Finder(index)
+        """Search, catalog and selection over the index."""
 
     @classmethod
     def from_folder(
@@ -223,7 +224,7 @@ class Library:
         `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
         library indexes it.
         """
-        return self._finder.search(
+        return self.finder.search(
             query, k, agent, include_unlisted=include_unlisted, names=names, machine=machine, listing=listing
         )
 
@@ -249,7 +250,7 @@ class Library:
         restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
         skills, each has its place in it.
         """
-        return self._finder.catalog(
+        return self.finder.catalog(
             budget,
             query=query,
             listing=listing,
@@ -275,7 +276,7 @@ class Library:
         active: Collection[str] | None = None,
     ) -> tuple[Entry, ...]:
         """The skills of certain names, tags, places or kinds, by name and then location."""
-        return self._finder.select(
+        return self.finder.select(
             contains=contains,
             name_prefix=name_prefix,
             location_prefix=location_prefix,
@@ -289,11 +290,11 @@ class Library:
 
     def update_index(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Bring the search index up to date, which a search does by itself; reports progress as it goes."""
-        return self._finder.update_index(progress)
+        return self.finder.update_index(progress)
 
     def embed_with(self, embedder: Embedder | None) -> None:
         """Search by meaning too; None for words alone. Without a call, `metier[vectors]` is used where installed."""
-        self._finder.embed_with(embedder)
+        self.finder.embed_with(embedder)
 
     def session(self, **options: Any) -> Session:
         """A session: what one conversation has loaded. Options are those of `Session`."""
@@ -303,10 +304,9 @@ class Library:
 
     def sessions(self, **options: Any) -> SessionPool[Session]:
         """The sessions of a program that has many conversations, each kept for as long as it is used."""
-        from metier._session import Session
         from metier.session import SessionPool
 
-        return SessionPool(self, Session, **options)
+        return SessionPool(self.session, self.resume, **options)
 
     def resume(self, state: Mapping[str, Any] | str | bytes, **options: Any) -> Session:
         """Go on with a session that was saved by `Session.save`."""

@@ -83,6 +83,17 @@ def current_call() -> ToolCall | None:
     return _current.get()
 
 
+def describe_skill(description: str, location: str) -> None:
+    """Name the skill that the current tool call uses, and where it comes from; nothing where telemetry is off."""
+    call = _current.get()
+    if call is not None:
+        from pathlib import Path
+
+        path = Path(location)
+        uri = path.as_uri() if path.is_absolute() else location
+        call.describe(gen_ai__skill__description=description, gen_ai__skill__source__uri=uri)
+
+
 def tool_call(name: str) -> AbstractContextManager[ToolCall]:
     """Around a tool call: the span that a framework made for it, or one of ours; nothing where telemetry is off.
 

@@ -56,7 +56,7 @@ def test_the_list_that_is_advice_is_no_more_than_no_list(write_skill: Write, pro
         for name in ("with-list", "without-list"):
             with Library.discover().session(guard=Guard(policy, audit=AuditProbe())) as session:
                 session.load(name)
-                outcomes.append([session.decide_call(tool, arguments).outcome for tool, arguments in calls])
+                outcomes.append([session.calls.decide(tool, arguments).outcome for tool, arguments in calls])
         assert outcomes[0] == outcomes[1]
 
 
@@ -131,4 +131,4 @@ def test_instructions_run_no_command_that_an_advisory_list_leaves_out(write_skil
     policy = Policy(injection="allow", unsandboxed="allow")
     with Library.discover().session(guard=Guard(policy, audit=AuditProbe())) as session:
         session.load("review")
-        assert "made-by-skill" not in os.listdir(session.workspace)
+        assert "made-by-skill" not in os.listdir(session.context.workspace)

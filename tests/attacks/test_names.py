@@ -86,8 +86,8 @@ USES: dict[str, Callable[[Session, str], object]] = {
     "load beside another": lambda session, name: session.load(["caller", name]),
     "invoke": lambda session, name: session.invoke(f"/{name}"),
     "invoke by a client": lambda session, name: session.invoke(f"/{name}", by="client"),
-    "activate": lambda session, name: session.activate(name),
-    "bind": lambda session, name: session.bind([name]),
+    "activate": lambda session, name: session.loader.activate(name),
+    "bind": lambda session, name: session.loader.bind([name]),
     "fork": lambda session, name: session.fork(name),
     "child": lambda session, name: session.child("helper", bound=[name]),
 }
@@ -134,7 +134,7 @@ def outcome(session: Session, use: Callable[[Session, str], object], name: str) 
         given = use(session, name)
     except MetierError as error:
         return error.code
-    return f"{given} {[session.content(one.name) for one in session.active]} {session.instructions()}"
+    return f"{given} {[session.prompt.content(one.name) for one in session.active]} {session.instructions()}"
 
 
 def test_no_imitation_is_used_or_shown(enterprise: Path, put: Callable[..., Path], tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_no_imitation_is_used_or_shown(enterprise: Path, put: Callable[..., Path
                 if outcome(session, USES["load"], called) not in ("name-reserved", "skill-not-found"):
                     lost.append((name, folder, called))
         with library.session() as session:
-            if "EVIL" in session.instructions() or session.search("evil") or session.listed():
+            if "EVIL" in session.instructions() or session.prompt.search("evil") or session.prompt.matching():
                 lost.append((name, folder, "shown"))
     assert lost == []
 

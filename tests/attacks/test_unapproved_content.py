@@ -188,9 +188,9 @@ def world(own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
 
 def used(session: Session) -> Iterator[object]:
     """All that a skill gives to a model that uses it."""
-    root = session.one().root
+    root = session.loaded.one().root
     tools = session.executor(builtin=["Bash", "Read", "Grep", "Glob"])
-    yield session.content()
+    yield session.prompt.content()
     calls: list[tuple[str, dict[str, Any]]] = [
         ("skills_run", {"script": "scripts/say.sh"}),
         ("skills_run", {"script": "scripts/say.py"}),
@@ -225,7 +225,7 @@ def test_what_somebody_does_to_the_copy_is_mended_or_refused(world: World, what:
     world.restore()
     with world.session() as session:
         session.load("tool")
-        root = Path(session.one().root)
+        root = Path(session.loaded.one().root)
         root.chmod(0o755)
         for folder in ("scripts", "references"):
             (root / folder).chmod(0o755)
@@ -293,7 +293,7 @@ INSIDE = [
 def attempted(session: Session, folder: Path, commands: list[str]) -> Iterator[tuple[str, str]]:
     """What comes of each attempt of a model that knows where the skill was loaded from."""
     tools = session.executor(builtin=["Bash", "Read", "Grep", "Glob"])
-    named = {"root": session.one().root, "folder": str(folder)}
+    named = {"root": session.loaded.one().root, "folder": str(folder)}
     calls: list[tuple[str, dict[str, str]]] = [*TOOLS, *(("Bash", {"command": command}) for command in commands)]
     for tool, arguments in calls:
         given = {name: value.format(**named) for name, value in arguments.items()}
@@ -342,12 +342,12 @@ def test_in_the_workspace_too_commands_have_what_was_approved(
 
 USES: dict[str, Callable[[Session], object]] = {
     "load": lambda session: session.load("tool"),
-    "load again": lambda session: (session.load("tool"), session.content()),
+    "load again": lambda session: (session.load("tool"), session.prompt.content()),
     "by a model": lambda session: session.load("tool", by="model"),
     "invoke": lambda session: session.invoke("/tool"),
-    "activate": lambda session: session.activate("tool"),
+    "activate": lambda session: session.loader.activate("tool"),
     "fork": lambda session: session.fork("tool"),
-    "child": lambda session: session.child("helper", bound=["tool"]).content(),
+    "child": lambda session: session.child("helper", bound=["tool"]).prompt.content(),
 }
 DIALECTS: dict[DialectName, list[tuple[str, dict[str, Any]]]] = {
     "runtime": [("skills_load", {"skills": ["tool"]}), ("skills_read", {"path": NOTES, "skill": "tool"})],
@@ -428,7 +428,7 @@ def test_a_script_is_run_and_not_read(world: World) -> None:
     with world.session(Policy(unsandboxed="allow")) as session:
         session.load("tool")
         tools = session.executor(builtin=["Read", "Grep"])
-        for root in (session.one().root, str(world.folder)):
+        for root in (session.loaded.one().root, str(world.folder)):
             for path in ("scripts/say.sh", "scripts/../scripts/say.sh", "scripts//say.py", "./scripts/say.sh"):
                 for call in (
                     ("Read", {"file_path": f"{root}/{path}"}),

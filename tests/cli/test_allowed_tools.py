@@ -96,7 +96,7 @@ def test_an_advisory_list_lifts_nothing_of_a_list_that_is_enforced(
             session.executor([FunctionTool(price_of)]).execute_blocking("price_of", {"item": "tea"}).code
             == "tool-not-allowed"
         )
-        assert session.allowed_tools == frozenset({"read"})
+        assert session.calls.allowed_tools == frozenset({"read"})
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,6 @@ def test_a_model_is_told_of_advice_as_advice(own_home: Path, write_skill: Write,
     write_skill(own_home / ".claude/skills/review", more=REVIEW)
     with Library.discover().session() as session:
         session.load("review")
-        content = session.content("review")
+        content = session.prompt.content("review")
     assert "only these tools are allowed" not in content
     assert "does not restrict others: Read, Bash(git diff:*)" in content

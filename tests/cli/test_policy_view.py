@@ -90,7 +90,7 @@ def test_who_looks_at_what_is_denied_is_told(metier: Call, skills: Path, command
 @pytest.mark.covers("A-7")
 def test_the_catalog_is_what_a_model_is_shown(metier: Call, skills: Path) -> None:
     code, out, err = metier("--skills", skills, "catalog")
-    shown = Library.from_folder(skills).session(guard=Guard()).catalog()
+    shown = Library.from_folder(skills).session(guard=Guard()).prompt.catalog()
     assert (code, out) == (0, shown + "\n")
     assert '<names_only search="skills_search">notes</names_only>' in out
     assert "deploy" not in out

@@ -108,7 +108,7 @@ def test_schemas_are_flat_and_closed(session: Session, name: Any) -> None:
 def test_texts_name_only_tools_that_are_there(begin: Callable[..., Session], name: Any, delivery: str) -> None:
     session = begin(delivery=delivery)
     session.load(["letters", "forms"])
-    texts = [session.instructions(dialect=name), session.content("forms", words=dialect(name).words)]
+    texts = [session.instructions(dialect=name), session.prompt.content("forms", words=dialect(name).words)]
     texts += [tool.description for tool in session.tools(name)]
     others = set().union(*ALL_NAMES.values()) - ALL_NAMES[name] - {"skill"}
     said = set(re.findall(r"[a-z_]+", "\n".join(texts)))
@@ -154,7 +154,7 @@ def test_the_files_of_a_loaded_skill_can_be_read_and_not_written(session: Sessio
     assert not executor.execute_blocking("Read", {"file_path": file}).success
     session.load("forms")
     assert not executor.execute_blocking("Read", {"file_path": file}).success
-    file = f"{session.one().root}/templates/t.yaml"
+    file = f"{session.loaded.one().root}/templates/t.yaml"
     assert executor.execute_blocking("Read", {"file_path": file}).success
     assert not executor.execute_blocking("Write", {"file_path": file, "content": "x"}).success
 

@@ -260,8 +260,8 @@ def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, di
     assert result.success, result
     content = read_content(content_of(result, dialect))
     assert content.name == "liar"
-    one = session.one("liar")
-    body = one.body.replace(one.root, session.mount_path(one)) if dialect == "sandbox" else one.body
+    one = session.loaded.one("liar")
+    body = one.body.replace(one.root, session.prompt.root_of(one)) if dialect == "sandbox" else one.body
     assert plain(content.body).strip() == plain(body).strip()
     assert content.files == ()
 
@@ -283,7 +283,7 @@ def test_any_text_stays_in_its_place(asking: Asking, dialect: Any) -> None:
         assert result.success
         content = read_content(content_of(result, dialect))
         assert content.name == liar.name
-        assert plain(content.body).strip() == plain(session.one(liar.name).body).strip()
+        assert plain(content.body).strip() == plain(session.loaded.one(liar.name).body).strip()
 
     run()
 

@@ -85,7 +85,7 @@ def test_what_was_cut_from_the_history_is_sent_again(
 ) -> None:
     executor = session.executor(dialect=dialect)
     load(executor, "forms")
-    session.history_was_cut()
+    session.prompt.forget_delivered()
     again = load(executor, "forms")
     assert again.keep
     assert content(again).startswith(MARKER)
@@ -158,7 +158,7 @@ def test_the_child_has_its_skill_and_its_arguments_and_nothing_else(
     assert child is not session
     assert child.id != session.id
     assert (child.lineage.depth, child.lineage.chain) == (1, ("research",))
-    assert child.is_closed
+    assert child.context.is_closed
 
 
 def test_the_child_is_closed_also_when_its_agent_fails(
@@ -168,7 +168,7 @@ def test_the_child_is_closed_also_when_its_agent_fails(
     result = load(session.executor(dialect=dialect, spawn=agent), "research")
     assert (result.success, result.code) == (False, "tool-failed")
     assert "no model" in (result.error or "")
-    assert agent.sessions[0].is_closed
+    assert agent.sessions[0].context.is_closed
     assert session.active == ()
     events = [record.event for record in log.records if record.skill == "research"]
     assert events == ["load", "unload"]
@@ -197,7 +197,7 @@ def test_the_child_is_closed_also_when_the_call_is_cancelled(
             group.cancel_scope.cancel()
 
     anyio.run(main)
-    assert children[0].is_closed
+    assert children[0].context.is_closed
 
 
 def test_a_child_that_is_made_after_the_call_was_cancelled_is_closed(

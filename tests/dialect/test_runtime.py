@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from metier import Library, Session
+from metier.find import Finder
 from metier.guard import Guard, MemoryLog, Policy
+from metier.library import SkillIndex
 from metier.session import MARKER
 from metier.tools import ToolResult
 
@@ -217,7 +219,7 @@ def test_a_file_of_a_skill_that_changed_says_so(call: Call, skills: Path) -> Non
 
 @pytest.mark.covers("G-26")
 def test_arguments_variables_and_folder_reach_the_script(call: Call, session: Session) -> None:
-    Path(session.workspace, "inner").mkdir(parents=True)
+    Path(session.context.workspace, "inner").mkdir(parents=True)
     call("skills_load", skills=["forms"])
     result = call(
         "skills_run", script="scripts/echo.py", args=["a b", "$HOME", "*"], env=["INPUT_GIVEN=x=y"], folder="inner"
@@ -309,8 +311,8 @@ def test_the_same_text_is_not_made_twice(begin: Callable[..., Session], monkeypa
     def fail(*_: Any, **__: Any) -> Any:
         raise AssertionError("read again")
 
-    monkeypatch.setattr(Library, "document", fail)
-    monkeypatch.setattr(Library, "catalog", fail)
+    monkeypatch.setattr(SkillIndex, "document", fail)
+    monkeypatch.setattr(Finder, "catalog", fail)
     assert session.instructions() == first
 
 

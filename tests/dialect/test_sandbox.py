@@ -164,7 +164,7 @@ def test_without_the_extra_bash_runs_where_a_copy_of_the_skill_is(
     assert f'root="{mounted}"' in found["instructions"]
     (skills / "forms" / "templates" / "t.yaml").write_text("changed")
     result = executor.execute_blocking("sandbox_execute", {"command": f"cat '{mounted}/templates/t.yaml'; pwd"})
-    assert result.result["output"] == f"a: 1\nb: 2\nc: 3\nd: 4\n{session.workspace}\n"
+    assert result.result["output"] == f"a: 1\nb: 2\nc: 3\nd: 4\n{session.context.workspace}\n"
     assert result.data["runner"] == "plain"
 
 

@@ -14,6 +14,7 @@ from metier import Library, Session
 from metier.dialect import SkillTool, ToolDialect
 from metier.errors import SkillUnreadable
 from metier.guard import Guard, MemoryLog, Policy
+from metier.library import SkillIndex
 from metier.tools import FunctionTool, ToolResult
 
 Call = Callable[..., ToolResult]
@@ -91,7 +92,7 @@ def test_loading_gives_name_base_path_and_content(call: Call, session: Session) 
     result = call("skill", skill_name="forms")
     assert set(result.result) == {"skill_name", "base_path", "content"}
     assert result.result["skill_name"] == "forms"
-    assert result.result["base_path"] == session.one().root
+    assert result.result["base_path"] == session.loaded.one().root
     assert "Fill:" in result.result["content"]
     assert result.duration_ms >= 0
     assert result.keep
@@ -160,7 +161,7 @@ def test_a_skill_that_cannot_be_read_fails_with_the_reason(call: Call, monkeypat
     def broken(*_: Any) -> Any:
         raise SkillUnreadable("The disk is gone.", hint="Mount it.")
 
-    monkeypatch.setattr(Library, "document", broken)
+    monkeypatch.setattr(SkillIndex, "document", broken)
     result = call("skill", skill_name="forms")
     assert (result.success, result.code, result.hint) == (False, "skill-unreadable", "Mount it.")
     assert "Failed to load skill 'forms'" in (result.error or "")
@@ -325,10 +326,10 @@ def test_skills_are_activated_and_deactivated_in_reverse_order(skill: Any) -> No
     assert (first.result["status"], first.result["skill_name"]) == ("activated", "a")
     assert first.result["content"]
     assert skill("b", "activate").success
-    assert (active(skill), skill.session.stack) == (["a", "b"], ("a", "b"))
+    assert (active(skill), skill.session.loader.activations) == (["a", "b"], ("a", "b"))
     assert skill("b", "deactivate").result == {"skill_name": "b", "status": "deactivated"}
     assert skill("a", "deactivate").result == {"skill_name": "a", "status": "deactivated"}
-    assert (active(skill), skill.session.stack) == ([], ())
+    assert (active(skill), skill.session.loader.activations) == ([], ())
 
 
 @pytest.mark.covers("ACC-8", "O-38")
@@ -370,7 +371,7 @@ def test_a_skill_that_was_unloaded_can_be_activated_again(skill: Any) -> None:
     skill("a", "activate")
     skill("b", "activate")
     assert skill("a", "unload").success
-    assert skill.session.stack == ("b",)
+    assert skill.session.loader.activations == ("b",)
     assert skill("a", "activate").success
     assert skill("b", "load").success
     for name in ("a", "b"):

@@ -149,7 +149,7 @@ def test_nothing_is_executed_before_it_is_approved(
     assert refused(session, "eager").code == "approval-needed"
     (request,) = scope.approvals.requests()
     assert capability in request.capabilities
-    assert not os.path.exists(os.path.join(session.workspace, "ran"))
+    assert not os.path.exists(os.path.join(session.context.workspace, "ran"))
 
 
 @pytest.mark.covers("A-15")
@@ -315,11 +315,11 @@ def test_tools_that_an_approval_grants_are_not_asked_about_while_the_skill_is_ac
     session = begin()
     refused(session, "gitty")
     approve(scope, tools=["Bash(git:*)"])
-    assert session.admit("Bash", {"command": "git status"}).decision.outcome == "ask"
+    assert session.calls.admit("Bash", {"command": "git status"}).decision.outcome == "ask"
     session.load("gitty")
-    assert session.admit("Bash", {"command": "git status"}).decision.outcome == "allow"
-    assert session.admit("Bash", {"command": "ls"}).decision.outcome == "ask"
-    assert session.admit("Bash", {"command": "git push"}).decision.outcome == "deny"
+    assert session.calls.admit("Bash", {"command": "git status"}).decision.outcome == "allow"
+    assert session.calls.admit("Bash", {"command": "ls"}).decision.outcome == "ask"
+    assert session.calls.admit("Bash", {"command": "git push"}).decision.outcome == "deny"
 
 
 def test_an_administrators_policy_wants_everything_recorded(

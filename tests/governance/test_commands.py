@@ -63,7 +63,7 @@ def test_bash_runs_no_script_of_a_skill_whose_scripts_may_not_run(
     put("plugin", "peek", **SCRIPT)
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load("peek")
-    command = commands(Path(getattr(session.one(), at)), session.workspace)[number]
+    command = commands(Path(getattr(session.loaded.one(), at)), session.context.workspace)[number]
     result = session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": command})
     assert (result.success, result.code) == (False, "rule-denied")
     assert "rule R1" in str(result.error)
@@ -86,12 +86,14 @@ def test_execute_is_a_run_of_the_skill_that_it_names(put: Put, begin: Begin, ent
     put("personal", "mine", **SCRIPT)
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed())
     session.load(["peek", "mine"])
-    folder, other = (session.one(name).root for name in ("peek", "mine"))
-    assert anyio.run(lambda: session.execute(f"bash {other}/scripts/x.sh > /dev/null; echo done")).stdout == "done\n"
+    folder, other = (session.loaded.one(name).root for name in ("peek", "mine"))
+    assert (
+        anyio.run(lambda: session.runs.command(f"bash {other}/scripts/x.sh > /dev/null; echo done")).stdout == "done\n"
+    )
     assert (log.records[-1].type, log.records[-1].skill) == ("script.run", "mine")
     for command in (f"bash {folder}/scripts/x.sh", f"bash {other}/scripts/x.sh; bash {folder}/scripts/x.sh"):
         with pytest.raises(Refused, match="rule R1"):
-            anyio.run(lambda line: session.execute(line), command)
+            anyio.run(lambda line: session.runs.command(line), command)
         assert (log.records[-1].type, log.records[-1].skill) == ("script.denied", "peek")
 
 
@@ -107,10 +109,10 @@ def test_who_agrees_to_a_command_agrees_to_one_skill_alone(put: Put, begin: Begi
 
     session = begin(Policy(unsandboxed="allow"), runner=PlainRunner(), approve=Typed(approve))
     session.load(["one", "two"])
-    folders = [session.one(name).root for name in ("one", "two")]
-    assert anyio.run(session.execute, f"bash {folders[0]}/scripts/x.sh").stdout == "it ran\n"
+    folders = [session.loaded.one(name).root for name in ("one", "two")]
+    assert anyio.run(session.runs.command, f"bash {folders[0]}/scripts/x.sh").stdout == "it ran\n"
     with pytest.raises(Refused, match="rule R1"):
-        anyio.run(session.execute, f"bash {folders[0]}/scripts/x.sh; bash {folders[1]}/scripts/x.sh")
+        anyio.run(session.runs.command, f"bash {folders[0]}/scripts/x.sh; bash {folders[1]}/scripts/x.sh")
     assert asked[0] == "one"
 
 
@@ -124,12 +126,12 @@ def test_a_sandbox_does_not_show_commands_a_skill_whose_scripts_may_not_run(
     session = begin(runner=runner, approve=Typed())
     session.load(["peek", "mine"])
     # Whatever it comes to, no word of it names the skill.
-    anyio.run(session.execute, "cd /*/*/sk*ls/pl*/pe*; bash sc*/*")
+    anyio.run(session.runs.command, "cd /*/*/sk*ls/pl*/pe*; bash sc*/*")
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "ls"})
     for job in runner.jobs:
         seen = {place.path for place in job.places}
-        assert session.one("mine").root in seen
-        assert not {str(peek), session.one("peek").root} & seen
+        assert session.loaded.one("mine").root in seen
+        assert not {str(peek), session.loaded.one("peek").root} & seen
     assert len(runner.jobs) == 2
 
 
@@ -138,9 +140,9 @@ def test_commands_reach_the_network_only_where_each_active_skill_may(put: Put, b
     put("personal", "plain")
     runner = Recorder()
     session = begin(runner=runner)
-    anyio.run(session.execute, "ls")
+    anyio.run(session.runs.command, "ls")
     session.load("plain")
-    anyio.run(session.execute, "ls")
+    anyio.run(session.runs.command, "ls")
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "ls"})
     assert [job.network for job in runner.jobs] == ["host", "none", "none"]
 
@@ -153,9 +155,9 @@ def test_the_virtual_shell_and_what_it_hands_over_run_no_such_script_either(
     put("plugin", "peek", **{"scripts/x.py": "print('it ran')\n"})
     session = begin(Policy(unsandboxed="allow"), approve=Typed())
     session.load("peek")
-    mount = session.mount_path(session.one("peek"))
+    mount = session.prompt.root_of(session.loaded.one("peek"))
     with pytest.raises(Refused, match="rule R1"):
-        anyio.run(lambda: session.execute(f"python3 {mount}/scripts/x.py", virtual=True))
-    hidden = anyio.run(lambda: session.execute("for f in /.s*/sk*/p*/sc*/x.py; do python3 $f; done", virtual=True))
+        anyio.run(lambda: session.runs.command(f"python3 {mount}/scripts/x.py", virtual=True))
+    hidden = anyio.run(lambda: session.runs.command("for f in /.s*/sk*/p*/sc*/x.py; do python3 $f; done", virtual=True))
     assert "it ran" not in hidden.stdout
     assert "rule R1" in hidden.stderr

@@ -154,7 +154,7 @@ def test_what_is_active_ends_once_administrators_deploy_its_name(put: Put, begin
     assert not list(session.active)
     assert not list(Session.resume(session.library, state, guard=session.guard).active)
     session.load("deploy")
-    assert session.one().body.strip() == "Official."
+    assert session.loaded.one().body.strip() == "Official."
 
 
 def test_a_skill_that_is_deployed_while_another_is_loaded_counts(put: Put, begin: Begin) -> None:

@@ -89,8 +89,8 @@ def test_nor_is_it_bound(put: Put, begin: Begin, swapped_once_decided: Callable[
     swapped_once_decided(put("personal", "peek", "Harmless."))
     session = begin()
     with pytest.raises(SkillChanged):
-        session.bind(["peek"])
-    assert session.bound == frozenset()
+        session.loader.bind(["peek"])
+    assert session.loaded.bound == frozenset()
 
 
 def test_nor_is_it_the_message_of_a_user(
@@ -127,9 +127,9 @@ def test_what_is_bound_must_still_be_there_and_not_be_blocked(
     monkeypatch.setattr(Guard, "enter", entered)
     session = begin()
     with pytest.raises(Refused) as caught:
-        session.bind(["peek"])
+        session.loader.bind(["peek"])
     assert "quarantine" in str(caught.value)
-    assert session.bound == frozenset()
+    assert session.loaded.bound == frozenset()
 
 
 # --- every way to load ------------------------------------------------------------------------------------------------
@@ -182,8 +182,8 @@ def test_a_rule_about_nesting_counts_for_a_session_that_is_resumed(
     for name in ("outer", "inner"):
         put("personal", name)
     session = begin()
-    session.activate("outer")
-    session.activate("inner")
+    session.loader.activate("outer")
+    session.loader.activate("inner")
     saved = session.save()
     enterprise(NESTED)
     resumed = Session.resume(library(), saved, guard=Guard(audit=MemoryLog()))
@@ -194,10 +194,10 @@ def test_no_skill_is_its_own_rival_after_it_changed(put: Put, begin: Begin, ente
     enterprise(COLLIDES)
     folder = put("plugin", "law", "Harmless.")
     session = begin()
-    entry = session.find("law")
+    entry = session.known.find("law")
     swap(folder)
     session.library.refresh()
-    assert session.load_action(entry, session.library.digest(entry), "model").rivals == frozenset()
+    assert session.known.load_action(entry, session.library.digest(entry), "model").rivals == frozenset()
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ def test_who_names_no_environment_is_in_that_of_the_machine(begin: Begin, enterp
     enterprise(PRODUCTION)
     session = begin()
     session.load("deploy")
-    assert session.one().body.strip() == "Official."
-    assert session.actor.environment == "production"
+    assert session.loaded.one().body.strip() == "Official."
+    assert session.context.actor.environment == "production"
     with pytest.raises(Refused, match="administrators deployed"):
         session.load("deploy@project")
 
@@ -80,7 +80,7 @@ def test_neither_a_user_nor_a_project_says_it(
         (folder / ".metier").mkdir(parents=True)
         (folder / ".metier" / "policy.yaml").write_text(PRODUCTION)
     monkeypatch.chdir(tmp_path / "workspace")
-    assert begin().actor.environment is None
+    assert begin().context.actor.environment is None
 
 
 def test_what_was_begun_before_it_was_said_does_nothing_more(begin: Begin, enterprise: Write) -> None:

@@ -234,8 +234,15 @@ def test_nothing_that_a_model_is_shown_or_finds_is_another_skill(begin: Callable
         assert PLANTED not in told
         assert "notes" in told
         for query in ("deploy", "d\u0435ploy", PLANTED.lower(), "torn", "rollout-tool"):
-            assert not [one for one in session.search(query) if PLANTED in one.description], query
-        assert [one.name for one in session.listed()] == ["bare", "deploy", "helper", "notes", "rollout", "shipping"]
+            assert not [one for one in session.prompt.search(query) if PLANTED in one.description], query
+        assert [one.name for one in session.prompt.matching()] == [
+            "bare",
+            "deploy",
+            "helper",
+            "notes",
+            "rollout",
+            "shipping",
+        ]
 
 
 @pytest.mark.covers("SEC-7")

@@ -167,7 +167,7 @@ def test_a_skill_that_lists_a_tool_is_not_granted_it(put: Put, begin: Begin, ent
     put("project", "shelly", more="allowed-tools: Bash Read\n")
     session = begin()
     session.load("shelly")
-    decision = session.admit("Bash", {"command": "ls"}).decision
+    decision = session.calls.admit("Bash", {"command": "ls"}).decision
     assert (decision.outcome, decision.code) == ("ask", "approval-needed")
     assert f"{file}:3 (enterprise)" in decision.rule
     assert session.may_call("Read", {"file_path": "x"})
@@ -182,7 +182,7 @@ def test_a_call_outside_of_an_active_skill_is_refused_and_recorded(put: Put, beg
     result = executor.execute_blocking("Write", {"file_path": "x.txt", "content": "no"})
     assert not result.success
     assert "Skill 'reader' cannot use tool 'Write'" in (result.error or "")
-    assert not (Path(session.workspace) / "x.txt").exists()
+    assert not (Path(session.context.workspace) / "x.txt").exists()
     assert log.records[-1].type == "tool.denied"
     assert log.records[-1].active == ("reader",)
 
@@ -196,9 +196,9 @@ def test_nested_skills_leave_what_both_allow(put: Put, begin: Begin) -> None:
     def may() -> set[str]:
         return {tool for tool in ("Read", "Write", "Bash") if session.may_call(tool, {"command": "ls"})}
 
-    with session.activation("a"):
+    with session.loader.activation("a"):
         assert may() == {"Read", "Bash"}
-        with session.activation("b"):
+        with session.loader.activation("b"):
             assert may() == {"Read"}
         assert may() == {"Read", "Bash"}
 

@@ -28,7 +28,7 @@ def test_a_tool_call_names_the_active_skills_with_source_and_digest(put: Put, be
 
     session.executor([FunctionTool(look)]).execute_blocking("look", {})
     record = log.records[-1]
-    digest = session.one("notes").digest.removeprefix("sha256:")[:12]
+    digest = session.loaded.one("notes").digest.removeprefix("sha256:")[:12]
     assert (record.type, record.active, record.skills) == ("tool.called", ("notes",), (f"notes@personal#{digest}",))
     assert record.as_dict()["skills"] == record.skills
 

@@ -367,6 +367,6 @@ def test_a_call_is_recorded_also_when_nobody_knows_what_is_active(monkeypatch: p
     session = deploying(Guard(audit=log))
     executor = session.executor([FunctionTool(lambda: "x", name="deploy")])
     session.guard.block("another")
-    monkeypatch.setattr(session, "live", lambda: 1 / 0)
+    monkeypatch.setattr(session.loaded, "live", lambda: 1 / 0)
     assert executor.execute_blocking("deploy").code == "not-decided"
     assert [(one.tool, one.decision, one.code) for one in log.records] == [("deploy", "deny", "not-decided")]

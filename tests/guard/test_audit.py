@@ -178,7 +178,7 @@ def test_a_default_trail_that_cannot_be_written_is_warned_about_once_and_stops_n
 def test_a_trail_that_the_environment_asks_for_must_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METIER_AUDIT", str(tmp_path))
     session = Library.from_files(SKILL).session()
-    assert session.admit("Bash", {}).decision.code == "audit-unavailable"
+    assert session.calls.admit("Bash", {}).decision.code == "audit-unavailable"
     with pytest.raises(Refused, match="nothing may happen unrecorded"):
         session.load("a")
     assert session.active == ()

@@ -317,13 +317,13 @@ def test_a_session_stops_where_its_log_ends(tmp_path: Path) -> None:
     with pytest.raises(Refused) as caught:
         session.load("a")
     assert caught.value.code == "audit-unavailable"
-    assert session.admit("Bash", {}).decision.code == "audit-unavailable"
+    assert session.calls.admit("Bash", {}).decision.code == "audit-unavailable"
     (tmp_path / "file").unlink()
     assert session.load("a").changed == ("a",)
     (tmp_path / "file" / "audit.jsonl").unlink()
     (tmp_path / "file" / "audit.jsonl").mkdir()
-    assert session.admit("Bash", {}).decision.is_allowed, "that it cannot be recorded shows when it ends"
-    session.admit("Bash", {}).record(ToolResult(success=True))
+    assert session.calls.admit("Bash", {}).decision.is_allowed, "that it cannot be recorded shows when it ends"
+    session.calls.admit("Bash", {}).record(ToolResult(success=True))
     with pytest.raises(Refused):
         session.read("SKILL.md")
     # What is loaded can always be put down.

@@ -155,7 +155,7 @@ def test_a_last_good_version_does_not_outlive_its_folder(library: Library, file:
         file.unlink()
         file.parent.rmdir()
         library.refresh()
-        assert session.live() == ()
+        assert session.loaded.live() == ()
     with Session(library) as session, pytest.raises(SkillNotFound):
         session.load(["greet"])
 

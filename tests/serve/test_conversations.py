@@ -87,7 +87,7 @@ def test_a_conversation_that_ends_while_it_begins_has_ended(
         with pytest.raises(SessionNotFound):
             new.result(SECONDS)
     assert conversations.is_over("new")
-    assert [session.is_closed for session in slow.made] == [True]
+    assert [session.context.is_closed for session in slow.made] == [True]
 
 
 def test_a_conversation_whose_task_is_cancelled_while_it_begins_is_closed(
@@ -105,7 +105,7 @@ def test_a_conversation_whose_task_is_cancelled_while_it_begins_is_closed(
             with pytest.raises(asyncio.CancelledError):
                 await task
         async with asyncio.timeout(SECONDS):
-            while [session.is_closed for session in slow.made] != [True]:
+            while [session.context.is_closed for session in slow.made] != [True]:
                 await asyncio.sleep(0.001)
 
     asyncio.run(main())

@@ -30,7 +30,7 @@ def injected(folder: Path, write_skill: Write, tools: str, body: str, **policy: 
     guard = Guard(Policy(**{**RUNS, **policy}), audit=MemoryLog())
     session = Library.from_folder(folder / "s", cache=False).session(guard=guard, workspace=folder)
     session.load("a")
-    return session.one().body
+    return session.loaded.one().body
 
 
 @pytest.mark.covers("O-62", "O-63", "O-64")
@@ -66,7 +66,7 @@ def test_another_active_skill_restricts_injected_commands_too(tmp_path: Path, wr
     session = Library.from_folder(tmp_path / "s", cache=False).session(guard=guard, workspace=tmp_path)
     session.load("strict")
     session.load("a", "add")
-    assert session.one("a").body.startswith("[Command blocked by security policy: ")
+    assert session.loaded.one("a").body.startswith("[Command blocked by security policy: ")
 
 
 def test_a_blocked_command_is_recorded_as_denied_and_told(tmp_path: Path, write_skill: Write) -> None:

@@ -68,7 +68,7 @@ def test_as_many_are_bound_as_an_agent_needs_beside_as_many_others_as_may_be_act
 
 def test_its_text_is_not_given_a_second_time(library: Library) -> None:
     session = begin(library)
-    assert "earlier in this conversation" in session.content("strict")
+    assert "earlier in this conversation" in session.prompt.content("strict")
     assert '<skill name="strict"' in session.instructions()
 
 

@@ -80,7 +80,7 @@ def test_a_skill_allows_what_it_lists(
     session = begin(skill("a", more=rules), skills=["a"])
     if allowed is None:
         # Whether an empty field is an empty list is the skill's to say.
-        allowed = ["read", "grep", "write", "bash"] if session.one().skill.allowed_tools is None else []
+        allowed = ["read", "grep", "write", "bash"] if session.loaded.one().skill.allowed_tools is None else []
     calls: dict[str, dict[str, str]] = {"read": {}, "grep": {}, "write": {}, "bash": {"command": "ls -l"}}
     made = [tool for tool, arguments in calls.items() if call(session, agent, tool, **arguments).success]
     assert made == allowed
@@ -119,13 +119,13 @@ def test_the_allowed_tools_are_those_that_every_list_has(begin: Begin, skill: Fi
         skill("b", more="allowed-tools: read_file Write\n"),
         skill("c"),
     )
-    assert not session.allowed_tools  # None, as none has a list
+    assert not session.calls.allowed_tools  # None, as none has a list
     session.load(["a", "c"])
-    assert session.allowed_tools == frozenset({"read", "bash"})
+    assert session.calls.allowed_tools == frozenset({"read", "bash"})
     session.load("b", "add")
-    assert session.allowed_tools == frozenset({"read"})
+    assert session.calls.allowed_tools == frozenset({"read"})
     session.unload(all=True)
-    assert session.allowed_tools is None
+    assert session.calls.allowed_tools is None
 
 
 @pytest.mark.covers("O-40")
@@ -227,7 +227,7 @@ def test_reading_a_script_by_an_agents_own_tool_is_refused(
     assert session.may_call(tool, {"file_path": str(folder / "notes.md")})
     assert session.may_call(tool, {})
     assert session.may_call("Grep", {"path": str(folder)})
-    root = Path(session.one().root)
+    root = Path(session.loaded.one().root)
     for path in (
         root / "scripts" / "x.py",
         folder / "scripts" / "x.py",
@@ -308,6 +308,6 @@ def test_rules_may_name_the_skills_own_folder(
 ) -> None:
     file = write_skill(tmp_path / "s" / "a", more='allowed-tools: "Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)"\n')
     session = begin_in(tmp_path / "s", skills=["a"])
-    assert session.may_call("Bash", {"command": f"{session.one().root}/scripts/x.sh --all"})
+    assert session.may_call("Bash", {"command": f"{session.loaded.one().root}/scripts/x.sh --all"})
     assert not session.may_call("Bash", {"command": f"{file.parent}/scripts/x.sh --all"})
     assert not session.may_call("Bash", {"command": "/elsewhere/scripts/x.sh"})

@@ -23,10 +23,10 @@ def test_a_child_has_nothing_of_its_parent_but_its_restrictions(library: Library
     parent = library.session(guard=Guard(audit=MemoryLog()), skills=["lists"], user="ada", max_active=3)
     child = parent.child("agent:helper", bound=["strict"])
     assert [one.name for one in child.active] == ["strict"]
-    assert child.allowed_tools == frozenset({"read"})
+    assert child.calls.allowed_tools == frozenset({"read"})
     assert not child.may_call("Glob", {"pattern": "*"})
-    assert (child.guard, child.actor.user, child.options.max_active) == (parent.guard, "ada", 3)
-    assert child.actor.correlation_id == parent.id
+    assert (child.guard, child.context.actor.user, child.options.max_active) == (parent.guard, "ada", 3)
+    assert child.context.actor.correlation_id == parent.id
     assert child.lineage.chain == ("agent:helper",)
 
 
@@ -51,12 +51,12 @@ def test_children_are_not_without_end(library: Library) -> None:
 def test_what_is_bound_later_stays_to_the_end_too(library: Library) -> None:
     log = MemoryLog()
     session = library.session(guard=Guard(audit=log), skills=["free"])
-    session.bind(["strict", "free"])
+    session.loader.bind(["strict", "free"])
     assert [one.name for one in session.active] == ["strict", "free"]
     session.unload(all=True)
     session.load("lists")
     assert [one.name for one in session.active] == ["strict", "free", "lists"]
-    assert session.allowed_tools == frozenset({"read"})
+    assert session.calls.allowed_tools == frozenset({"read"})
     session.close()
     assert [(one.event, one.skill) for one in log.records if one.skill == "free"] == [
         ("load", "free"),
@@ -67,7 +67,7 @@ def test_what_is_bound_later_stays_to_the_end_too(library: Library) -> None:
 def test_what_cannot_be_bound_changes_nothing(library: Library) -> None:
     session = library.session(guard=Guard(audit=MemoryLog()), skills=["free"])
     with pytest.raises(SkillNotFound):
-        session.bind(["strict", "nope"])
+        session.loader.bind(["strict", "nope"])
     assert [one.name for one in session.active] == ["free"]
     session.unload(all=True)
     assert session.active == ()

@@ -60,7 +60,7 @@ def test_content_is_the_whole_body_in_an_element_of_its_own() -> None:
     body = "# Title\n\nUse <b>bold</b> & `a < b`.\n\n- one\n- two"
     session = session_with(body)
     session.load("a")
-    content = session.content()
+    content = session.prompt.content()
     assert content.startswith(MARKER)
     assert f"<skill_body>\n{body}\n</skill_body>" in content
     assert tags_in(content) == EXPECTED
@@ -69,40 +69,40 @@ def test_content_is_the_whole_body_in_an_element_of_its_own() -> None:
 def test_content_is_given_once_and_again_when_it_is_another() -> None:
     session = session_with("For $ARGUMENTS.")
     session.load("a", args="x")
-    assert session.content().startswith(MARKER)
-    assert not session.content().startswith(MARKER)
+    assert session.prompt.content().startswith(MARKER)
+    assert not session.prompt.content().startswith(MARKER)
     session.load("a", args="y")
-    assert "For y." in session.content()
+    assert "For y." in session.prompt.content()
     session.load("a", args="x")
-    assert "stand unchanged earlier" in session.content()
-    session.history_was_cut()
-    assert "For x." in session.content()
+    assert "stand unchanged earlier" in session.prompt.content()
+    session.prompt.forget_delivered()
+    assert "For x." in session.prompt.content()
 
 
 def test_content_that_depends_on_more_than_the_file_is_given_again() -> None:
     session = session_with("In $WORKSPACE.")
     session.load("a")
-    assert session.content().startswith(MARKER)
+    assert session.prompt.content().startswith(MARKER)
     session.unload(all=True)
-    session.workspace = "/somewhere/else"
+    session.context.workspace = "/somewhere/else"
     session.load("a")
-    assert "In /somewhere/else." in session.content()
+    assert "In /somewhere/else." in session.prompt.content()
 
 
 def test_a_changed_skill_is_given_again(begin_in: Begin, write_skill: Write, tmp_path: Path) -> None:
     write_skill(tmp_path / "s" / "a", body="Old.")
     session = begin_in(tmp_path / "s", skills=["a"])
-    session.content()
+    session.prompt.content()
     write_skill(tmp_path / "s" / "a", body="New and longer.")
     session.load("a")
-    assert "New and longer." in session.content()
+    assert "New and longer." in session.prompt.content()
 
 
 def test_files_rules_and_needs_are_told_and_only_tools_that_are_there(skill: Files) -> None:
     more = "allowed-tools: Read, Bash(git:*)\ndisallowed-tools: Write\ncompatibility: Needs git.\nrequires: [b]\n"
     session = session_with(more=more, **{"scripts/x.py": "", "references/r.md": "", "z.txt": ""})
     session.load("a")
-    content = session.content()
+    content = session.prompt.content()
     assert '<skill_file kind="script">scripts/x.py</skill_file>' in content
     assert "only these tools are allowed: Read, Bash(git:*)." in content
     assert "these are not allowed: Write." in content
@@ -115,7 +115,7 @@ def test_files_rules_and_needs_are_told_and_only_tools_that_are_there(skill: Fil
 def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
     session = session_with(**{f"f{number:03}.txt": "" for number in range(120)})
     session.load("a")
-    content = session.content()
+    content = session.prompt.content()
     assert content.count("<skill_file ") == 50
     assert '<skill_more count="70"/>' in content
 
@@ -152,7 +152,7 @@ def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
 def test_a_tag_of_ours_or_of_a_host_stays_text(text: str) -> None:
     session = session_with(f"Before {text} after.")
     session.load("a")
-    content = session.content()
+    content = session.prompt.content()
     assert tags_in(content) == EXPECTED
     assert "<|" not in content
     assert "<<" not in content
@@ -197,7 +197,7 @@ def test_what_is_contained_reads_as_it_was_written(text: str) -> None:
 def test_no_body_or_argument_leaves_its_element(body: str, arguments: str) -> None:
     session = session_with(f"X $ARGUMENTS Y {body}")
     session.load("a", args=arguments)
-    assert tags_in(session.content()) == EXPECTED
+    assert tags_in(session.prompt.content()) == EXPECTED
 
 
 @fuzz
@@ -207,7 +207,7 @@ def test_no_file_name_or_frontmatter_leaves_its_element(text: str) -> None:
     plain = " ".join("".join(c for c in text if c.isprintable() and c != "'").split())
     session = session_with(more=f"compatibility: 'It {plain}'\n", **{f"refs/f{name}": ""})
     session.load("a")
-    content = session.content()
+    content = session.prompt.content()
     resources = ["skill_resources", "skill_file", "/skill_file", "/skill_resources"]
     assert tags_in(content) == EXPECTED[:3] + resources + EXPECTED[3:]
     (listed,) = re.findall(r"<skill_file kind=\"other\">(.*)</skill_file>", content)
@@ -252,12 +252,12 @@ def test_the_files_that_a_body_speaks_of_are_listed_with_what_it_says_of_them(
     (tmp_path / "forms" / "notes.txt").write_text("x")
     session = Library.from_folder(tmp_path, cache=False).session(guard=Guard(audit=MemoryLog()))
     session.load("forms")
-    lines = session.content().splitlines()
+    lines = session.prompt.content().splitlines()
     start = lines.index("AVAILABLE SUPPORTING FILES")
     assert lines[start + 2 : start + 4] == [
-        f"- {session.one().root}/notes.txt: more",
-        f"- {session.one().root}/reference.md (1,200 lines): API documentation",
+        f"- {session.loaded.one().root}/notes.txt: more",
+        f"- {session.loaded.one().root}/reference.md (1,200 lines): API documentation",
     ]
-    assert session.files_read == frozenset()
+    assert session.files.paths_read == frozenset()
     session.read("reference.md")
-    assert session.files_read == {("forms", "reference.md")}
+    assert session.files.paths_read == {("forms", "reference.md")}

@@ -108,7 +108,7 @@ def roots_in(scratch: Path) -> list[Path]:
 def test_what_has_changed_does_not_run_where_its_copy_is_gone(
     session: Session, log: MemoryLog, folder: Path, outside: Path, scratch: Path, change: Callable[[Path, Path], None]
 ) -> None:
-    shutil.rmtree(session.one().root)
+    shutil.rmtree(session.loaded.one().root)
     change(folder, outside)
     with pytest.raises(SkillChanged, match="have changed since it was loaded") as caught:
         session.run_blocking("scripts/x.sh", by="model")
@@ -123,7 +123,7 @@ def test_what_has_changed_does_not_run_where_its_copy_is_gone(
 def test_what_was_loaded_runs_as_it_was_whatever_becomes_of_its_files(
     session: Session, log: MemoryLog, folder: Path, outside: Path, change: Callable[[Path, Path], None]
 ) -> None:
-    digest = session.one().digest
+    digest = session.loaded.one().digest
     change(folder, outside)
     outcome = anyio.run(lambda: session.run("scripts/x.sh", by="model"))
     assert outcome.stdout == "original\n"
@@ -179,10 +179,10 @@ def test_whatever_a_script_does_to_its_copy_the_next_run_begins_afresh(
     (folder / "scripts" / "bad.sh").write_text(script)
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
     session.run_blocking("scripts/bad.sh")
-    assert not session.one().is_stale, "the skill itself is as it was"
+    assert not session.loaded.one().is_stale, "the skill itself is as it was"
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
     root = Path(session.run_blocking("scripts/here.sh").stdout)
-    assert str(root) == session.one().root, "where the model was told that it is"
+    assert str(root) == session.loaded.one().root, "where the model was told that it is"
     assert sorted(path.name for path in (root / "scripts").iterdir()) == ["bad.sh", "here.sh", "x.sh"]
     session.close()
     assert roots_in(scratch) == []
@@ -206,7 +206,7 @@ def test_links_inside_a_skill_work_and_links_that_leave_are_left_out(
 def test_a_link_that_leads_elsewhere_by_now_is_a_change(begin_in: Begin, folder: Path, scratch: Path) -> None:
     (folder / "link").symlink_to("SKILL.md")
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    shutil.rmtree(session.one().root)
+    shutil.rmtree(session.loaded.one().root)
     (folder / "link").unlink()
     (folder / "link").symlink_to("scripts/x.sh")
     with pytest.raises(SkillChanged):
@@ -226,7 +226,7 @@ def test_copies_go_when_the_skill_or_the_session_does(
 ) -> None:
     write_skill(folder.parent / "b")
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    root = Path(session.one().root)
+    root = Path(session.loaded.one().root)
     assert root.parent in roots_in(scratch)
     match how:
         case "unload":
@@ -245,22 +245,22 @@ def test_copies_go_when_the_skill_or_the_session_does(
 
 
 def test_a_copy_stays_for_as_long_as_something_runs_from_it(session: Session, scratch: Path) -> None:
-    one = session.one()
-    with session.copies.of(one) as root:
+    one = session.loaded.one()
+    with session.loader.copies.of(one) as root:
         session.close()
         assert Path(root, "scripts", "x.sh").read_text() == "echo original\n"
-        with session.copies.of(one) as other:
+        with session.loader.copies.of(one) as other:
             assert other == root
     assert roots_in(scratch) == [], "nothing is kept once it is closed"
 
 
 def test_several_at_once_share_one_copy(session: Session, scratch: Path) -> None:
-    one, roots = session.one(), set()
+    one, roots = session.loaded.one(), set()
     together = threading.Barrier(8)
 
     def use() -> None:
         together.wait()
-        with session.copies.of(one) as root:
+        with session.loader.copies.of(one) as root:
             roots.add(root)
 
     threads = [threading.Thread(target=use) for _ in range(8)]
@@ -279,21 +279,21 @@ def test_sessions_with_the_same_skill_share_one_copy_until_the_last_one_ends(
 ) -> None:
     first, second = (begin_in(folder.parent, skills=["a"], policy=FREE) for _ in range(2))
     child = first.fork("a")
-    root = first.one().root
-    assert {second.one().root, child.one().root} == {root}
+    root = first.loaded.one().root
+    assert {second.loaded.one().root, child.loaded.one().root} == {root}
     (folder / "scripts" / "x.sh").write_text("echo changed\n")
     first.close()
     child.close()
     assert second.run_blocking("scripts/x.sh").stdout == "original\n"
     second.load("a")
-    assert second.one().root != root, "other content has another root"
+    assert second.loaded.one().root != root, "other content has another root"
     assert second.run_blocking("scripts/x.sh").stdout == "changed\n"
-    assert roots_in(scratch) == [Path(second.one().root).parent]
+    assert roots_in(scratch) == [Path(second.loaded.one().root).parent]
 
 
 @pytest.mark.covers("SEC-5")
 def test_a_skill_that_is_loaded_again_is_where_it_was_and_as_it_was(session: Session, scratch: Path) -> None:
-    root = session.one().root
+    root = session.loaded.one().root
     session.unload("a")
     idle = [path for path in scratch.iterdir() if path.name.startswith("skill-idle-")]
     assert len(idle) == 1
@@ -301,7 +301,7 @@ def test_a_skill_that_is_loaded_again_is_where_it_was_and_as_it_was(session: Ses
     script.chmod(0o644)
     script.write_text("echo changed\n")
     session.load("a")
-    assert session.one().root == root
+    assert session.loaded.one().root == root
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
 
 
@@ -309,22 +309,22 @@ def test_a_skill_that_is_loaded_again_is_where_it_was_and_as_it_was(session: Ses
 def test_a_session_that_is_resumed_finds_its_skill_where_it_was_told(
     begin_in: Begin, session: Session, folder: Path, scratch: Path
 ) -> None:
-    state, root = session.save(), session.one().root
+    state, root = session.save(), session.loaded.one().root
     session.close()
     resumed = Session.resume(begin_in(folder.parent).library, state, policy=FREE, workspace=folder.parent.parent)
-    assert resumed.one().root == root
+    assert resumed.loaded.one().root == root
     assert resumed.run_blocking("scripts/x.sh").stdout == "original\n"
 
 
 @pytest.mark.covers("SEC-5")
 def test_a_root_that_somebody_else_has_taken_is_not_used(begin_in: Begin, folder: Path, scratch: Path) -> None:
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    root = Path(session.one().root)
+    root = Path(session.loaded.one().root)
     session.close()
     (root / "scripts").mkdir(parents=True)
     (root / "scripts" / "x.sh").write_text("echo planted\n")
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    assert session.one().root != str(root)
+    assert session.loaded.one().root != str(root)
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
     assert (root / "scripts" / "x.sh").exists(), "what is not ours is left alone"
 
@@ -337,14 +337,14 @@ def test_the_same_content_from_elsewhere_keeps_its_root(begin_in: Begin, folder:
     session = library.session(skills=["a@s"], policy=FREE, workspace=folder.parent.parent)
     session.load("a@t")
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
-    assert Path(session.one().root).is_dir()
+    assert Path(session.loaded.one().root).is_dir()
 
 
 def test_a_swap_at_any_moment_never_runs_something_else(
     begin_in: Begin, folder: Path, outside: Path, scratch: Path
 ) -> None:
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    one = session.one()
+    one = session.loaded.one()
     done = threading.Event()
 
     def swap() -> None:
@@ -381,8 +381,8 @@ def test_a_skill_with_more_files_than_are_listed_is_copied_whole(begin_in: Begin
     for at in range(2_001):
         (folder / "many" / f"{at}").touch()
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    assert session.one().listing.stopped_at
-    assert len(list(Path(session.one().root, "many").iterdir())) == 2_001
+    assert session.loaded.one().listing.stopped_at
+    assert len(list(Path(session.loaded.one().root, "many").iterdir())) == 2_001
     assert session.run_blocking("scripts/x.sh").stdout == "original\n"
 
 
@@ -398,7 +398,7 @@ def test_no_room_for_a_copy_is_an_error_with_a_hint_for_what_needs_it(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     session = begin_in(folder.parent, skills=["a"], policy=FREE)
-    assert session.content("a"), "its instructions can be followed"
+    assert session.prompt.content("a"), "its instructions can be followed"
     with pytest.raises(SkillUnreadable, match="cannot be copied: No such file") as caught:
         session.run_blocking("scripts/x.sh")
     assert isinstance(caught.value, MetierError)

@@ -44,7 +44,7 @@ def test_what_is_refused_is_told_with_its_code(begin: Begin, skill: Files) -> No
     with pytest.raises(Refused):
         session.load("a")
     session.load("b")
-    session.admit("Write", {})
+    session.calls.admit("Write", {})
     refusals = [(event.skill, event.tool, event.code) for event in events if event.kind == "refused"]
     assert refusals == [("a", "", "skill-blocked"), ("", "Write", "tool-not-allowed")]
 
@@ -88,7 +88,7 @@ def test_a_summary_leaves_out_how_it_was_reached_and_nobody_sees_what_is_hidden(
 ) -> None:
     session = begin(skill("a"))
     short, full = heard(session, "summary"), heard(session, "full")
-    session.emit(Event(kind=kind, message="x", hidden=hidden))
+    session.context.emit(Event(kind=kind, message="x", hidden=hidden))
     assert len(short) == (summary and not hidden)
     assert len(full) == (not hidden)
 
@@ -107,7 +107,7 @@ def test_secrets_are_marked_and_all_else_is_kept(begin: Begin, skill: Files) -> 
         data=data,
         at="2026-01-01T00:00:00+00:00",
     )
-    session.emit(event)
+    session.context.emit(event)
     (told,) = events
     assert told.message == 'API_KEY="[REDACTED]" password: [REDACTED] Token=[REDACTED]'
     assert told.message.count("[REDACTED]") == 3

@@ -24,10 +24,10 @@ def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skil
     parent.listen(told.append)
     child = parent.fork("a", args="this")
     assert [one.name for one in child.active] == ["a"]
-    assert child.one().body == "For a: this."
+    assert child.loaded.one().body == "For a: this."
     assert child.id != parent.id
-    assert child.actor.user == "ada"
-    assert child.actor.correlation_id == parent.id
+    assert child.context.actor.user == "ada"
+    assert child.context.actor.correlation_id == parent.id
     assert (child.lineage.chain, child.lineage.parent_id) == (("a",), parent.lineage.id)
     assert [(event.kind, event.session) for event in told] == [("loading", child.id), ("loaded", child.id)]
 
@@ -35,22 +35,22 @@ def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skil
 @pytest.mark.covers("O-102")
 def test_a_parent_is_not_changed_by_its_child(begin: Begin, skill: Files) -> None:
     parent = begin(skill("a", more="allowed-tools: []\n"), skill("b"), skills=["b"])
-    before = (parent.active, parent.version, parent.instructions())
+    before = (parent.active, parent.loaded.version, parent.instructions())
     child = parent.fork("a")
     assert not child.may_call("Bash", {})
     assert parent.may_call("Bash", {})
     child.load("b")
     child.close()
-    assert (parent.active, parent.version, parent.instructions()) == before
+    assert (parent.active, parent.loaded.version, parent.instructions()) == before
 
 
 @pytest.mark.covers("O-102")
 def test_what_was_given_to_a_parent_is_given_to_a_child_too(begin: Begin, skill: Files) -> None:
     parent = begin(skill("a"), skills=["a"])
-    assert parent.content().startswith(MARKER)
+    assert parent.prompt.content().startswith(MARKER)
     child = parent.fork("a")
     assert MARKER in child.instructions()
-    assert not parent.content().startswith(MARKER)
+    assert not parent.prompt.content().startswith(MARKER)
 
 
 @pytest.mark.covers("O-80")
@@ -92,7 +92,7 @@ def test_a_model_cannot_fork_what_it_may_not_load(skill: Files) -> None:
         with pytest.raises(Refused) as caught:
             session.fork(name, by="model")
         assert caught.value.code == code
-    assert session.fork("b", by="user").one().name == "b"
+    assert session.fork("b", by="user").loaded.one().name == "b"
 
 
 def test_a_child_keeps_the_options_of_its_parent(begin: Begin, skill: Files) -> None:
@@ -121,7 +121,7 @@ def test_what_restricts_a_conversation_restricts_what_it_starts() -> None:
     child = session.fork("free")
     assert [one.name for one in child.active] == ["free"]
     assert not child.may_call("Write", {"file_path": "x"})
-    assert child.fork("other").allowed_tools == frozenset({"read"})
+    assert child.fork("other").calls.allowed_tools == frozenset({"read"})
     session.unload(all=True)
     assert not child.may_call("Write", {"file_path": "x"}), "as it was when the child began"
     assert session.fork("free").may_call("Write", {"file_path": "x"})
@@ -139,4 +139,4 @@ def test_a_child_whose_skill_cannot_be_loaded_is_closed(begin: Begin, skill: Fil
     parent = begin(skill("a", more="user-invocable: false\n"))
     with pytest.raises(Refused):
         parent.fork("a", by="user")
-    assert made[0].is_closed
+    assert made[0].context.is_closed

@@ -69,7 +69,7 @@ def on_tools(event: str, script: str, **more: str) -> str:
 
 def call(session: Session, tool: str = "write", **arguments: Any) -> ToolResult:
     def write(text: str = "") -> str:
-        Path(session.workspace, "written").write_text(text)
+        Path(session.context.workspace, "written").write_text(text)
         return "written"
 
     def fail() -> str:
@@ -100,10 +100,10 @@ def test_a_failing_pre_aborts_the_load_changes_nothing_and_post_tidies_up(place:
     place.skill("b", AROUND, pre="", post="")
     place.skill("c", "  Stop: []\n")
     session = place.session(skills=["c"])
-    version = session.version
+    version = session.loaded.version
     with pytest.raises(ActivationFailed, match="exit code 3: not today"):
         session.load(["b", "a"])
-    assert ([one.name for one in session.active], session.version) == (["c"], version)
+    assert ([one.name for one in session.active], session.loaded.version) == (["c"], version)
     assert place.trace == ["b pre", "a pre", "b post", "a post"]
     loads = [(one.skill, one.success, one.code) for one in log.records if one.event == "load"]
     assert loads == [("c", True, ""), ("b", False, "activation-failed"), ("a", False, "activation-failed")]
@@ -144,7 +144,7 @@ def test_post_runs_however_a_skill_ends(place: Place, how: str) -> None:
             session.library.refresh()
             assert session.active == ()
         case _:
-            with session.activation("a"):
+            with session.loader.activation("a"):
                 pass
     # A blocked skill runs nothing any more, not even what would tidy up.
     assert place.trace == (["a pre"] if how == "block" else ["a pre", "a post"])
@@ -164,7 +164,7 @@ def test_loading_again_what_is_loaded_runs_pre_once_and_post_once(place: Place) 
     session.load("a", args="x")
     session.load("a", args="x")
     session.load("a", args="y")
-    assert session.one().body.strip() == "For y."
+    assert session.loaded.one().body.strip() == "For y."
     assert place.trace == ["a pre"]
     session.unload("a")
     assert place.trace == ["a pre", "a post"]
@@ -235,7 +235,7 @@ def test_a_skill_is_not_used_without_its_check(
     for use in (
         lambda: session.load("a"),
         lambda: session.load(["b", "a"]),
-        lambda: session.activate("a"),
+        lambda: session.loader.activate("a"),
         lambda: session.invoke("/a"),
         lambda: place.session(policy, runner=PlainRunner(), skills=["a"]),
         lambda: place.session(policy, runner=PlainRunner(), bound=["a"]),
@@ -260,7 +260,7 @@ def test_hooks_that_are_no_check_of_the_skill_are_left_out(place: Place, hooks: 
     place.skill("a", hooks, x="exit 3")
     session = place.session(Policy(), skills=["a"])
     assert [one.name for one in session.active] == ["a"]
-    assert "It declares hooks, which are not run here." in session.content("a")
+    assert "It declares hooks, which are not run here." in session.prompt.content("a")
     assert call(session).success
     session.close()
     assert place.trace == []
@@ -329,12 +329,12 @@ def test_a_hook_before_a_call_can_refuse_it(place: Place, log: MemoryLog) -> Non
     assert (result.success, result.code) == (False, "hook-refused")
     assert result.error is not None
     assert "no secrets" in result.error
-    assert not Path(session.workspace, "written").exists()
+    assert not Path(session.context.workspace, "written").exists()
     record = log.records[-1]
     assert (record.event, record.success, record.code) == ("call", False, "hook-refused")
     assert (record.decision, record.rule) == ("deny", "hook PreToolUse")
     assert call(session, text="fine").success
-    assert Path(session.workspace, "written").read_text() == "fine"
+    assert Path(session.context.workspace, "written").read_text() == "fine"
 
 
 def test_a_hook_is_told_what_is_called_and_what_came_of_it(place: Place) -> None:
@@ -343,8 +343,8 @@ def test_a_hook_is_told_what_is_called_and_what_came_of_it(place: Place) -> None
     place.skill("a", hooks, before=keep.format("before"), after=keep.format("after"))
     session = place.session(skills=["a"], id="s-1")
     call(session, text="x")
-    before = json.loads(Path(session.workspace, "before.json").read_text())
-    after = json.loads(Path(session.workspace, "after.json").read_text())
+    before = json.loads(Path(session.context.workspace, "before.json").read_text())
+    after = json.loads(Path(session.context.workspace, "after.json").read_text())
     assert before == {
         "hook_event_name": "PreToolUse",
         "session_id": "s-1",
@@ -366,7 +366,7 @@ def test_a_hook_after_a_call_runs_also_when_the_call_failed_and_changes_nothing(
 def test_a_result_that_is_no_json_does_not_disturb_a_hook(place: Place) -> None:
     place.skill("a", on_tools("PostToolUse", "after"), after="")
     session = place.session(skills=["a"])
-    admission = session.admit("odd", {})
+    admission = session.calls.admit("odd", {})
 
     async def main() -> None:
         await admission.after(ToolResult(success=True, result={(1, 2): {3}}))
@@ -420,7 +420,7 @@ def test_once_is_not_done_by_a_refusal(place: Place) -> None:
     session = place.session(skills=["a"])
     assert not call(session).success
     assert not call(session).success
-    Path(session.workspace, "ready").touch()
+    Path(session.context.workspace, "ready").touch()
     assert call(session).success
     assert call(session).success
     assert place.trace == ["a check"] * 3
@@ -481,7 +481,7 @@ def test_an_old_pre_is_no_hook_around_calls(place: Place) -> None:
 def test_a_hook_may_be_a_program_with_arguments_and_no_shell_takes_it_apart(place: Place) -> None:
     place.skill("a", """  pre: 'touch "$WORKSPACE/made; touch x"'\n""")
     session = place.session(skills=["a"])
-    assert sorted(path.name for path in Path(session.workspace).iterdir()) == ["made; touch x"]
+    assert sorted(path.name for path in Path(session.context.workspace).iterdir()) == ["made; touch x"]
 
 
 @pytest.mark.parametrize("command", ["'\"unclosed'", "'  '", "no-such-program-anywhere", "hooks/gone.sh"])
@@ -499,7 +499,7 @@ def test_hooks_see_no_secrets_of_the_program_around_them(place: Place, monkeypat
     monkeypatch.setenv("AWS_SECRET_KEY", "s3cret")
     place.skill("a", "  pre: hooks/pre.sh\n", pre='env > "$WORKSPACE/env"')
     session = place.session(skills=["a"])
-    told = Path(session.workspace, "env").read_text()
+    told = Path(session.context.workspace, "env").read_text()
     assert "s3cret" not in told
     (folder,) = [line.removeprefix("SKILL_DIR=") for line in told.splitlines() if line.startswith("SKILL_DIR=")]
     assert Path(folder, "hooks", "pre.sh").read_text() == (place.folder / "s" / "a" / "hooks" / "pre.sh").read_text()

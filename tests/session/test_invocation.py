@@ -66,7 +66,7 @@ def test_a_skill_for_people_is_hidden_from_models_and_refused_to_them(
 ) -> None:
     session = begin(skill("deploy", more="disable-model-invocation: true\n"), skill("b"))
     assert "deploy" not in session.instructions()
-    assert [entry.name for entry in session.listed()] == ["b"]
+    assert [entry.name for entry in session.prompt.matching()] == ["b"]
     with pytest.raises(Refused) as caught:
         session.load("deploy", by="model")
     assert (caught.value.code, log.records[-1].code) == ("not-for-models", "not-for-models")

@@ -171,7 +171,7 @@ def test_what_must_be_enforced_and_cannot_be_is_an_error_that_names_it(
 
 
 def test_without_a_runner_a_session_takes_the_strongest_of_this_machine(begin: Begin) -> None:
-    assert isinstance(begin().runner, AutoRunner)
+    assert isinstance(begin().runs.sandbox.runner, AutoRunner)
 
 
 # --- what a job gets --------------------------------------------------------------------------------------------------
@@ -301,12 +301,12 @@ def test_hooks_commands_and_the_bash_tool_get_the_same(
         copy = job.places[-1].path
         assert (job.network, job.sandbox, job.limits.processes) == ("none", True, 7)
         assert job.env["SKILL_DIR"] == copy != str(root)
-    anyio.run(session.execute, "echo 1")
+    anyio.run(session.runs.command, "echo 1")
     session.executor(builtin=["Bash"]).execute_blocking("Bash", {"command": "echo 1"})
     for job in recorder.jobs[2:]:
         assert (job.network, job.limits.processes) == ("none", 7)
-        assert JobPath(session.one().root) in job.places
-        assert job.places[0] == JobPath(session.workspace, is_writable=True)
+        assert JobPath(session.loaded.one().root) in job.places
+        assert job.places[0] == JobPath(session.context.workspace, is_writable=True)
     assert len(recorder.jobs) == 4
 
 
@@ -324,7 +324,7 @@ def test_a_command_is_made_complete_beside_the_event_loop(
     session = begin(skill("a", **{"scripts/x.sh": "echo 1"}), runner=recorder, skills=["a"])
     anyio.run(session.executor(builtin=["Bash"]).execute, "Bash", {"command": "echo 1"})
     assert threads.pop("run") is False
-    anyio.run(session.execute, "echo 1")
+    anyio.run(session.runs.command, "echo 1")
     # The last decision is about the scripts of the skill, which the command could run.
     assert threads.pop("run") is False
     assert len(recorder.jobs) == 2

@@ -68,7 +68,7 @@ def test_a_model_loads_what_is_listed_by_name_and_not_what_is_manual_or_off(
 
 
 def test_a_search_finds_what_is_listed_by_name_and_describes_it(session: Session) -> None:
-    assert {result.name for result in session.search("sort mail")} == {"pinned-one", "shy", "plain"}
+    assert {result.name for result in session.prompt.search("sort mail")} == {"pinned-one", "shy", "plain"}
     answer = session.executor().execute_blocking("skills_search", {"query": "shy"})
     assert "Sorts shy mail." in str(answer.result)
 
@@ -111,10 +111,10 @@ def test_people_start_what_is_manual_and_not_what_is_off(session: Session) -> No
 
 
 def test_the_mode_of_a_skill_names_what_sets_it(session: Session) -> None:
-    rule = session.listing_of(session.library.get("shy"))
+    rule = session.known.listing_of(session.library.get("shy"))
     assert rule.mode == "name-only"
     assert str(rule.origin).endswith("policy.yaml:2 (enterprise)") or rule.origin == "the session"
-    assert session.listing_of(session.library.get("plain")).mode == "listed"
+    assert session.known.listing_of(session.library.get("plain")).mode == "listed"
 
 
 def test_what_a_file_keeps_from_models_no_program_gives_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_readiness_counts_the_tools_that_the_session_really_has(tool: str, is_sh
     assert "needy" in session.instructions(), "nobody knows yet which tools there are"
     executor = session.executor([FunctionTool(browser)], builtin=["Read"])
     assert ("needy" in session.instructions()) is is_shown
-    assert bool(session.search("needs it")) is is_shown
+    assert bool(session.prompt.search("needs it")) is is_shown
     assert executor.execute_blocking("skills_load", {"skills": ["needy"]}).success
 
 

@@ -60,8 +60,8 @@ def test_a_receipt_says_what_is_loaded_and_from_where(begin_in: Begin, write_ski
         "active": [
             {
                 "name": "a",
-                "location": f"{session.one().root}/SKILL.md",
-                "root_dir": session.one().root,
+                "location": f"{session.loaded.one().root}/SKILL.md",
+                "root_dir": session.loaded.one().root,
                 "digest": session.library.digest("a"),
                 "properties": {"license": "MIT"},
             }
@@ -100,11 +100,11 @@ def test_a_load_that_cannot_be_changes_nothing(
     begin: Begin, skill: Files, names: Any, mode: Any, error: type[MetierError]
 ) -> None:
     session = begin(skill("a"), skill("b"), skills=["a"])
-    version = session.version
+    version = session.loaded.version
     with pytest.raises(error) as caught:
         session.load(names, mode)
     assert caught.value.hint
-    assert (active(session), session.version) == (["a"], version)
+    assert (active(session), session.loaded.version) == (["a"], version)
 
 
 @pytest.mark.covers("G-22", "G-42")
@@ -269,7 +269,7 @@ def test_a_load_that_is_interrupted_changes_nothing_and_is_recorded(
 def test_a_name_is_found_in_any_case(begin: Begin, skill: Files, name: str) -> None:
     session = begin(skill("python-dev"))
     assert session.load(name).changed == ("python-dev",)
-    assert session.one(name).name == "python-dev"
+    assert session.loaded.one(name).name == "python-dev"
 
 
 @pytest.mark.covers("S-07")
@@ -289,7 +289,7 @@ def test_a_skill_out_of_scope_is_refused_exactly_like_an_absent_one(skill: Files
             session.load(name.replace("skill-1", "skill-one"))
         outcomes.append((str(caught.value), caught.value.hint))
         assert "secret" not in session.instructions()
-        assert [entry.name for entry in session.listed()] == ["b"]
+        assert [entry.name for entry in session.prompt.matching()] == ["b"]
     assert outcomes[0] == outcomes[1]
 
 
@@ -299,8 +299,8 @@ def test_names_restrict_what_a_session_knows(begin: Begin, skill: Files) -> None
     with pytest.raises(SkillNotFound):
         session.load("b")
     assert "Does b" not in session.instructions()
-    assert [entry.name for entry in session.listed()] == ["a"]
-    assert [result.name for result in session.search("does b")] in ([], ["a"])
+    assert [entry.name for entry in session.prompt.matching()] == ["a"]
+    assert [result.name for result in session.prompt.search("does b")] in ([], ["a"])
 
 
 @pytest.mark.covers("O-98")
@@ -314,9 +314,9 @@ def test_the_enterprise_skill_is_loaded_whatever_priority_others_declare(skill: 
         cache=False,
     )
     session = library.session(guard=Guard(audit=MemoryLog()), skills=["deploy"])
-    assert (session.one().body, session.one().entry.layer) == ("Ours.", "enterprise")
+    assert (session.loaded.one().body, session.loaded.one().entry.layer) == ("Ours.", "enterprise")
     # Replaced as a whole: nothing of the other's rules is left.
-    assert session.allowed_tools is None
+    assert session.calls.allowed_tools is None
 
 
 def two_sources(skill: Files) -> Library:
@@ -340,9 +340,9 @@ def two_sources(skill: Files) -> Library:
 def test_a_source_selects_among_skills_of_one_name(skill: Files, name: str, body: str) -> None:
     session = two_sources(skill).session(guard=Guard(audit=MemoryLog()))
     session.load(name)
-    assert session.one().body == body
+    assert session.loaded.one().body == body
     assert session.active[0].body == body
-    assert session.content().count(body) == 1
+    assert session.prompt.content().count(body) == 1
 
 
 @pytest.mark.covers("O-99")
@@ -351,11 +351,11 @@ def test_a_source_selects_in_every_way_in(skill: Files, how: str) -> None:
     session = two_sources(skill).session(guard=Guard(audit=MemoryLog()))
     if how == "invoke":
         session.invoke("/deploy@first now")
-        one = session.one()
+        one = session.loaded.one()
     elif how == "fork":
-        one = session.fork("deploy@first").one()
+        one = session.fork("deploy@first").loaded.one()
     else:
-        one = session.activate("deploy@first")
+        one = session.loader.activate("deploy@first")
     assert one.body.startswith("From the first.")
 
 
@@ -376,12 +376,12 @@ def test_the_plain_name_goes_to_whoever_is_left(write_skill: Write, tmp_path: Pa
     library = Library.from_folder(tmp_path / "two", tmp_path / "one")
     session = library.session(guard=Guard(audit=MemoryLog()))
     session.load("deploy")
-    assert session.one().body.strip() == "Two."
+    assert session.loaded.one().body.strip() == "Two."
     file.unlink()
     library.refresh()
     assert active(session) == []
     session.load("deploy")
-    assert session.one().body.strip() == "One."
+    assert session.loaded.one().body.strip() == "One."
 
 
 def test_a_skill_is_told_from_another_of_its_name_in_the_same_source(
@@ -391,7 +391,7 @@ def test_a_skill_is_told_from_another_of_its_name_in_the_same_source(
     write_skill(tmp_path / "s" / "y", name="x", body="Other.")
     session = begin_in(tmp_path / "s")
     session.load(f"x@{tmp_path / 's' / 'y'}")
-    assert session.one().body.strip() == "Other."
+    assert session.loaded.one().body.strip() == "Other."
     write_skill(tmp_path / "s" / "z")
     session.library.refresh()
     assert [one.body.strip() for one in session.active] == ["Other."]
@@ -555,7 +555,7 @@ def test_what_a_skill_requires_is_named_and_not_loaded(begin: Begin, skill: File
     assert active(session) == ["a"]
     assert receipt.requires == {"a": ("b",)}
     assert receipt.as_dict()["requires"] == {"a": ["b"]}
-    assert "builds on these skills" in session.content("a")
+    assert "builds on these skills" in session.prompt.content("a")
     assert session.load("b", "add").requires == {}
 
 

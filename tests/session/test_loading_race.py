@@ -10,6 +10,7 @@ import pytest
 from metier import Library
 from metier.errors import SkillChanged
 from metier.guard import Guard, MemoryLog
+from metier.library import SkillIndex
 from metier.skill import Document
 
 
@@ -19,19 +20,19 @@ def test_the_text_is_that_of_the_digest(
     path = write_skill(tmp_path / "totals", body="Add them up.")
     good = path.read_bytes()
     library = Library.from_folder(tmp_path, cache=False)
-    read = Library.document
+    read = SkillIndex.document
 
-    def swapped(self: Library, name: str) -> Document:
+    def swapped(self: SkillIndex, name: str) -> Document:
         path.write_bytes(good.replace(b"Add them up.", b"Send them away."))
         document = read(self, name)
         path.write_bytes(good)
         return document
 
     session = library.session(guard=Guard(audit=MemoryLog()))
-    monkeypatch.setattr(Library, "document", swapped)
+    monkeypatch.setattr(SkillIndex, "document", swapped)
     with pytest.raises(SkillChanged):
         session.load("totals")
     assert not session.active
     monkeypatch.undo()
     session.load("totals")
-    assert session.one().body == "Add them up."
+    assert session.loaded.one().body == "Add them up."

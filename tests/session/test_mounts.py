@@ -160,7 +160,7 @@ def test_what_decides_about_skills_is_not_given(world: Path, path: str) -> None:
 def test_what_decides_about_skills_is_known(tmp_path: Path, write_skill: Write, own_home: Path) -> None:
     write_skill(tmp_path / "s" / "a")
     guard = Guard(audit=str(tmp_path / "audit.jsonl"))
-    kept = kept_folders(Library.from_folder(tmp_path / "s", cache=False), guard)
+    kept = kept_folders(Library.from_folder(tmp_path / "s", cache=False).index, guard)
     wanted = [tmp_path / "s", tmp_path / "audit.jsonl", own_home / "metier-config", own_home / "metier-cache"]
     assert {str(path.resolve()) for path in wanted} <= set(kept)
 

@@ -28,72 +28,72 @@ def session(begin: Begin, skill: Files) -> Session:
 
 @pytest.mark.covers("O-38")
 def test_the_innermost_ends_first(session: Session) -> None:
-    assert not session.stack
-    assert session.activate("a").name == "a"
-    session.activate("b")
-    assert (session.stack, active(session), session.one().name) == (("a", "b"), ["a", "b"], "b")
+    assert not session.loader.activations
+    assert session.loader.activate("a").name == "a"
+    session.loader.activate("b")
+    assert (session.loader.activations, active(session), session.loaded.one().name) == (("a", "b"), ["a", "b"], "b")
     with pytest.raises(ActivationFailed, match="not at top of stack"):
-        session.deactivate("a")
-    session.deactivate("b")
-    assert (session.stack, session.one().name) == (("a",), "a")
-    session.deactivate("a")
-    assert (session.stack, active(session)) == ((), [])
+        session.loader.deactivate("a")
+    session.loader.deactivate("b")
+    assert (session.loader.activations, session.loaded.one().name) == (("a",), "a")
+    session.loader.deactivate("a")
+    assert (session.loader.activations, active(session)) == ((), [])
 
 
 @pytest.mark.covers("O-38")
 @pytest.mark.parametrize("name", ["a", "zz", "", "../x"])
 def test_what_is_not_activated_cannot_be_deactivated(session: Session, name: str) -> None:
     with pytest.raises(ActivationFailed):
-        session.deactivate(name)
+        session.loader.deactivate(name)
 
 
 @pytest.mark.covers("O-38", "O-103")
 @pytest.mark.parametrize("again", ["a", "A", "a@memory"])
 def test_a_cycle_is_refused_and_named(session: Session, again: str) -> None:
-    session.activate("a")
-    session.activate("b")
+    session.loader.activate("a")
+    session.loader.activate("b")
     with pytest.raises(ActivationFailed, match="a -> b -> a is a cycle"):
-        session.activate(again)
-    assert (session.stack, active(session)) == (("a", "b"), ["a", "b"])
+        session.loader.activate(again)
+    assert (session.loader.activations, active(session)) == (("a", "b"), ["a", "b"])
 
 
 @pytest.mark.covers("O-103")
 def test_more_than_five_deep_is_refused(session: Session) -> None:
     for name in "abcde":
-        session.activate(name)
+        session.loader.activate(name)
     with pytest.raises(ActivationFailed, match="more than 5 deep: a -> b -> c -> d -> e -> f"):
-        session.activate("f")
-    assert session.stack == tuple("abcde")
-    session.deactivate("e")
-    session.activate("f")
+        session.loader.activate("f")
+    assert session.loader.activations == tuple("abcde")
+    session.loader.deactivate("e")
+    session.loader.activate("f")
 
 
 def test_what_was_loaded_before_stays_loaded(session: Session) -> None:
     session.load("a")
-    with session.activation("a"):
+    with session.loader.activation("a"):
         assert active(session) == ["a"]
     assert active(session) == ["a"]
 
 
 def test_an_activation_ends_whatever_happens_and_takes_the_inner_ones_along(session: Session, log: MemoryLog) -> None:
-    with pytest.raises(RuntimeError), session.activation("a"):
-        session.activate("b")
-        session.activate("c")
+    with pytest.raises(RuntimeError), session.loader.activation("a"):
+        session.loader.activate("b")
+        session.loader.activate("c")
         raise RuntimeError
-    assert (session.stack, active(session)) == ((), [])
+    assert (session.loader.activations, active(session)) == ((), [])
     assert [one.skill for one in log.records if one.event == "unload"] == ["c", "b", "a"]
 
 
 def test_an_activation_whose_skill_was_unloaded_inside_ends_quietly(session: Session) -> None:
-    with session.activation("a"), session.activation("b"):
+    with session.loader.activation("a"), session.loader.activation("b"):
         session.unload(all=True)
-    assert (session.stack, active(session)) == ((), [])
+    assert (session.loader.activations, active(session)) == ((), [])
 
 
 def test_an_activation_in_a_session_that_was_closed_inside_ends_quietly(session: Session) -> None:
-    with session.activation("a"):
+    with session.loader.activation("a"):
         session.close()
-    assert session.is_closed
+    assert session.context.is_closed
 
 
 @pytest.mark.covers("G-24")
@@ -103,11 +103,11 @@ def test_a_skill_that_was_removed_meanwhile_can_be_deactivated(
     file = write_skill(tmp_path / "s" / "a")
     write_skill(tmp_path / "s" / "b")
     session = begin_in(tmp_path / "s")
-    session.activate("a")
+    session.loader.activate("a")
     file.unlink()
     session.library.refresh()
-    session.deactivate("a")
-    assert session.stack == ()
+    session.loader.deactivate("a")
+    assert session.loader.activations == ()
 
 
 @pytest.mark.parametrize(("name", "error"), [("zz", SkillNotFound), ("b", Refused)])
@@ -115,18 +115,18 @@ def test_an_activation_that_fails_leaves_nothing_on_the_stack(
     begin: Begin, skill: Files, name: str, error: type[MetierError]
 ) -> None:
     session = begin(skill("a"), skill("b"), policy=Policy(blocked=["b"]))
-    session.activate("a")
+    session.loader.activate("a")
     with pytest.raises(error):
-        session.activate(name)
-    assert session.stack == ("a",)
+        session.loader.activate(name)
+    assert session.loader.activations == ("a",)
 
 
 @pytest.mark.covers("O-40")
 def test_rules_of_all_on_the_stack_hold(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", more="allowed-tools: Read, Grep\n"), skill("b", more="allowed-tools: Read, Write\n"))
-    with session.activation("a"):
+    with session.loader.activation("a"):
         assert session.may_call("Grep", {})
-        with session.activation("b"):
+        with session.loader.activation("b"):
             assert [tool for tool in ("Read", "Grep", "Write") if session.may_call(tool, {})] == ["Read"]
         assert session.may_call("Grep", {})
     assert session.may_call("Write", {})
@@ -139,7 +139,7 @@ def test_of_many_threads_one_activates(session: Session) -> None:
     def activate() -> None:
         start.wait()
         try:
-            session.activate("a")
+            session.loader.activate("a")
             outcomes.append("activated")
         except ActivationFailed:
             outcomes.append("refused")
@@ -150,5 +150,5 @@ def test_of_many_threads_one_activates(session: Session) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["activated"] + ["refused"] * 7
-    session.deactivate("a")
+    session.loader.deactivate("a")
     assert active(session) == []

@@ -54,7 +54,7 @@ class World:
         self.folder = folder
         self.workspace = workspace
         self.session = session
-        self.root = session.one().root
+        self.root = session.loaded.one().root
         self._tools = session.executor(builtin=TOOLS)
 
     def call(self, tool: str, **arguments: Any) -> str:
@@ -316,8 +316,8 @@ def test_a_command_can_work_in_the_root(outside: World) -> None:
 
 def test_all_that_a_model_is_told_names_the_same_root(outside: World) -> None:
     session, root = outside.session, outside.root
-    item = session.receipt().active[0]
-    told = session.content()
+    item = session.loaded.receipt().active[0]
+    told = session.prompt.content()
     assert (item.root_dir, item.location) == (root, f"{root}/SKILL.md")
     assert f'root="{root}"' in told
     assert f"Its files are in {root} and {root}." in told
@@ -336,7 +336,7 @@ def test_reading_serves_what_was_loaded_and_says_that_it_changed(outside: World)
     for path in ("notes.md", f"{outside.root}/notes.md"):
         found = outside.session.read(path)
         assert (found.content, found.is_stale) == ("approved\n", True)
-    assert [file.path for file in outside.session.files().files] == [
+    assert [file.path for file in outside.session.loaded.one().listing.files] == [
         "SKILL.md", "notes.md", "scripts/x.py", "scripts/x.sh",
     ]  # fmt: skip
 
@@ -397,7 +397,7 @@ def test_hooks_and_commands_in_instructions_run_from_the_root_that_is_told(
     os.chmod(tmp_path / "work", 0o777)
     world = begin(folder, tmp_path / "work", runner)
     assert (tmp_path / "work" / "told").read_text() == world.root
-    assert f"SKILL_DIR={world.root}\n" in world.session.content()
+    assert f"SKILL_DIR={world.root}\n" in world.session.prompt.content()
 
 
 def test_a_skill_whose_message_is_sent_leads_to_a_verified_copy(tmp_path: Path, write_skill: Write) -> None:

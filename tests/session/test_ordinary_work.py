@@ -160,7 +160,9 @@ def test_git_shows_what_it_knows_of_a_work_tree_and_of_a_submodule(tmp_path: Pat
         session = Library.from_folder(tmp_path / "skills", cache=False).session(
             workspace=folder, runner=NativeRunner(tier="namespaces")
         )
-        outcome = anyio.run(session.execute, "git log --format=%s; git status --short; git commit -qam evil; echo end")
+        outcome = anyio.run(
+            session.runs.command, "git log --format=%s; git status --short; git commit -qam evil; echo end"
+        )
         assert outcome.stdout == "first\n M file\nend\n", outcome.stderr
 
 
@@ -171,7 +173,7 @@ def test_a_repository_that_does_not_name_the_workspace_is_not_shown(tmp_path: Pa
     session = Library.from_folder(tmp_path / "skills", cache=False).session(
         workspace=tmp_path / "other", runner=NativeRunner(tier="namespaces")
     )
-    assert "first" not in anyio.run(session.execute, f"git log --format=%s; ls {workspace}/.git").stdout
+    assert "first" not in anyio.run(session.runs.command, f"git log --format=%s; ls {workspace}/.git").stdout
 
 
 def test_what_git_could_not_change_is_told_although_it_goes_on(work: Work, workspace: Path) -> None:

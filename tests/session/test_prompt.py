@@ -43,7 +43,7 @@ def test_bodies_at_the_top_level_are_there_while_their_skill_is_active(begin: Be
     assert "Body A." in block(first, "active_skills")
     assert "<name>a</name>" not in block(first, "available_skills")
     assert "<name>b</name>" in block(first, "available_skills")
-    assert "top-level instructions" in session.content()
+    assert "top-level instructions" in session.prompt.content()
     session.load("b")
     second = session.instructions()
     assert "Body A." not in second
@@ -54,7 +54,7 @@ def test_bodies_at_the_top_level_are_there_while_their_skill_is_active(begin: Be
 def test_bodies_that_come_in_results_are_not_said_a_second_time(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", "Body A."))
     session.load("a")
-    assert "Body A." in session.content()
+    assert "Body A." in session.prompt.content()
     text = session.instructions()
     assert "Body A." not in text
     assert '<skill name="a"' in block(text, "active_skills")
@@ -75,8 +75,8 @@ def test_a_second_call_reads_nothing_again(begin_in: Begin, write_skill: Write, 
     session = begin_in(tmp_path / "s", skills=["a"], delivery="instructions")
     first = session.instructions("do it")
     with (
-        mock.patch.object(type(session.library), "document", side_effect=AssertionError),
-        mock.patch.object(type(session.library), "catalog", side_effect=AssertionError),
+        mock.patch.object(type(session.library.index), "document", side_effect=AssertionError),
+        mock.patch.object(type(session.library.finder), "catalog", side_effect=AssertionError),
     ):
         assert session.instructions("do it") == first
 
@@ -101,11 +101,11 @@ def test_blocked_skills_are_not_shown_listed_or_found(begin: Begin, skill: Files
     session = begin(*(skill(name) for name in ("alpha", "beta", "gamma")))
     for name in ("alpha", "beta"):
         session.guard.block(session.library.digest(name) if by_digest else name)
-        assert name not in [entry.name for entry in session.listed()]
-        assert name not in [result.name for result in session.search(f"does {name}")]
-        assert f"<name>{name}</name>" not in session.catalog()
+        assert name not in [entry.name for entry in session.prompt.matching()]
+        assert name not in [result.name for result in session.prompt.search(f"does {name}")]
+        assert f"<name>{name}</name>" not in session.prompt.catalog()
         assert f"<name>{name}</name>" not in session.instructions()
-    assert [entry.name for entry in session.listed()] == ["gamma"]
+    assert [entry.name for entry in session.prompt.matching()] == ["gamma"]
 
 
 def test_a_blocked_skill_takes_its_body_out_of_the_next_call(begin: Begin, skill: Files) -> None:
@@ -127,7 +127,7 @@ def test_a_stale_skill_is_said_to_be(begin_in: Begin, write_skill: Write, tmp_pa
 
 def test_a_text_made_while_another_thread_loads_is_not_kept_for_what_it_loaded(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skill("b"), skills=["a"])
-    look, interrupted = session.live, threading.Event()
+    look, interrupted = session.loaded.live, threading.Event()
 
     def look_and_be_interrupted() -> Any:
         active = look()
@@ -139,7 +139,7 @@ def test_a_text_made_while_another_thread_loads_is_not_kept_for_what_it_loaded(b
             thread.join()
         return active
 
-    with mock.patch.object(session, "live", look_and_be_interrupted):
+    with mock.patch.object(session.loaded, "live", look_and_be_interrupted):
         assert '<skill name="b"' not in session.instructions()
     assert '<skill name="b"' in session.instructions()
 

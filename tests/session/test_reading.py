@@ -39,7 +39,7 @@ def test_without_a_name_the_skill_that_was_loaded_last_is_meant(session: Session
 @pytest.mark.covers("G-38")
 def test_with_nothing_loaded_one_is_told_to_load_first(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", **{"scripts/r.py": ""}))
-    for use in (lambda: session.read("SKILL.md"), lambda: session.run_blocking("scripts/r.py"), session.files):
+    for use in (lambda: session.read("SKILL.md"), lambda: session.run_blocking("scripts/r.py"), session.loaded.one):
         with pytest.raises(SkillNotActive) as caught:
             use()
         assert for_person(caught.value.hint) == "Load one first."
@@ -156,7 +156,7 @@ def on_disk(begin_in: Begin, write_skill: Write, tmp_path: Path) -> Session:
 
 
 def test_a_path_is_read_as_the_model_was_told_it(on_disk: Session, log: MemoryLog) -> None:
-    told = re.search(r"^- (/\S+api\.md|[A-Z]:\S+api\.md)", on_disk.content("forms"), re.MULTILINE)
+    told = re.search(r"^- (/\S+api\.md|[A-Z]:\S+api\.md)", on_disk.prompt.content("forms"), re.MULTILINE)
     assert told is not None
     read = on_disk.read(told[1], "forms", by="model")
     assert (read.content, read.path) == ("references/api.md of forms", "references/api.md")
@@ -164,7 +164,7 @@ def test_a_path_is_read_as_the_model_was_told_it(on_disk: Session, log: MemoryLo
 
 
 def test_a_skill_in_memory_has_a_root_as_well(session: Session) -> None:
-    assert session.read(f"{session.one('a').root}/references/x.md", "a").lines == 3
+    assert session.read(f"{session.loaded.one('a').root}/references/x.md", "a").lines == 3
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_a_skill_in_memory_has_a_root_as_well(session: Session) -> None:
 @pytest.mark.parametrize("by", ["host", "model"])
 def test_a_path_that_begins_with_the_root_leaves_it_no_more_than_others(on_disk: Session, path: str, by: Any) -> None:
     with pytest.raises(MetierError) as caught:
-        on_disk.read(path.format(root=on_disk.one("forms").root), "forms", by=by)
+        on_disk.read(path.format(root=on_disk.loaded.one("forms").root), "forms", by=by)
     assert caught.value.code in ("file-refused", "file-missing")
 
 
 def test_a_script_is_not_read_by_its_whole_path_either(on_disk: Session) -> None:
     with pytest.raises(Refused) as caught:
-        on_disk.read(f"{on_disk.one('forms').root}/scripts/r.py", "forms", by="model")
+        on_disk.read(f"{on_disk.loaded.one('forms').root}/scripts/r.py", "forms", by="model")
     assert caught.value.code == "script-read"
 
 
@@ -222,7 +222,7 @@ def test_a_reading_leaves_one_record_and_one_event(session: Session, log: Memory
 
 @pytest.mark.covers("Y-16")
 def test_the_files_of_a_loaded_skill_are_listed(session: Session) -> None:
-    assert [file.path for file in session.files("a").files] == [
+    assert [file.path for file in session.loaded.one("a").listing.files] == [
         "SKILL.md",
         "data.bin",
         "references/x.md",

@@ -43,11 +43,11 @@ def session(begin: Begin, skill: Files) -> Session:
 
 @pytest.mark.covers("G-26", "O-105")
 def test_arguments_environment_and_folder_are_passed_as_they_are(session: Session, log: MemoryLog) -> None:
-    (Path(session.workspace) / "sub").mkdir(parents=True)
+    (Path(session.context.workspace) / "sub").mkdir(parents=True)
     outcome = session.run_blocking("scripts/show.py", ["--x", "a b; $(c)"], env={"LIMIT": '"; rm -rf /"'}, folder="sub")
     found = json.loads(outcome.stdout)
     assert found["args"] == ["--x", "a b; $(c)"]
-    assert found["cwd"] == str(Path(session.workspace, "sub").resolve())
+    assert found["cwd"] == str(Path(session.context.workspace, "sub").resolve())
     assert found["env"]["LIMIT"] == '"; rm -rf /"'
     assert found["env"]["SESSION_ID"] == session.id
     record = log.records[-1]
@@ -165,7 +165,7 @@ def test_a_script_that_changes_its_skill_makes_it_stale(begin_in: Begin, write_s
     (folder / "scripts" / "x.sh").write_text('echo more >> "$1"\n')
     session = begin_in(tmp_path / "s", skills=["a"], policy=FREE, runner=PlainRunner())
     session.run_blocking("scripts/x.sh", [str(folder / "SKILL.md")])
-    assert session.one().is_stale
+    assert session.loaded.one().is_stale
 
 
 @pytest.mark.parametrize("name", ["TAR_OPTIONS", "ZIPOPT", "OTHER_KEY"])
@@ -200,12 +200,12 @@ def test_a_run_that_is_cancelled_is_recorded_as_such(session: Session, log: Memo
 
 
 def test_a_command_line_runs_in_the_workspace(session: Session, log: MemoryLog) -> None:
-    outcome = anyio.run(lambda: session.execute("pwd; exit 4"))
-    assert (outcome.stdout.strip(), outcome.exit_code) == (str(Path(session.workspace).resolve()), 4)
+    outcome = anyio.run(lambda: session.runs.command("pwd; exit 4"))
+    assert (outcome.stdout.strip(), outcome.exit_code) == (str(Path(session.context.workspace).resolve()), 4)
     assert (log.records[-1].command, log.records[-1].exit_code) == ("pwd; exit 4", 4)
 
 
 @pytest.mark.parametrize("command", ["", "  ", None, "a\0", "x" * 100_000])
 def test_a_command_line_that_is_none_is_refused(session: Session, command: Any) -> None:
     with pytest.raises(InvalidArgument):
-        anyio.run(lambda: session.execute(command))
+        anyio.run(lambda: session.runs.command(command))

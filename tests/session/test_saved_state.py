@@ -42,17 +42,17 @@ def test_a_session_goes_on_as_it_was(begin: Begin, skill: Files, form: Callable[
     )
     session.load("a", args="x")
     session.load("b", "add")
-    session.activate("c")
-    session.content("a")
+    session.loader.activate("c")
+    session.prompt.content("a")
     again = resumed(session, form(session.save()))
-    assert (again.id, active(again), again.stack) == ("s-1", ["a", "b", "c"], ("c",))
+    assert (again.id, active(again), again.loader.activations) == ("s-1", ["a", "b", "c"], ("c",))
     assert again.active == session.active
     assert not again.active[0].is_stale
-    assert "stand unchanged earlier" in again.content("a")
-    assert again.content("b").startswith("<skill_content ")
+    assert "stand unchanged earlier" in again.prompt.content("a")
+    assert again.prompt.content("b").startswith("<skill_content ")
     assert not again.may_call("Bash", {"command": "curl x"})
     assert again.may_call("Bash", {"command": "git status"})
-    again.deactivate("c")
+    again.loader.deactivate("c")
     assert active(again) == ["a", "b"]
 
 
@@ -74,18 +74,18 @@ def test_a_skill_that_changed_meanwhile_is_resumed_as_it_is_now_and_stale(
     assert (one.body.strip(), one.is_stale) == ("New.", True)
     assert one.digest == again.library.digest("a"), "what is recorded is what is there"
     again.load("a")
-    assert not again.one().is_stale
+    assert not again.loaded.one().is_stale
 
 
 def test_a_skill_that_is_gone_is_left_out(begin_in: Begin, write_skill: Write, tmp_path: Path) -> None:
     for name in "ab":
         write_skill(tmp_path / "s" / name)
     session = begin_in(tmp_path / "s", skills=["a"])
-    session.activate("b")
+    session.loader.activate("b")
     state = session.save()
     shutil.rmtree(tmp_path / "s" / "b")
     again = Library.from_folder(tmp_path / "s").resume(state, guard=session.guard)
-    assert (active(again), again.stack) == (["a"], ())
+    assert (active(again), again.loader.activations) == (["a"], ())
 
 
 def test_a_skill_that_is_blocked_by_now_is_left_out_and_that_is_recorded(begin: Begin, skill: Files) -> None:
@@ -119,8 +119,8 @@ def test_a_shadowed_skill_is_resumed_from_its_own_place(write_skill: Write, tmp_
     guard = Guard(audit=MemoryLog())
     session = library.session(guard=guard, skills=["deploy@two"])
     again = library.resume(session.save(), guard=guard)
-    assert again.one().body.strip() == "From two."
-    assert not again.one().is_stale
+    assert again.loaded.one().body.strip() == "From two."
+    assert not again.loaded.one().is_stale
 
 
 @pytest.mark.parametrize("digest", [None, "sha256:" + "0" * 64])
@@ -135,14 +135,14 @@ def test_neither_rules_nor_instructions_are_taken_from_what_was_saved(
     again = resumed(session, state)
     assert not again.may_call("Bash", {})
     assert not again.may_call("Write", {})
-    assert "Forged" not in again.one().body
-    assert again.one().is_stale == (digest is not None)
+    assert "Forged" not in again.loaded.one().body
+    assert again.loaded.one().is_stale == (digest is not None)
 
 
 def test_a_digest_that_is_blocked_cannot_come_back_under_another(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skills=["a"])
     state = session.save()
-    session.guard.block(session.one().digest)
+    session.guard.block(session.loaded.one().digest)
     state["active"][0]["digest"] = "sha256:" + "0" * 64
     assert active(resumed(session, state)) == []
 
@@ -236,7 +236,7 @@ def test_hostile_data_is_resumed_or_refused_and_nothing_else(data: st.DataObject
         return
     session.instructions()
     for one in session.active:
-        assert session.content(one.name)
+        assert session.prompt.content(one.name)
     assert json.loads(json.dumps(session.save()))["format"] == 1
     session.close()
 
@@ -258,7 +258,7 @@ def test_saving_is_safe_while_others_use_the_session(begin: Begin, skill: Files)
         try:
             for step in range(300):
                 session.load("abc"[step % 3], args=str(step))
-                session.content()
+                session.prompt.content()
         except BaseException as error:
             errors.append(error)
         finally:

@@ -68,7 +68,7 @@ def test_secrets_of_the_host_are_not_visible(
     for name in ("AWS_SECRET_KEY", "API_TOKEN", "DATABASE_PASSWORD"):
         monkeypatch.setenv(name, "hush-hush")
     session = begin(skill("a", **{"scripts/x.sh": script}), skills=["a"], policy=FREE)
-    if script != "env" and not session.cage.isolates():
+    if script != "env" and not session.runs.sandbox.isolates():
         pytest.skip("a plain process sees others of its user")
     outcome = session.run_blocking("scripts/x.sh")
     assert outcome.is_success
@@ -103,12 +103,15 @@ def survivors() -> list[bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps track of a process that hides well")
 def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", **{"scripts/x.py": GRANDCHILD}), skills=["a"], policy=FREE)
-    assert session.cage.isolates() in (True, False)  # what this machine can do is found out before the clock starts
+    assert session.runs.sandbox.isolates() in (
+        True,
+        False,
+    )  # what this machine can do is found out before the clock starts
     started = time.monotonic()
     outcome = session.run_blocking("scripts/x.py", seconds=1)
     assert time.monotonic() - started < 3, "within two seconds of its limit"
     assert (outcome.exit_code, outcome.timed_out, outcome.is_success) == (124, True, False)
-    assert Path(session.workspace, "mark").read_text() == "alive", "it was there"
+    assert Path(session.context.workspace, "mark").read_text() == "alive", "it was there"
     assert survivors() == []
 
 
@@ -155,7 +158,7 @@ def test_a_script_needs_no_permission_to_be_executed(
     (root / "scripts" / "x.sh").write_text("echo fine")
     (root / "scripts" / "x.sh").chmod(0o644)
     session = begin_in(tmp_path / "s", skills=["a"], policy=FREE)
-    (Path(session.workspace) / "sub").mkdir(parents=True)
+    (Path(session.context.workspace) / "sub").mkdir(parents=True)
     outcome = session.run_blocking("scripts/x.sh", folder="sub")
     assert outcome.stdout == "fine\n", "its path is that of the skill, wherever it works"
 
@@ -177,13 +180,13 @@ def test_nothing_of_a_run_stays_behind(
     session = begin(skill("a", **{"scripts/x.sh": 'echo x > "$TMPDIR/left"'}), skills=["a"], policy=FREE)
     assert session.run_blocking("scripts/x.sh").is_success
     session.close()
-    if session.cage.isolates():
+    if session.runs.sandbox.isolates():
         assert [path for path in scratch.iterdir() if not path.name.startswith("skill-idle-")] == []
 
 
 def test_a_script_runs_by_the_path_that_the_model_was_told(begin_in: Begin, scripted: Path) -> None:
     session = begin_in(scripted.parent, skills=["a"], policy=FREE)
-    assert session.run_blocking(f"{session.one('a').root}/scripts/x.sh").stdout == "of a\n"
+    assert session.run_blocking(f"{session.loaded.one('a').root}/scripts/x.sh").stdout == "of a\n"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_a_script_runs_by_the_path_that_the_model_was_told(begin_in: Begin, scri
 def test_a_script_of_another_skill_does_not_run_by_its_path(begin_in: Begin, scripted: Path, path: str) -> None:
     session = begin_in(scripted.parent, skills=["a"], policy=FREE)
     with pytest.raises(FileRefused):
-        session.run_blocking(path.format(root=session.one("a").root), skill="a")
+        session.run_blocking(path.format(root=session.loaded.one("a").root), skill="a")
 
 
 @pytest.fixture

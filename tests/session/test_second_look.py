@@ -95,7 +95,7 @@ def test_what_was_allowed_unasked_is_not_made_when_it_must_be_asked_by_now() -> 
     session = Library.from_files(FREE).session(guard=Guard(audit=MemoryLog()))
 
     async def main() -> Decision | None:
-        admission = await session.admit_async("other", {})
+        admission = await session.calls.admit_async("other", {})
         _change(session, ask="other")
         return await admission.before()
 

@@ -89,7 +89,7 @@ def test_a_secret_that_is_not_there_is_said(begin: Begin, skill: Files) -> None:
 
 def test_a_skill_can_be_granted_secrets_by_its_content(begin: Begin, skill: Files) -> None:
     files = skill("a", more=ASKS, **{"scripts/show.py": SHOW})
-    digest = Library.from_files(files).session(skills=["a"]).one().digest
+    digest = Library.from_files(files).session(skills=["a"]).loaded.one().digest
     policy = Policy(unsandboxed="allow", secrets={digest: ["OTHER"]})
     assert names(begin(files, skills=["a"], policy=policy, secrets=PROVIDER)) == {"OTHER"}
 
@@ -126,7 +126,7 @@ def test_a_secret_is_looked_up_for_every_run_and_kept_nowhere(begin: Begin, skil
     for _ in range(2):
         assert session.run_blocking("scripts/tell.py").stdout.startswith(f"out {MARK}\n")
     assert asked == ["API_TOKEN", "API_TOKEN"]
-    kept = [json.dumps(session.save()), repr(told), repr(vars(session)), repr(vars(session.cage))]
+    kept = [json.dumps(session.save()), repr(told), repr(vars(session)), repr(vars(session.runs.sandbox))]
     kept += [record.as_line().decode() for record in log.records]
     assert not any(VALUE in text for text in kept)
 
@@ -170,7 +170,7 @@ def test_a_model_cannot_put_another_value_in_its_place(session: Session) -> None
 
 @pytest.mark.covers("S2-10")
 def test_what_a_script_writes_shows_no_secret(session: Session, log: MemoryLog) -> None:
-    workspace = Path(session.workspace)
+    workspace = Path(session.context.workspace)
     workspace.mkdir(parents=True)
     (workspace / "mine.txt").write_text("before\n")
     told: list[OutputLine] = []

@@ -74,7 +74,7 @@ def test_what_nobody_used_for_a_day_ends(many: Many, clock: Clock, log: MemoryLo
     assert session.id not in sessions
     with pytest.raises(SessionNotFound):
         sessions.get(session.id)
-    assert session.is_closed
+    assert session.context.is_closed
     assert [one.event for one in log.records] == ["load", "unload"]
 
 
@@ -85,7 +85,7 @@ def test_using_a_session_keeps_it(many: Many, clock: Clock) -> None:
     for _ in range(5):
         clock.now += 6
         sessions.get(kept.id)
-    assert (kept.is_closed, left.is_closed, len(sessions)) == (False, True, 1)
+    assert (kept.context.is_closed, left.context.is_closed, len(sessions)) == (False, True, 1)
 
 
 @pytest.mark.covers("G-25")
@@ -97,7 +97,7 @@ def test_of_too_many_the_one_used_longest_ago_ends(many: Many, clock: Clock) -> 
     clock.now += 1
     sessions.get(first.id)
     third = sessions.begin()
-    assert (first.is_closed, second.is_closed, third.is_closed) == (False, True, False)
+    assert [one.context.is_closed for one in (first, second, third)] == [False, True, False]
     assert len(sessions) == 2
 
 
@@ -133,7 +133,7 @@ def test_ending_closes_and_a_closed_one_is_not_found(many: Many) -> None:
     sessions.end(ended.id)
     sessions.end(ended.id)
     closed.close()
-    assert ended.is_closed
+    assert ended.context.is_closed
     assert "x" not in sessions
     with pytest.raises(SessionNotFound):
         sessions.get("x")
@@ -189,7 +189,7 @@ def test_one_that_had_to_go_is_resumed_by_its_id_where_sessions_remember() -> No
     first = sessions.begin(id="first", skills=["strict"])
     for _ in range(3):
         sessions.begin()
-    assert first.is_closed
+    assert first.context.is_closed
     again = sessions.get("first")
     assert [one.name for one in again.active] == ["strict"]
     assert not again.may_call("Write", {"file_path": "x"})
@@ -330,7 +330,7 @@ def test_one_that_is_ended_while_it_is_resumed_is_gone(remembering: Remembering)
     remembering.monkeypatch.setattr(Session, "resume", ended_meanwhile)
     with pytest.raises(SessionNotFound):
         remembering.sessions.get("first")
-    assert made[0].is_closed
+    assert made[0].context.is_closed
     assert "first" not in remembering.sessions
 
 

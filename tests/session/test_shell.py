@@ -25,14 +25,14 @@ needs_shell = pytest.mark.skipif(
 
 
 def said(session: Session, command: str) -> str:
-    return session.shell.execute(command).stdout
+    return session.runs.shell.execute(command).stdout
 
 
 @needs_shell
 def test_scripts_of_skills_run_while_these_are_loaded(begin: Begin, skill: Files) -> None:
     one, other = skill("a", **{"scripts/x.sh": "echo from a"}), skill("b")
     with begin(one, other, skills=["a"]) as session:
-        shell = session.shell
+        shell = session.runs.shell
         assert said(session, "sh /.sandbox/skills/a/scripts/x.sh") == "from a\n"
         session.load("b", "replace")
         assert shell.execute("sh /.sandbox/skills/a/scripts/x.sh").exit_code == 126, "also for who has it already"
@@ -40,7 +40,7 @@ def test_scripts_of_skills_run_while_these_are_loaded(begin: Begin, skill: Files
         assert shell.execute("sh /.sandbox/skills/a/scripts/x.sh").stdout == "from a\n"
         session.guard.block("a", "b")
         assert said(session, "ls /.sandbox/skills") == ""
-        assert session.shell is shell
+        assert session.runs.shell is shell
 
 
 @needs_shell
@@ -48,10 +48,10 @@ def test_it_lasts_as_long_as_the_session(begin: Begin) -> None:
     session = begin()
     said(session, "cd /tmp; word=kept; echo text > file")
     assert said(session, 'echo "$word"; cat file') == "kept\ntext\n"
-    shell = session.shell
+    shell = session.runs.shell
     session.close()
     with pytest.raises(SessionNotFound):
-        _ = session.shell
+        _ = session.runs.shell
     with pytest.raises(Exception, match="closed"):
         shell.execute("true")
 
@@ -84,7 +84,7 @@ def test_a_skill_that_changed_before_it_was_mounted_is_mounted_as_it_was_loaded(
 def test_where_skills_are_mounted_can_be_chosen(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skills=["a"], mount="/lib/skills")
     assert said(session, "ls /lib/skills/a") == "SKILL.md\n"
-    assert session.mount_path(session.one()) == "/lib/skills/a"
+    assert session.prompt.root_of(session.loaded.one()) == "/lib/skills/a"
 
 
 @pytest.mark.parametrize("mount", ["", "/", "skills", "/a/../b", "/a/", "/a\n", None])
@@ -98,7 +98,7 @@ def test_nothing_of_this_machine_is_in_it(begin: Begin, tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "mine").write_text("private")
     session = begin()
-    assert not session.shell.execute(f"cat {tmp_path}/workspace/mine").is_success
+    assert not session.runs.shell.execute(f"cat {tmp_path}/workspace/mine").is_success
 
 
 @needs_shell
@@ -107,7 +107,7 @@ def test_a_command_in_it_is_decided_about_and_recorded(begin: Begin, skill: File
     told: list[OutputLine] = []
 
     async def main() -> Outcome:
-        return await session.execute("ls /.sandbox/skills", by="model", virtual=True, on_output=told.append)
+        return await session.runs.command("ls /.sandbox/skills", by="model", virtual=True, on_output=told.append)
 
     assert anyio.run(main).stdout == "a\n"
     assert [line.text for line in told] == ["a\n"]
@@ -121,11 +121,11 @@ def test_a_command_in_it_is_decided_about_and_recorded(begin: Begin, skill: File
 @needs_shell
 def test_policy_bounds_its_time_and_what_it_must_enforce(begin: Begin) -> None:
     session = begin(policy=Policy(limits={"seconds": 0.2}))
-    outcome = anyio.run(lambda: session.execute("while :; do :; done", virtual=True))
+    outcome = anyio.run(lambda: session.runs.command("while :; do :; done", virtual=True))
     assert (outcome.exit_code, outcome.timed_out) == (124, True)
     session.guard.policy = Policy(require=["hosts"])
     with pytest.raises(IsolationMissing):
-        anyio.run(lambda: session.execute("true", virtual=True))
+        anyio.run(lambda: session.runs.command("true", virtual=True))
 
 
 class Native:
@@ -155,13 +155,13 @@ def test_programs_are_handed_to_the_sessions_runner_and_see_no_workspace(begin: 
     assert said(session, "cd /tmp; python3 -c 'print(1)'") == "from outside\n"
     (job,) = runner.jobs
     assert (job.network, job.sandbox, job.limits.memory_bytes) == ("none", True, 2**28)
-    assert session.workspace not in [place.path for place in job.places]
+    assert session.context.workspace not in [place.path for place in job.places]
 
 
 @needs_shell
 def test_programs_are_not_handed_to_a_runner_that_isolates_nothing(begin: Begin) -> None:
     runner = Native(RunnerCapabilities())
-    outcome = begin(runner=runner).shell.execute("python3 -c 'print(1)'; echo $?")
+    outcome = begin(runner=runner).runs.shell.execute("python3 -c 'print(1)'; echo $?")
     assert outcome.stdout == "126\n"
     assert "nothing here can isolate it" in outcome.stderr
     assert runner.jobs == []
@@ -193,7 +193,7 @@ def test_where_there_is_no_other_sandbox_shell_scripts_run_in_it(begin: Begin, s
 def test_without_the_extra_it_says_what_to_install(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bashkit", None)
     session = begin()
-    assert not session.has_shell
+    assert not session.runs.has_shell
     with pytest.raises(ShellUnavailable) as caught:
-        _ = session.shell
+        _ = session.runs.shell
     assert "metier[shell]" in caught.value.hint

@@ -233,7 +233,7 @@ def test_of_thousands_of_skills_each_has_its_folder_and_can_be_used(begin: Begin
 @pytest.mark.covers("ACC-2")
 def test_the_shell_of_a_program_says_it_without_a_tool(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", **{"scripts/x.sh": "echo ran"}))
-    outcome = session.shell.execute(f"{AT}/a/scripts/x.sh")
+    outcome = session.runs.shell.execute(f"{AT}/a/scripts/x.sh")
     assert (outcome.exit_code, outcome.stdout) == (126, "")
     assert outcome.stderr == "Skill 'a' is not loaded, so its scripts do not run. Load it first.\n"
 

@@ -24,13 +24,13 @@ def test_at_its_end_everything_is_unloaded(
         with session.task("t-1") as same:
             assert same is session
             session.load("a")
-            session.activate("b")
+            session.loader.activate("b")
             assert not session.may_call("Bash", {})
             if error is not None:
                 raise error
     except BaseException as caught:
         assert type(caught) is error
-    assert (session.active, session.stack) == ((), ())
+    assert (session.active, session.loader.activations) == ((), ())
     assert session.may_call("Bash", {})
     assert [(one.event, one.skill, one.task) for one in log.records] == [
         ("load", "a", "t-1"),
@@ -58,7 +58,7 @@ def test_the_task_is_in_every_record_of_it_and_in_none_after(begin: Begin, skill
     session = begin(skill("a"))
     with session.task() as same:
         same.load("a")
-        session.admit("Bash", {}).record(ToolResult(success=True))
+        session.calls.admit("Bash", {}).record(ToolResult(success=True))
     session.load("a")
     tasks = [one.task for one in log.records]
     assert tasks[-1] is None
@@ -71,7 +71,7 @@ def test_a_session_that_was_closed_in_its_task_ends_quietly(begin: Begin, skill:
     with session.task():
         session.load("a")
         session.close()
-    assert session.is_closed
+    assert session.context.is_closed
 
 
 def test_the_next_task_begins_with_nothing(begin: Begin, skill: Files) -> None:
@@ -80,5 +80,5 @@ def test_the_next_task_begins_with_nothing(begin: Begin, skill: Files) -> None:
         with session.task(name):
             assert session.active == ()
             session.load("a")
-            assert session.actor.task == name
-    assert session.actor.task is None
+            assert session.context.actor.task == name
+    assert session.context.actor.task is None

@@ -90,18 +90,18 @@ def test_each_skill_leaves_one_record_when_it_ends(begin: Begin, skill: Files, l
         lambda session: session.read("SKILL.md"),
         lambda session: session.run_blocking("scripts/x.py"),
         lambda session: session.active,
-        lambda session: session.one(),
-        lambda session: session.receipt(),
-        lambda session: session.files(),
-        lambda session: session.content(),
+        lambda session: session.loaded.one(),
+        lambda session: session.loaded.receipt(),
+        lambda session: session.loaded.one().listing,
+        lambda session: session.prompt.content(),
         lambda session: session.instructions(),
-        lambda session: session.catalog(),
-        lambda session: session.search("a"),
-        lambda session: session.listed(),
+        lambda session: session.prompt.catalog(),
+        lambda session: session.prompt.search("a"),
+        lambda session: session.prompt.matching(),
         lambda session: session.invoke("/a"),
         lambda session: session.may_call("Bash", {}),
-        lambda session: session.activate("a"),
-        lambda session: session.deactivate("a"),
+        lambda session: session.loader.activate("a"),
+        lambda session: session.loader.deactivate("a"),
         lambda session: session.fork("a"),
         lambda session: session.task().__enter__(),
         lambda session: session.save(),
@@ -119,7 +119,7 @@ def test_nothing_can_be_done_with_a_closed_session(
 def test_leaving_a_session_closes_it(begin: Begin, skill: Files) -> None:
     with begin(skill("a"), skills=["a"]) as session:
         assert active(session) == ["a"]
-    assert session.is_closed
+    assert session.context.is_closed
 
 
 @pytest.mark.covers("G-24")
@@ -137,7 +137,7 @@ def test_a_skill_that_is_removed_is_no_longer_active(
     assert told == ["unloaded a"]
     assert [(one.event, one.skill) for one in log.records][-1] == ("unload", "a")
     with pytest.raises(SkillNotFound):
-        session.one("a")
+        session.loaded.one("a")
 
 
 @pytest.mark.covers("G-24")
@@ -152,7 +152,7 @@ def test_a_skill_that_comes_back_is_not_active_by_itself(begin_in: Begin, write_
     session.library.refresh()
     assert active(session) == []
     with pytest.raises(SkillNotActive):
-        session.one("a")
+        session.loaded.one("a")
 
 
 @pytest.mark.covers("G-24")
@@ -165,7 +165,7 @@ def test_a_closed_session_takes_no_notice_of_what_is_removed(
     before = len(log.records)
     shutil.rmtree(tmp_path / "s" / "a")
     session.library.refresh()
-    assert session.live() == ()
+    assert session.loaded.live() == ()
     assert len(log.records) == before
 
 
@@ -180,7 +180,7 @@ def test_a_skill_that_is_changed_is_stale_until_it_is_loaded_again(
     session.library.refresh()
     (one,) = session.active
     assert (one.body.strip(), one.is_stale) == ("Old.", True)
-    assert session.receipt().as_dict()["active"][0]["stale"] is True
+    assert session.loaded.receipt().as_dict()["active"][0]["stale"] is True
     assert told == ["stale"]
     session.load("a")
     (one,) = session.active
@@ -199,7 +199,7 @@ def test_a_changed_resource_makes_a_skill_stale_when_it_is_read(
     (folder / "notes.txt").write_text("new, and longer")
     resource = session.read("notes.txt")
     assert (resource.content, resource.is_stale) == ("old", True)
-    assert session.one().is_stale
+    assert session.loaded.one().is_stale
     assert session.read("notes.txt").as_dict()["stale"] is True
     assert told.count("stale") == 1
 
@@ -213,7 +213,7 @@ def test_an_edit_that_changes_nothing_in_the_end_makes_nothing_stale(
     file.unlink()
     file.write_bytes(content)
     session.library.refresh()
-    assert not session.one().is_stale
+    assert not session.loaded.one().is_stale
 
 
 def test_blocking_ends_a_skill_in_every_running_session(begin: Begin, skill: Files, log: MemoryLog) -> None:

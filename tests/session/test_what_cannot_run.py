@@ -186,7 +186,7 @@ def test_a_script_that_cannot_be_read_any_more(
 def test_a_script_that_is_something_else_by_now(session_of: Callable[[Case], Session], tmp_path: Path) -> None:
     session = session_of(Case())
     script = tmp_path / "s" / "a" / "scripts" / "x.py"
-    shutil.rmtree(session.one().root)
+    shutil.rmtree(session.loaded.one().root)
     script.unlink()
     script.mkdir()
     with pytest.raises(MetierError) as caught:

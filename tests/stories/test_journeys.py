@@ -131,7 +131,7 @@ def test_what_an_administrator_deploys_cannot_be_walked_around(
     audit = AuditProbe()
     with library.session(guard=Guard(audit=audit)) as session:
         session.load(["data-handling"])
-        assert "mask every IBAN" in session.content() and "print every" not in session.content()
+        assert "mask every IBAN" in session.prompt.content() and "print every" not in session.prompt.content()
         for other in ("data-handling@project", "data-hand1ing", "DATA-HANDLING@project", "data-handling@project-2"):
             result = session.executor().execute_blocking("skills_load", {"skills": [other]})
             assert "print every IBAN" not in str(result.result) + session.instructions(), other

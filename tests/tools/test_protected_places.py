@@ -65,10 +65,10 @@ def around(session: Session, tool: str, arguments: dict[str, Any]) -> tuple[Tool
 @pytest.mark.covers("SEC-1")
 def test_a_policy_that_denies_a_command_cannot_be_written_away(root: Path) -> None:
     session = session_in(root)
-    assert session.decide_call("Bash", {"command": "touch x"}).outcome == "deny"
+    assert session.calls.decide("Bash", {"command": "touch x"}).outcome == "deny"
     result = call(session, "Write", file_path=".metier/policy.yaml", content="version: 1\n")
     assert result.code == PROTECTED
-    assert session.decide_call("Bash", {"command": "touch x"}).outcome == "deny"
+    assert session.calls.decide("Bash", {"command": "touch x"}).outcome == "deny"
 
 
 @pytest.mark.covers("SEC-1")

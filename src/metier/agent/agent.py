@@ -190,7 +190,7 @@ class Agent:
                     answer = await turn.answer(await self.enriched(turn.session, task), history, pace=pace)
                 if answer.is_suspended and on_suspended is not None:
                     on_suspended(answer)
-                turn.session.emit(answer_event(answer))
+                turn.session.context.emit(answer_event(answer))
 
             async with contextlib.aclosing(stream_events(turn.session, work, view)) as events:
                 async for event in events:
@@ -251,7 +251,7 @@ class Agent:
 
     async def instructions(self, session: Session) -> str:
         """The instructions of the agent, the same for every task."""
-        variables: dict[str, Any] = {"user": session.actor.user or "", "workspace": session.workspace}
+        variables: dict[str, Any] = {"user": session.context.actor.user or "", "workspace": session.context.workspace}
         return await anyio.to_thread.run_sync(functools.partial(self.agents.instructions, self.manifest, **variables))
 
     async def enriched(self, session: Session, prompt: str) -> str:
@@ -260,7 +260,7 @@ class Agent:
             raise InvalidArgument("Nothing was asked.", hint="Say what the agent is to do.")
         if not self._context:
             return prompt
-        turn = TurnContext(agent_id=self.manifest.id, session_id=session.id, user=session.actor.user)
+        turn = TurnContext(agent_id=self.manifest.id, session_id=session.id, user=session.context.actor.user)
         return await enriched_prompt_async(self._providers(session), prompt, turn)
 
     def _providers(self, session: Session) -> list[AnyProvider]:
@@ -294,8 +294,8 @@ class Agent:
         if any(name in BUILDING for name in self._wanted):
             from metier.dialect.skill_proposals import proposal_tools
 
-            os.makedirs(session.workspace, exist_ok=True)
-            tools = (*skill_authoring_tools(session.workspace, session=session), *proposal_tools(session))
+            os.makedirs(session.context.workspace, exist_ok=True)
+            tools = (*skill_authoring_tools(session.context.workspace, session=session), *proposal_tools(session))
             known = {tool.name: tool for tool in tools}
         known |= self._host
         return [known[name] for name in self._wanted]

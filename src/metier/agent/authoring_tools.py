@@ -45,7 +45,7 @@ def skill_authoring_tools(workspace: Workspace | str, *, session: Session | None
     >>> [tool.name for tool in skill_authoring_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
-    may_call, access = (session.may_call, session.file_access) if session is not None else (None, None)
+    may_call, access = (session.may_call, session.calls.file_access) if session is not None else (None, None)
     place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace, access=access), may_call)
 
     def write_skill(

@@ -14,7 +14,7 @@ from metier.agent.streaming import stream_events
 from metier.agent.subagents import subagent_spawner
 from metier.agent.turn import NOT_MADE, Turn, complete_calls, message_pair
 from metier.errors import InvalidArgument
-from metier.session.invocation import parse_invocation
+from metier.session.loader import parse_invocation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -53,8 +53,8 @@ class Conversation:
         self._history: tuple[ModelMessage, ...] = () if saved is None else saved.history
         self.questions: tuple[Question, ...] = () if saved is None else saved.waiting
         """The questions that somebody has to answer before `resume` goes on; none where nothing waits."""
-        if saved is not None and saved.is_cut(self.session.bound):
-            self.session.history_was_cut()
+        if saved is not None and saved.is_cut(self.session.loaded.bound):
+            self.session.prompt.forget_delivered()
         active = {one.name for one in self.session.active}
         before = () if saved is None else (one["name"] for one in saved.session["active"])
         self.left_out = tuple(name for name in before if name not in active)
@@ -100,7 +100,7 @@ class Conversation:
             turn = Turn(self.agent, self.session, model=self.agent.model)
 
             async def worked(pace: Any) -> None:
-                self.session.emit(answer_event(await work(turn, pace)))
+                self.session.context.emit(answer_event(await work(turn, pace)))
 
             async with contextlib.aclosing(stream_events(self.session, worked, view)) as events:
                 async for event in events:
@@ -135,7 +135,7 @@ class Conversation:
         if self.questions:
             self.questions, self._history = (), tuple(complete_calls(self._history, NOT_MADE))
         invoked = parse_invocation(text)
-        if invoked is not None and self.session.find(invoked[0]).skill.context == "fork":
+        if invoked is not None and self.session.known.find(invoked[0]).skill.context == "fork":
             return await self._forked(turn, text, *invoked)
         prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
         prompt = await self.agent.enriched(self.session, prompt)
@@ -156,7 +156,7 @@ class Conversation:
 
         child = await self.agent.guard.in_thread(fork)
         try:
-            output = await subagent_spawner(turn)(child.one(), arguments, child)
+            output = await subagent_spawner(turn)(child.loaded.one(), arguments, child)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(child.close)

@@ -58,28 +58,28 @@ class OwnInstructions:
             return ""
 
         def may_read(path: str) -> bool:
-            with session.guard.enter(Action(point="read", path=path, by="host"), session.actor) as audited:
+            with session.guard.enter(Action(point="read", path=path, by="host"), session.context.actor) as audited:
                 return audited.decision.is_allowed
 
-        found = await session.guard.in_thread(project_instructions, session.workspace, may_read)
+        found = await session.guard.in_thread(project_instructions, session.context.workspace, may_read)
         if found.untrusted and not session.was_told_of_trust:
             session.was_told_of_trust = True
             files = ", ".join(shown(os.path.basename(path)) for path in found.untrusted)
             message = f"Not read, as nobody trusts the project: {files}. Look at it, then `metier trust`."
-            session.emit(Event(kind="noted", message=message))
+            session.context.emit(Event(kind="noted", message=message))
         return found.text
 
     def _bound(self) -> dict[str, str]:
         """The skills that are part of the agent, with the digests of what is loaded."""
         session = self._session
         active = {one.name: one for one in session.active}
-        for name in sorted(session.bound):
+        for name in sorted(session.loaded.bound):
             if name not in active:
-                is_barred = session.guard.is_barred(Subject(name=name), session.actor)
+                is_barred = session.guard.is_barred(Subject(name=name), session.context.actor)
                 raise self._failed(name, "was blocked" if is_barred else "is gone or blocked")
-            if session.is_stale(active[name]):
+            if session.loaded.is_stale(active[name]):
                 raise self._failed(name, "has changed")
-        return {name: active[name].digest for name in session.bound}
+        return {name: active[name].digest for name in session.loaded.bound}
 
     def _failed(self, name: str, what: str) -> AgentFailed:
         agent = self._agent.manifest.id

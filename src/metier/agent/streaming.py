@@ -90,7 +90,7 @@ class EventEmitter:
             await self._tell(Event(kind="text", message=text, data={"turn": self._turn}))
 
     async def _tell(self, event: Event) -> None:
-        self._session.emit(event)
+        self._session.context.emit(event)
         if self._pace is not None:
             await self._pace()
 

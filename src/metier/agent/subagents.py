@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from metier.agent.turn import Turn
     from metier.dialect import Spawn
     from metier.session import ActiveSkill
-    from metier.session import session as room
-    from metier.session.state import By
+    from metier.session.context import By
 
 
 class AgentSession(Session):
@@ -36,8 +35,8 @@ class AgentSession(Session):
 
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a skill with an agent of its own: of the agent that it names, else of this one."""
-        self.require_open()
-        agent, entry = self.agent, self.find(name, by=by)
+        self.context.require_open()
+        agent, entry = self.agent, self.known.find(name, by=by)
         wanted = entry.skill.agent
         if agent is None or not wanted:
             child = super().fork(name, args=args, by=by)
@@ -48,10 +47,10 @@ class AgentSession(Session):
         except MetierError as error:
             self._tell_of_failure(entry, by, error)
             raise
-        child.forked_for = entry.name
+        child.loaded.forked_for = entry.name
         try:
-            child.load([child.handle(entry)], "add", args=args, by=by)
-            child._fix([child.one(entry.name)])
+            child.load([child.known.handle(entry)], "add", args=args, by=by)
+            child.loaded.fix([child.loaded.one(entry.name)])
         except SkillNotFound as error:
             child.close()
             raise SkillNotFound(
@@ -67,9 +66,9 @@ class AgentSession(Session):
     def _tell_of_failure(self, entry: Entry, by: By, error: MetierError) -> None:
         """A record and an event: what came to nothing was asked for all the same."""
         action = Action(point="load", skill=subject_of(entry), by=by)
-        decision = self.guard.decide(action, self.actor)
-        self.guard.audit(action, self.actor, decision).close(success=False, code=error.code)
-        self.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
+        decision = self.guard.decide(action, self.context.actor)
+        self.guard.audit(action, self.context.actor, decision).close(success=False, code=error.code)
+        self.context.emit(Event(kind="refused", skill=entry.name, code=error.code, message=error.message))
 
 
 def subagent_spawner(turn: Turn) -> Spawn:
@@ -80,7 +79,7 @@ def subagent_spawner(turn: Turn) -> Spawn:
     happens.
     """
 
-    async def spawn(skill: ActiveSkill, task: str, session: room.Session) -> str:
+    async def spawn(skill: ActiveSkill, task: str, session: Session) -> str:
         from metier.agent.turn import Turn
 
         child = cast("AgentSession", session)

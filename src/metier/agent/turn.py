@@ -217,7 +217,7 @@ class Turn:
         skill = next((one.name for one in reversed(self.session.active) if one.skill.model == name), "")
         why = shown(redact(str(error)), 200).rstrip(".")
         message = f"The model {shown(name, 100)!r} of skill {skill!r} failed, and the agent's own goes on: {why}."
-        self.session.emit(Event(kind="refused", skill=skill, code="model-failed", message=message))
+        self.session.context.emit(Event(kind="refused", skill=skill, code="model-failed", message=message))
         while self.messages and isinstance(self.messages[-1], ModelResponse):
             self.messages.pop()
         return bool(self.messages)

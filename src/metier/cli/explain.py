@@ -93,7 +93,7 @@ def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
         raise InvalidArgument("A skill has rules of its own.", hint="Give a skill or rules, not both.")
     with library_of(options).session(guard=Guard(audit=MemoryLog()), workspace=options.workspace) as session:
         session.load(options.name)
-        one = session.one()
+        one = session.loaded.one()
         has_list = one.ceiling.allowed is not None
         return one.ceiling, session.guard.enforcement_of(one.entry.place, one.entry.folder) if has_list else None
 

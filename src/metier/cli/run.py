@@ -121,7 +121,7 @@ def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits
         guard=guard, runner=runner, workspace=options.workspace, user=user_name()
     ) as session:
         session.load(options.name)
-        active = session.one()
+        active = session.loaded.one()
         script = script_named(active, options.script)
         screen = LiveOutput(script, is_silent=options.json)
         stdin = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if options.stdin else b""

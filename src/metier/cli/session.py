@@ -180,7 +180,7 @@ class SessionPrompt:
     def _loaded(self, names: list[str], mode: Any) -> None:
         receipt = self._session.load(names, mode)
         words = self._dialect.words
-        texts = {name: self._session.content(name, words=words) for name in receipt.changed}
+        texts = {name: self._session.prompt.content(name, words=words) for name in receipt.changed}
         if self._json:
             _print({**receipt.as_dict(), "content": texts})
             return
@@ -194,14 +194,14 @@ class SessionPrompt:
 
     def _active(self, _: str) -> None:
         if self._json:
-            _print(self._session.receipt().as_dict())
+            _print(self._session.loaded.receipt().as_dict())
             return
         active = self._session.active
         rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.folder) for one in active]
         print(table(self._style, ("NAME", "DIGEST", "STATE", "FOLDER"), rows) if rows else "No skill is loaded.")
 
     def _files(self, rest: str) -> None:
-        listing = self._session.files(rest or None)
+        listing = self._session.loaded.one(rest or None).listing
         if self._json:
             _print([{"path": file.path, "size": file.size, "kind": file.kind} for file in listing.files])
             return
@@ -232,7 +232,7 @@ class SessionPrompt:
 
     def _search(self, rest: str) -> None:
         update_index(self._session.library)
-        found = self._session.search(rest)
+        found = self._session.prompt.search(rest)
         if self._json:
             _print([{"name": result.name, "score": result.score} for result in found])
             return

@@ -131,7 +131,7 @@ def _opened(options: argparse.Namespace) -> int:
             from metier.cli.folder_copy import FolderCopy
 
             guard = Guard(project=folder)
-            copy = FolderCopy(shell, guard.files.access(folder, kept_folders(library, guard)), _WORKSPACE)
+            copy = FolderCopy(shell, guard.files.access(folder, kept_folders(library.index, guard)), _WORKSPACE)
         elif folder is not None:
             shell.import_folder(folder, _WORKSPACE)
         if options.line is not None:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from agent_framework import ChatContext, FunctionInvocationContext
 
+    from metier import Session
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
-    from metier.session import ActiveSkill, Session
+    from metier.session import ActiveSkill
 
 Models: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 """The models of the agent's client that skills may ask for by name (`model: opus`), or a function that knows them."""
@@ -131,7 +132,7 @@ class _Models(ChatMiddleware):
 
         async def heard(answer: ChatResponse[Any]) -> None:
             used = (answer.usage_details or {}).get("total_token_count") or 0
-            kit.session.answered_by(answer.model or "", used)
+            kit.session.calls.answered_by(answer.model or "", used)
             for call in (part for message in answer.messages for part in message.contents):
                 name = call.name or call.tool_name or call.type.removesuffix("_tool_call")
                 if call.type == "function_call" and _never_comes_back(offered.get(name)):

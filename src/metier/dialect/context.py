@@ -19,8 +19,8 @@ from metier.dialect.registry import RegistryDialect
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from metier import Session
     from metier.dialect.dialects import Dialect
-    from metier.session import Session
 
 log = logger("metier.dialect")
 

@@ -9,8 +9,9 @@ from metier.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from metier import Session
     from metier.dialect.operations import Spawn
-    from metier.session import Session, Vocabulary
+    from metier.session import Vocabulary
 
 
 DialectName: TypeAlias = Literal["registry", "tool", "runtime", "sandbox"]
@@ -76,7 +77,7 @@ def dialect(name: str) -> Dialect:
 
 def has_skills(session: Session) -> bool:
     """Whether there is anything that a model could load."""
-    return bool(session.active) or session.has_any
+    return bool(session.active) or session.prompt.has_skills
 
 
 class SkillTool:

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.tools import BaseTool
 
+    from metier import Session
     from metier.dialect.langchain_threads import Thread
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
-    from metier.session import ActiveSkill, Session
+    from metier.session import ActiveSkill
 
 __all__ = ["Models", "Skills"]
 
@@ -381,7 +382,7 @@ def _answered(kit: Kit, response: ModelResponse[Any]) -> list[tuple[str, Any]]:
         if isinstance(message, AIMessage):
             used = message.usage_metadata
             name = message.response_metadata.get("model_name", "")
-            kit.session.answered_by(str(name), used["total_tokens"] if used else 0)
+            kit.session.calls.answered_by(str(name), used["total_tokens"] if used else 0)
             blocks: list[Any] = message.content_blocks if isinstance(message.content, list) else []
             calls = (one for one in blocks if isinstance(one, dict) and one.get("type") == "server_tool_call")
             made += [(str(one.get("name")), one.get("args")) for one in calls]

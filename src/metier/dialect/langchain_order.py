@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from langchain.tools.tool_node import ToolCallRequest
 
+    from metier import Session
     from metier.dialect.skills import Kit
-    from metier.session import Session
 
 LATE = 5.0
 """Seconds that a call waits for one before it to begin, which it never does where another middleware answers it."""

@@ -19,8 +19,8 @@ from metier.errors import InvalidArgument, MetierError, SessionNotFound
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier import Session
     from metier.dialect.skills import Skills
-    from metier.session import Session
 
 log = logger("metier.dialect")
 
@@ -131,14 +131,16 @@ class Thread:
         with self._writing:
             self._is(saved.stamp)
             self.lost = lost
-            if {one.name for one in session.active} - session.bound == set(saved.names) - set(lost) - session.bound:
+            if {one.name for one in session.active} - session.loaded.bound == set(saved.names) - set(
+                lost
+            ) - session.loaded.bound:
                 self._written = (session.save(), saved.lost)
 
     def added(self, session: Session) -> list[tuple[str, str, Any, str]]:
         """What was loaded here and written nowhere: name, handle, who loaded it, and its arguments."""
         known = {one["name"] for one in self._written[0]["active"]} if self._written else set()
-        new = [one for one in session.active if one.name not in known and one.name not in session.bound]
-        return [(one.name, session.handle(one.entry), one.by, one.arguments) for one in new]
+        new = [one for one in session.active if one.name not in known and one.name not in session.loaded.bound]
+        return [(one.name, session.known.handle(one.entry), one.by, one.arguments) for one in new]
 
     def update(self, session: Session, step: str, value: Any = None, *, is_call: bool = False) -> dict[str, Any] | None:
         """What is to be written into the state of the graph; None where nothing has changed.

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from agents import AgentHooks, ModelResponse, RunContextWrapper, Tool
     from agents.tool_context import ToolContext
 
+    from metier import Session
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
-    from metier.session import ActiveSkill, Session
+    from metier.session import ActiveSkill
 
 Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
@@ -164,7 +165,7 @@ class _Equipped(Agent[Any]):
         if turn is None or turn.agent.name != self.name:
             turn = _Turn(self, kit, AnswerChanges())
         turn.changes.announce(response, kit)
-        kit.session.answered_by(name_of(turn.agent.model), response.usage.total_tokens)
+        kit.session.calls.answered_by(name_of(turn.agent.model), response.usage.total_tokens)
         for tool, arguments in made_elsewhere(response, self):
             await kit.attempted(tool, arguments)
 

@@ -75,7 +75,7 @@ async def gated(tool: Tool, kit: Kit, changes: AnswerChanges, run: RunContextWra
     if isinstance(tool, ApplyPatchTool):
         return _changed(tool, editor=_Editor(tool.editor, gate))
     if isinstance(tool, ComputerTool):
-        if kit.session.decide_call(tool.name, {}).outcome == "deny":
+        if kit.session.calls.decide(tool.name, {}).outcome == "deny":
             # No single refusal can be told to the model, whose answer is a picture.
             return None
         # Where a factory makes one for every run, the SDK keeps it with the tool that it was given.

@@ -15,10 +15,11 @@ from metier.tools.thread_handoff import ThreadHandoff
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from metier import Session
     from metier.find import Result
     from metier.library import Entry
     from metier.run import Outcome
-    from metier.session import ActiveSkill, Receipt, Resource, Session, Vocabulary
+    from metier.session import ActiveSkill, Receipt, Resource, Vocabulary
 
     Spawn = Callable[["ActiveSkill", str, Session], Awaitable[str]]
     """Runs a skill in an agent of its own: the skill, what it is to do, and the session that agent has."""
@@ -57,15 +58,15 @@ class Operations:
         session = self.session
 
         def activate() -> Receipt:
-            entry, before = session.find(name, by="model"), {one.name for one in session.live()}
+            entry, before = session.known.find(name, by="model"), {one.name for one in session.loaded.live()}
             if entry.name in before:
                 raise ActivationFailed(
                     f"Skill {entry.name!r} is already active.",
                     hint="Follow its instructions, which you have; or deactivate it first, to begin again.",
                     name=entry.name,
                 )
-            session.activate(name, args=args, by="model")
-            return session.receipt(tuple(one.name for one in session.active if one.name not in before))
+            session.loader.activate(name, args=args, by="model")
+            return session.loaded.receipt(tuple(one.name for one in session.active if one.name not in before))
 
         if self._spawn is not None and self._is_forked(name):
             return await self.load([name], "add", args)
@@ -76,10 +77,10 @@ class Operations:
         session = self.session
 
         def deactivate() -> str:
-            active = [one.name for one in session.live()]
-            wanted = name if name in active else session.find(name, by="model").name
-            if wanted in session.stack or wanted not in active:
-                session.deactivate(wanted, by="model")
+            active = [one.name for one in session.loaded.live()]
+            wanted = name if name in active else session.known.find(name, by="model").name
+            if wanted in session.loader.activations or wanted not in active:
+                session.loader.deactivate(wanted, by="model")
             elif active[-1] != wanted:
                 raise ActivationFailed(
                     f"Skill {wanted!r} is not at top of stack: {' -> '.join(active)}.",
@@ -88,20 +89,22 @@ class Operations:
                 )
             else:
                 session.unload([wanted], by="model")
-            if any(one.name == wanted for one in session.live()):
+            if any(one.name == wanted for one in session.loaded.live()):
                 raise ActivationFailed(
                     f"Skill {wanted!r} is part of this agent and stays active.", hint="Go on with it.", name=wanted
                 )
             return wanted
 
-        return await self._in_thread_if(session.may_take_long, deactivate)
+        return await self._in_thread_if(session.loader.may_take_long, deactivate)
 
     async def _delivered(self, load: Callable[..., Receipt], *args: Any, **options: Any) -> Loaded:
         """Load by a function, with the text of each skill that is loaded by it."""
         session = self.session
-        receipt = await self._in_thread_if(session.may_take_long, load, *args, **options)
+        receipt = await self._in_thread_if(session.loader.may_take_long, load, *args, **options)
         texts = {
-            name: await self._in_thread_if(self.words.execute is not None, session.content, name, words=self.words)
+            name: await self._in_thread_if(
+                self.words.execute is not None, session.prompt.content, name, words=self.words
+            )
             for name in receipt.changed
         }
         return Loaded(receipt, texts, session)
@@ -112,7 +115,7 @@ class Operations:
         if not names and not all_of_them:
             raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
         return await self._in_thread_if(
-            session.may_take_long, session.unload, tuple(names), all=all_of_them, by="model"
+            session.loader.may_take_long, session.unload, tuple(names), all=all_of_them, by="model"
         )
 
     async def read(self, path: str, skill: str | None, **options: Any) -> Resource:
@@ -127,11 +130,13 @@ class Operations:
     async def execute(self, command: str, **options: Any) -> Outcome:
         """Run a shell command where the skills' files are: in the virtual shell, or where there is none in bash."""
         session = self.session
-        return await session.execute(command, by="model", virtual=session.has_shell, words=self.words, **options)
+        return await session.runs.command(
+            command, by="model", virtual=session.runs.has_shell, words=self.words, **options
+        )
 
     def search(self, query: str, k: int = 10) -> list[Result]:
         """The skills that fit."""
-        return self.session.search(query, k)
+        return self.session.prompt.search(query, k)
 
     def found(self, query: str) -> list[Entry]:
         """The skills that fit a query, the best first: as many as can be turned to, and one more where there are."""
@@ -139,7 +144,7 @@ class Operations:
 
     def listed(self, query: str) -> list[Entry]:
         """The same with those whose name or a tag contains the query; without a query all skills, by name."""
-        return self.session.listed(query, MAX_FOUND + 1)
+        return self.session.prompt.matching(query, MAX_FOUND + 1)
 
     def page(
         self,
@@ -180,7 +185,7 @@ class Operations:
 
     def _is_forked(self, name: str) -> bool:
         try:
-            return self.session.find(name, by="model").skill.context == "fork"
+            return self.session.known.find(name, by="model").skill.context == "fork"
         except SkillNotFound:
             return False  # loading it says so, and leaves a record
 
@@ -188,17 +193,17 @@ class Operations:
         session = self.session
         child = await self._begun(name, args)
         try:
-            output = await spawn(child.one(), args, child)
+            output = await spawn(child.loaded.one(), args, child)
         finally:
             import anyio
 
             with anyio.CancelScope(shield=True):
-                await self._in_thread_if(session.may_take_long, child.close)
-        return Loaded(session.receipt(), {}, session, output=str(output))
+                await self._in_thread_if(session.loader.may_take_long, child.close)
+        return Loaded(session.loaded.receipt(), {}, session, output=str(output))
 
     async def _begun(self, name: str, args: str) -> Session:
         session = self.session
-        if not session.may_take_long:
+        if not session.loader.may_take_long:
             return session.fork(name, args=args, by="model")
         # Nobody but whoever waits for it would ever close it.
         begun: ThreadHandoff[Session] = ThreadHandoff(lambda child: child.close(), session.guard.in_thread)
@@ -215,7 +220,7 @@ class Operations:
 
         A list that nobody narrowed (`is_listed`) has names alone of skills whose listing mode says so.
         """
-        text = self.session.description(entry) if is_listed else entry.description
+        text = self.session.known.description(entry) if is_listed else entry.description
         return escape_tags(shortened(one_line(text), MAX_DESCRIPTION, len))
 
 
@@ -236,7 +241,7 @@ class Loaded:
 
     def one(self) -> ActiveSkill:
         """The skill that was loaded last."""
-        return self._session.one(self.receipt.changed[-1])
+        return self._session.loaded.one(self.receipt.changed[-1])
 
     def result(self, value: Any, active: str = "") -> ToolResult:
         """A result that hosts should keep whole when they compact a history, where it has skill content.

@@ -46,11 +46,12 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext, ModelSelectionContext
     from pydantic_ai.output import OutputContext
 
+    from metier import Session
     from metier.dialect.models import Switch
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
     from metier.dialect.suspension import Suspension
-    from metier.session import ActiveSkill, Session
+    from metier.session import ActiveSkill
 
 __all__ = ["Models", "Skills"]
 
@@ -167,7 +168,7 @@ class _Run(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        self._kit.session.answered_by(request_context.model.model_name, response.usage.total_tokens)
+        self._kit.session.calls.answered_by(request_context.model.model_name, response.usage.total_tokens)
         manager = ctx.tool_manager
         for call in response.parts:
             if isinstance(call, ToolCallPart) and manager is not None and manager.get_tool_def(call.tool_name) is None:
@@ -194,7 +195,7 @@ class _Run(AbstractCapability[Any]):
             and not self._is_ours(tool_def)
             and call.tool_call_id not in self._validating
             and not isinstance(given, Misfit)
-            and self._kit.session.decide_call(call.tool_name, given).outcome == "deny"
+            and self._kit.session.calls.decide(call.tool_name, given).outcome == "deny"
         ):
             # Whoever validates may be a program that does things: not for a call that will be refused. It is refused
             # in its turn, as a call before it may end what forbids it.

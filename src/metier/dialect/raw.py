@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from typing import Self
 
+    from metier import Session
     from metier.dialect.providers import Provider
     from metier.dialect.skills import Kit, Where
-    from metier.session import ActiveSkill, Session
+    from metier.session import ActiveSkill
 
 Loop: TypeAlias = Callable[["ProviderConversation", str], "str | Awaitable[str]"]
 """A program's own loop: calls a model until it is done with a task, and gives its last text."""
@@ -124,7 +125,7 @@ class ProviderConversation:
         """
         provider = self._skills.provider
         calls = calls_of(response, provider)
-        self._kit.session.answered_by(*origin_of(response))
+        self._kit.session.calls.answered_by(*origin_of(response))
         made = []
         for call in calls:
             if call.is_made:

@@ -9,14 +9,14 @@ from metier.dialect.operations import Operations, resource_result
 from metier.errors import InvalidArgument
 from metier.find.catalog_format import MARKDOWN_HEADING
 from metier.session import Vocabulary, escape_tags_in
-from metier.session.prompt import active_block, compose
+from metier.session.prompt import compose
 from metier.skill import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier import Session
     from metier.dialect.operations import Spawn
-    from metier.session import Session
     from metier.tools import ToolResult
 
 HEADING = "[Available skills]"
@@ -54,15 +54,11 @@ class RegistryDialect:
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """The catalog: a heading, a bullet for each skill, and how to read one."""
-        catalog = session.catalog(prompt, words=self.words, format="markdown", around=f"{HEADING}\n{_RULE}")
+        catalog = session.prompt.catalog(prompt, words=self.words, format="markdown", around=f"{HEADING}\n{_RULE}")
         listed = ""
         if catalog:
             listed = f"{HEADING}\n{catalog.removeprefix(MARKDOWN_HEADING)}{_RULE}"
-        with_bodies = session.options.delivery == "instructions"
-        return compose(
-            listed,
-            active_block(session.active, self.words, with_bodies=True, bound=session.bound) if with_bodies else "",
-        )
+        return compose(listed, session.prompt.active_instructions(self.words))
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The three tools; none where there are no skills."""

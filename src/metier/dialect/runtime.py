@@ -14,8 +14,9 @@ from metier.tools import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from metier import Session
     from metier.dialect.operations import Spawn
-    from metier.session import Resource, Session
+    from metier.session import Resource
 
 _SKILL = text("The name of a loaded skill; the one that was loaded last when left out.")
 
@@ -63,7 +64,7 @@ class RuntimeDialect:
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """Rules, catalog and active skills."""
-        return session.composed(prompt, words=self.words)
+        return session.prompt.instructions(prompt, words=self.words)
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The five tools; none where there are no skills."""

@@ -8,14 +8,13 @@ from metier.dialect.dialects import SkillTool, number, schema, text
 from metier.dialect.operations import Operations, outcome_result
 from metier.errors import SkillNotFound
 from metier.session import Vocabulary, escape_tags, escape_tags_in
-from metier.session.prompt import active_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier import Session
     from metier.dialect.operations import Loaded, Spawn
     from metier.run import Outcome
-    from metier.session import Session
     from metier.tools import ToolResult
 
 GET = schema(
@@ -44,11 +43,7 @@ class SandboxDialect:
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """The active skills, where their instructions go there; the catalog is in the tool."""
-        if session.options.delivery != "instructions":
-            return ""
-        return active_block(
-            session.active, self.words, with_bodies=True, bound=session.bound, root_of=session.mount_path
-        )
+        return session.prompt.active_instructions(self.words)
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The two tools."""
@@ -65,8 +60,8 @@ class SandboxDialect:
     def description(self, session: Session) -> str:
         """What `get_skill` does, with the catalog in it."""
         # Without the virtual shell, the files of a skill are nowhere before it is loaded.
-        mount = session.options.mount if session.has_shell else ""
-        catalog = session.catalog(words=self.words, mount=mount, with_active=True, around=_ABOUT)
+        mount = session.options.mount if session.runs.has_shell else ""
+        catalog = session.prompt.catalog(words=self.words, mount=mount, with_active=True, around=_ABOUT)
         return _ABOUT + (catalog or "No skills are currently available.")
 
 
@@ -83,7 +78,7 @@ class _Calls:
             {
                 "name": one.name,
                 "description": escape_tags(one.skill.description),
-                "mountPath": self._do.session.mount_path(one),
+                "mountPath": self._do.session.prompt.root_of(one),
                 "instructions": loaded.content,
             }
         )

@@ -13,7 +13,7 @@ from metier.tools import DEFAULT_TIMEOUT, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.session import Session
+    from metier import Session
     from metier.skill.package import Files
     from metier.store import Proposal, TenantScope
 
@@ -52,7 +52,7 @@ def proposal_tools(session: Session, scope_of: Callable[[], TenantScope] | None 
     >>> [tool.name for tool in proposal_tools(Library.from_files().session())]
     ['propose_skill_update', 'propose_skill']
     """
-    calls = _Calls(session, scope_of or (lambda: session.guard.governance.scope(session.actor)))
+    calls = _Calls(session, scope_of or (lambda: session.guard.governance.scope(session.context.actor)))
     update = (
         "Proposes a change to a skill. Nothing changes until a person has looked at it and agreed: go on without it. "
         "Use it when a skill's instructions turned out wrong or incomplete."
@@ -79,7 +79,7 @@ class _Calls:
             return propose_update(
                 session.library,
                 self._scope_of(),
-                session.find(arguments["skill"].strip(), by="model"),
+                session.known.find(arguments["skill"].strip(), by="model"),
                 arguments["diff"],
                 arguments["justification"],
                 arguments.get("evidence", ()),
@@ -109,13 +109,13 @@ def propose_files(
     scope_of: Callable[[], TenantScope] | None = None,
 ) -> ToolResult:
     """Propose a new skill in the name of a session's agent, and tell a model what came of it."""
-    scope = scope_of() if scope_of is not None else session.guard.governance.scope(session.actor)
+    scope = scope_of() if scope_of is not None else session.guard.governance.scope(session.context.actor)
     return _as_result(propose_new(scope, name, files, justification, evidence, **_who(session)))
 
 
 def _who(session: Session) -> dict[str, Any]:
-    author = Person(name=session.actor.agent or "agent", kind="agent")
-    return {"author": author, "actor": session.actor, "guard": session.guard}
+    author = Person(name=session.context.actor.agent or "agent", kind="agent")
+    return {"author": author, "actor": session.context.actor, "guard": session.guard}
 
 
 def _as_result(proposal: Proposal) -> ToolResult:

@@ -15,7 +15,7 @@ from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
 from metier.guard.question import asking_if
 from metier.session import Lineage
-from metier.session.state import MAX_ID
+from metier.session.context import MAX_ID
 from metier.tools import ToolResult
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from metier.dialect.operations import Spawn
     from metier.guard import AuditLog, Policy
     from metier.guard.question import Answers, Approve
-    from metier.session import Session as CoreSession
     from metier.tools import Executor, Tool
 
     Where: TypeAlias = Library | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -106,11 +105,10 @@ class Skills:
             self.library.refresh()
         return self.kit_in(self.session(conversation), spawn=spawn, tools=tools)
 
-    def kit_in(self, session: CoreSession, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
+    def kit_in(self, session: Session, *, spawn: Spawn | None = None, tools: Sequence[Tool] = ()) -> Kit:
         """The same in a session that the caller has, such as that of a skill with `context: fork`."""
-        own = cast("Session", session)
-        order = self._orders.setdefault(own, Order())
-        return Kit(own, self.dialect, spawn=spawn, builtin=self._builtin, tools=tools, order=order)
+        order = self._orders.setdefault(session, Order())
+        return Kit(session, self.dialect, spawn=spawn, builtin=self._builtin, tools=tools, order=order)
 
     def session(self, conversation: str | None = None) -> Session:
         """The session of a conversation, which begins with it; without an id, that of a new conversation."""
@@ -187,7 +185,7 @@ class Kit:
 
     def set_others(self, names: Iterable[str]) -> None:
         """Name all tools that the agent has beside these: skills that require others still are not shown."""
-        self.session.set_tools([*(tool.name for tool in self.tools), *names])
+        self.session.known.set_tools([*(tool.name for tool in self.tools), *names])
 
     def owns(self, tool: str) -> bool:
         """Whether a tool is one of these, and not one that the agent has from elsewhere."""
@@ -210,7 +208,7 @@ class Kit:
     @property
     def model(self) -> str | None:
         """The model that an active skill asks for; None for the agent's own."""
-        return self.session.model
+        return self.session.calls.requested_model
 
     async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
         """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""

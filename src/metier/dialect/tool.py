@@ -9,14 +9,14 @@ from metier.dialect.dialects import SkillTool, choice, schema, text
 from metier.dialect.operations import Operations, outcome_result, resource_result
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillNotFound
 from metier.session import Vocabulary, escape_tags, escape_tags_in
-from metier.session.prompt import active_block, fitting
+from metier.session.prompt import fitting
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier import Session
     from metier.dialect.operations import Spawn
-    from metier.session import Session
 
 SKILL = schema(
     ("skill_name",),
@@ -79,9 +79,7 @@ class ToolDialect:
 
     def instructions(self, session: Session, prompt: str | None = None) -> str:
         """The active skills, where their instructions go there; the catalog is in the tool."""
-        if session.options.delivery != "instructions":
-            return ""
-        return active_block(session.active, self.words, with_bodies=True, bound=session.bound)
+        return session.prompt.active_instructions(self.words)
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The one tool."""
@@ -92,7 +90,7 @@ class ToolDialect:
     def description(self, session: Session) -> str:
         """What the tool does, with the catalog in it."""
         usage = fitting(session.options.budget, _USAGE, _BRIEF)
-        listed = session.catalog(words=self.words, format="markdown", with_active=True, around=_ABOUT + usage)
+        listed = session.prompt.catalog(words=self.words, format="markdown", with_active=True, around=_ABOUT + usage)
         return f"{_ABOUT}{listed or 'No skills currently available.'}{usage}"
 
 

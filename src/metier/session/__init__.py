@@ -1,4 +1,4 @@
-"""What a conversation uses: skills loaded and unloaded, their files, their scripts, and what a model is told of them.
+"""The parts of `metier.Session`: skills loaded and unloaded, their files, scripts and hooks, tool calls, the prompt.
 
 This room keeps state and translates nothing. It imports all rooms below it: `skill`, `source`, `library`, `find`,
 `guard`, `run` and `tools`.
@@ -11,24 +11,22 @@ from metier._lazy import lazy_names
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.session.active_skills import ActiveSkill as ActiveSkill
-    from metier.session.active_skills import Receipt as Receipt
-    from metier.session.active_skills import ReceiptItem as ReceiptItem
     from metier.session.autonomy import Autonomy as Autonomy
     from metier.session.content import MARKER as MARKER
     from metier.session.events import Event as Event
     from metier.session.files import Resource as Resource
     from metier.session.instruction_binding import bound_instructions as bound_instructions
-    from metier.session.invocation import Invocation as Invocation
     from metier.session.lineage import Lineage as Lineage
+    from metier.session.loader import Invocation as Invocation
     from metier.session.prompt import RUNTIME as RUNTIME
     from metier.session.prompt import Vocabulary as Vocabulary
+    from metier.session.receipt import Receipt as Receipt
+    from metier.session.receipt import ReceiptItem as ReceiptItem
     from metier.session.secrets import EnvironmentSecrets as EnvironmentSecrets
     from metier.session.secrets import GivenSecrets as GivenSecrets
     from metier.session.secrets import Secret as Secret
     from metier.session.secrets import SecretProvider as SecretProvider
-    from metier.session.session import Session as Session
     from metier.session.sessions import SessionPool as SessionPool
-    from metier.session.state import Options as Options
     from metier.skill.untrusted_text import escape_tags as escape_tags
     from metier.skill.untrusted_text import escape_tags_in as escape_tags_in
 

@@ -1,18 +1,213 @@
-"""A tool call on its way through a session."""
+"""Tool calls of a session: each is decided under what every active skill and the policy allow, and recorded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import functools
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from metier._telemetry import measure
+from metier.errors import MetierError
+from metier.guard import Action, failure_code
 from metier.guard.decision import refuse
+from metier.session.context import MAX_ID
 from metier.session.events import Event
 from metier.session.hooks import tool_hooks
+from metier.session.mounts import skill_folders
+from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.guard import Action, AuditedAction, Decision
-    from metier.session.active_skills import ActiveSkill
-    from metier.session.use import Use
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from metier.guard import AuditedAction, Ceiling, Decision
+    from metier.guard.files.file_access import FileAccess
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.context import SessionContext
+    from metier.session.hooks import HookRunner
     from metier.tools.tool import ToolResult
+
+_NAMING = ("skills", "skill", "skill_name", "skill_id")
+"""The arguments by which tools that control skills name them."""
+
+
+class Calls:
+    """Decides about the tool calls of one session: it is the gate of its executor."""
+
+    def __init__(self, context: SessionContext, loaded: ActiveSkills, hooks: HookRunner) -> None:
+        self._context = context
+        self._loaded = loaded
+        self.hooks = hooks
+        """The hooks of active skills, which run before and after calls."""
+        self._usage = TokenUsage()
+        loaded.on_end.append(lambda one: self._usage.end(one.name))
+
+    def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
+        """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
+        # Before the look at what is active: for what is loaded from now on, there is another look before the call.
+        decided_under = self.rules_version
+        active = self._loaded.live()
+        action = self.action(tool, arguments, active, is_control=is_control)
+        labels = tuple(one.label for one in active)
+        context = self._context
+        audited = self._refusal_when_closed(action, labels) or context.guard.enter(action, context.actor, labels)
+        self._emit_refusal(action, audited.decision)
+        return CallAdmission(self, audited, action, active, decided_under)
+
+    async def admit_async(
+        self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
+    ) -> CallAdmission:
+        """`admit` without blocking the event loop while a person is asked; without `asks`, nobody is."""
+        decided_under = self.rules_version
+        try:
+            active = await self._loaded.live_async()
+        except BaseException as error:
+            self._record_undecided(tool, arguments, error)
+            raise
+        action = self.action(tool, arguments, active, is_control=is_control)
+        labels = tuple(one.label for one in active)
+        audited = self._refusal_when_closed(action, labels)
+        if audited is None:
+            audited = await self._context.guard.enter_async(action, self._context.actor, labels, asks=asks)
+        if asks or audited.decision.outcome == "deny":
+            self._emit_refusal(action, audited.decision)
+        return CallAdmission(self, audited, action, active, decided_under)
+
+    def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""
+        return self.decide(tool, arguments).is_allowed
+
+    def decide(self, tool: str, arguments: Mapping[str, Any], *more: Ceiling) -> Decision:
+        """Return the decision about a tool call as of now; nobody is asked and nothing is recorded."""
+        action = self.action(tool, arguments, self._loaded.open, *more)
+        return self._context.guard.decide(action, self._context.actor)
+
+    def action(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        active: Sequence[ActiveSkill],
+        *more: Ceiling,
+        is_control: bool = False,
+    ) -> Action:
+        """Return a tool call as the guard decides about it, under the ceilings of active skills and those above."""
+        context = self._context
+        return Action(
+            point="call",
+            tool=tool,
+            arguments=arguments,
+            ceilings=() if is_control else (*self._loaded.above, *(one.ceiling for one in active), *more),
+            workspace=context.workspace,
+            skill_folders=functools.partial(skill_folders, context.index, active),
+            skill_names=functools.partial(self._names_in, arguments) if is_control else None,
+            is_control=is_control,
+        )
+
+    @property
+    def rules_version(self) -> tuple[int, int]:
+        """A value that changes with everything that decisions about tool calls depend on."""
+        return (self._loaded.version, self._context.guard.version_for(self._context.actor))
+
+    def file_access(self) -> FileAccess:
+        """Return the files that are closed to tools in the workspace now."""
+        context = self._context
+        return context.guard.files.access(context.workspace, skill_folders(context.index, self._loaded.live()))
+
+    @property
+    def allowed_tools(self) -> frozenset[str] | None:
+        """The tools that every active skill with a list that is enforced names; None when none has one."""
+        ceilings = (*self._loaded.above, *(one.ceiling for one in self._loaded.open))
+        allowed = [one.allowed for one in ceilings if one.allowed is not None and not one.advisory]
+        lists = [frozenset(rule.tool for rule in rules) for rules in allowed]
+        return frozenset.intersection(*lists) if lists else None
+
+    @property
+    def requested_model(self) -> str | None:
+        """The model that an active skill asks for, of several the one loaded last; None for the agent's own.
+
+        One that nobody vouches for is not asked: another model is another company that reads the conversation.
+        """
+        asked = (one.skill.model for one in reversed(self._loaded.open) if one.entry.trusted)
+        return next((model for model in asked if model and model.lower() != "inherit"), None)
+
+    def answered_by(self, model: str, tokens: int = 0) -> None:
+        """Name the model that gave the answer which is carried out next, and the tokens that took, in and out.
+
+        Adapters call it after each answer: records and telemetry tell of it.
+        """
+        name = shown(model, MAX_ID)
+        with self._loaded.lock:
+            if self._context.actor.model != name:
+                self._context.actor = replace(self._context.actor, model=name)
+        self._usage.add((one.name for one in self._loaded.held), name, tokens)
+
+    def _names_in(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The names of the skills that a call is about: by another case, a folder, or with their source."""
+        found: list[str] = []
+        for value in (arguments.get(key) for key in _NAMING):
+            names = value if isinstance(value, list | tuple) else (value,)
+            for name in dict.fromkeys(name for name in names if isinstance(name, str)):
+                with contextlib.suppress(MetierError):
+                    found.append(self._context.index.get(name).name)
+        return found
+
+    def _refusal_when_closed(self, action: Action, labels: tuple[str, ...]) -> AuditedAction | None:
+        # Also what comes too late was asked for.
+        context = self._context
+        if not context.is_closed:
+            return None
+        reason, hint = "The session was closed.", "Begin another one."
+        return context.guard.refuse(
+            action, context.actor, "closed session", reason, code="session-not-found", hint=hint, active=labels
+        )
+
+    def _emit_refusal(self, action: Action, decision: Decision) -> None:
+        if not decision.is_allowed:
+            self._context.emit(Event(kind="refused", tool=action.tool, code=decision.code, message=decision.reason))
+
+    def _record_undecided(self, tool: str, arguments: Mapping[str, Any], error: BaseException) -> None:
+        """Record a call about which nothing was decided, as it is unknown what is active."""
+        is_unforeseen = isinstance(error, Exception) and not isinstance(error, MetierError)
+        reason = f"What is active could not be found out: {type(error).__name__}."
+        code = "not-decided" if is_unforeseen else failure_code(error)
+        context, action = self._context, self.action(tool, arguments, ())
+        context.guard.refuse(action, context.actor, "undecided", reason, code=code).close()
+
+    async def second_look(self, action: Action, agreed_to: Decision | None) -> Decision | None:
+        """Decide again about a call that was admitted, under what is active now; None while it stays allowed."""
+        context = self._context
+        context.require_open()
+        active = await self._loaded.live_async()
+        again = self.action(action.tool, action.arguments, active, is_control=action.is_control)
+        now = context.guard.decide(again, context.actor)
+        # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
+        return None if now.is_allowed or now == agreed_to else now
+
+    async def run_hooks_before(self, active: tuple[ActiveSkill, ...], action: Action) -> Decision | None:
+        """Run the hooks before a call; a decision against it when one of them fails."""
+        if not any(tool_hooks(one, "PreToolUse") for one in active):
+            return None
+        context = self._context
+        reason = await context.guard.in_thread(
+            self.hooks.before_call, active, action.tool, action.arguments, context.actor
+        )
+        if reason is None:
+            return None
+        context.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
+        return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
+
+    async def run_hooks_after(self, active: tuple[ActiveSkill, ...], action: Action, result: ToolResult) -> None:
+        """Run the hooks after a call, whatever became of it."""
+        if not any(tool_hooks(one, "PostToolUse") for one in active):
+            return
+        import anyio
+
+        response = {"success": result.success, "result": result.result, "error": result.error}
+        with anyio.CancelScope(shield=True):
+            await self._context.guard.in_thread(
+                self.hooks.after_call, active, action.tool, action.arguments, response, self._context.actor
+            )
 
 
 class CallAdmission:
@@ -20,13 +215,13 @@ class CallAdmission:
 
     def __init__(
         self,
-        session: Use,
+        calls: Calls,
         audited: AuditedAction,
         action: Action,
         active: tuple[ActiveSkill, ...],
         decided_under: tuple[int, int],
     ) -> None:
-        self._session = session
+        self._calls = calls
         self._audited = audited
         self._action = action
         self._active = () if action.is_control else active
@@ -35,45 +230,15 @@ class CallAdmission:
 
     async def before(self) -> Decision | None:
         """Run the hooks before the call; a decision against it when one of them fails."""
-        against = await self._hooks()
-        if against is None and self._decided_under != self._session.rules_version:
+        against = await self._calls.run_hooks_before(self._active, self._action)
+        if against is None and self._decided_under != self._calls.rules_version:
             # While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
-            return await self._second_look()
+            return await self._calls.second_look(self._action, self._audited.agreed_to)
         return against
-
-    async def _second_look(self) -> Decision | None:
-        session, action, agreed_to = self._session, self._action, self._audited.agreed_to
-        session.require_open()
-        active = await session.current()
-        again = session.call_of(action.tool, action.arguments, active, is_control=action.is_control)
-        now = session.guard.decide(again, session.actor)
-        # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
-        return None if now.is_allowed or now == agreed_to else now
-
-    async def _hooks(self) -> Decision | None:
-        if not any(tool_hooks(one, "PreToolUse") for one in self._active):
-            return None
-        session, action = self._session, self._action
-        reason = await session.guard.in_thread(
-            session.hook_runner.before_call, self._active, action.tool, action.arguments, session.actor
-        )
-        if reason is None:
-            return None
-        session.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
-        return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
 
     async def after(self, result: ToolResult) -> None:
         """Run the hooks after the call, whatever became of it."""
-        if not any(tool_hooks(one, "PostToolUse") for one in self._active):
-            return
-        import anyio
-
-        told = {"success": result.success, "result": result.result, "error": result.error}
-        session, action = self._session, self._action
-        with anyio.CancelScope(shield=True):
-            await session.guard.in_thread(
-                session.hook_runner.after_call, self._active, action.tool, action.arguments, told, session.actor
-            )
+        await self._calls.run_hooks_after(self._active, self._action, result)
 
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""
@@ -87,3 +252,25 @@ class CallAdmission:
             runner=runner if isinstance(runner, str) else "",
             contacts=[one for one in contacts if isinstance(one, str)] if isinstance(contacts, list) else (),
         )
+
+
+class TokenUsage:
+    """The tokens of one conversation, by the skills that were active; told when each of them ends."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, dict[str, int]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, skills: Iterable[str], model: str, tokens: int) -> None:
+        """Count an answer of a model for all skills that were active."""
+        with self._lock:
+            for skill in skills:
+                spent = self._tokens.setdefault(skill, {})
+                spent[model] = spent.get(model, 0) + tokens
+
+    def end(self, skill: str) -> None:
+        """A run of a skill is over."""
+        with self._lock:
+            spent = self._tokens.pop(skill, {})
+        for model, tokens in spent.items():
+            measure("skill.run.tokens", tokens, skill=skill, model=model)

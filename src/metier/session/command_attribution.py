@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from metier.session.active_skills import ActiveSkill
-    from metier.session.state import State
 
 _QUOTING = re.compile(r"[\"'\\]")
 _BETWEEN = re.compile(r"[\s;|&()<>{}=,:`]+")
@@ -25,9 +24,9 @@ _MOST_WORDS = 2_000
 _MOST_FOLDERS = 16
 
 
-def folders_of(session: State, one: ActiveSkill) -> tuple[str, ...]:
+def folders_of(one: ActiveSkill, mount: str) -> tuple[str, ...]:
     """The folders of a skill: its verified copy, its place in the shell, and the one it was loaded from."""
-    return (one.root, f"{session.options.mount}/{one.name}", *_loaded_from(one))
+    return (one.root, f"{mount}/{one.name}", *_loaded_from(one))
 
 
 class NamedPaths:
@@ -38,18 +37,16 @@ class NamedPaths:
         self._words = tuple(dict.fromkeys(word for word in _BETWEEN.split(self._text) if word))[:_MOST_WORDS]
         self._paths = tuple(dict.fromkeys(_paths(self._words, folder)))
 
-    def concerned(self, session: State) -> tuple[ActiveSkill, ...]:
+    def concerned(self, active: Sequence[ActiveSkill], mount: str) -> tuple[ActiveSkill, ...]:
         """The active skills that have scripts and whose files it names."""
-        with_scripts = (one for one in session.live() if one.listing.scripts())
-        return tuple(one for one in with_scripts if self._names(folders_of(session, one)) or self._names_script(one))
+        with_scripts = (one for one in active if one.listing.scripts())
+        return tuple(one for one in with_scripts if self._names(folders_of(one, mount)) or self._names_script(one))
 
-    def loaded_from(self, session: State) -> tuple[ActiveSkill, ...]:
+    def loaded_from(self, active: Sequence[ActiveSkill], workspace: str) -> tuple[ActiveSkill, ...]:
         """The active skills that it names by the folder they were loaded from, unless it works in that anyway."""
-        workspace = os.path.realpath(session.workspace)
+        workspace = os.path.realpath(workspace)
         return tuple(
-            one
-            for one in session.live()
-            if self._names(folders := _loaded_from(one)) and not is_inside(workspace, folders[-1])
+            one for one in active if self._names(folders := _loaded_from(one)) and not is_inside(workspace, folders[-1])
         )
 
     def _names(self, folders: Sequence[str]) -> bool:

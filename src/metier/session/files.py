@@ -1,17 +1,23 @@
-"""Reading the files of a skill: text by lines, anything else as base64, never more than asked for."""
+"""Files of active skills: text by lines, anything else as base64, never more than asked for."""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument
-from metier.skill import FolderPackage
+from metier.guard import Action
+from metier.session.events import Event
+from metier.skill import FolderPackage, shown
+from metier.skill.package import relative_to_root
 from metier.tools.patch import line_range, split_lines
 
 if TYPE_CHECKING:
-    from metier.session.active_skills import ActiveSkill
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.context import By, SessionContext
+    from metier.session.copies import Copies
 
 Encoding: TypeAlias = Literal["text", "base64"]
 
@@ -47,6 +53,48 @@ class Resource:
         if self.lines is not None:
             found["lines"] = self.lines
         return found | {key: True for key, on in (("truncated", self.truncated), ("stale", self.is_stale)) if on}
+
+
+class SkillFiles:
+    """Reads files of the active skills of one session, from their verified copies."""
+
+    def __init__(self, context: SessionContext, loaded: ActiveSkills, copies: Copies) -> None:
+        self._context = context
+        self._loaded = loaded
+        self._copies = copies
+        self._read: set[tuple[str, str]] = set()
+
+    @property
+    def paths_read(self) -> frozenset[tuple[str, str]]:
+        """The files that were read, each with the skill it belongs to."""
+        return frozenset(self._read)
+
+    def read(
+        self,
+        path: str,
+        skill: str | None = None,
+        *,
+        encoding: str = "text",
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = MAX_BYTES,
+        by: By = "host",
+    ) -> Resource:
+        """Return a file of an active skill; of the most recently loaded one when none is named.
+
+        The path may begin with the root that the model was told.
+        """
+        one = self._loaded.one(skill, by=by)
+        path = relative_to_root(path, one.root)
+        where = path if isinstance(path, str) else ""
+        instead = where if by == "model" and one.listing.is_script(where) else ""
+        action = Action(point="read", skill=one.subject, path=where, command=instead, by=by)
+        with self._context.audited(action), self._copies.of(one):
+            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
+        self._read.add((one.name, resource.path))
+        describe_skill(one.entry.description, one.entry.location)
+        self._context.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
+        return replace(resource, is_stale=True) if self._loaded.is_stale(one) else resource
 
 
 def read_resource(

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from metier.guard import Actor, AuditedAction, Policy
     from metier.run import Outcome
     from metier.session.active_skills import ActiveSkill
-    from metier.session.state import State
+    from metier.session.context import SessionContext
+    from metier.session.copies import Copies
+    from metier.session.job_sandbox import JobSandbox
     from metier.skill import Hook, HookGroup
 
 log = logger("metier.session")
@@ -49,8 +51,10 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
 class HookRunner:
     """Runs the hooks of the skills of one session."""
 
-    def __init__(self, session: State) -> None:
-        self._session = session
+    def __init__(self, context: SessionContext, copies: Copies, sandbox: JobSandbox) -> None:
+        self._context = context
+        self._copies = copies
+        self._sandbox = sandbox
         self._done: set[tuple[str, str, str]] = set()
         self._doing_once = threading.Lock()
 
@@ -65,7 +69,7 @@ class HookRunner:
             decision = error.context["decision"]
             if error.code == "approval-pending" or not isinstance(decision, Decision):
                 raise
-            require_checked(active.name, hooks.pre, decision, self._session.guard.policy)
+            require_checked(active.name, hooks.pre, decision, self._context.guard.policy)
             log.warning("loading %s without its check: %s", active.name, decision.reason)
             return
         if failure is not None:
@@ -166,9 +170,9 @@ class HookRunner:
             tool=event,
             command=command,
             by="host",
-            isolated=self._session.cage.isolates(active),
+            isolated=self._sandbox.isolates(active),
         )
-        audited = self._session.guard.enter(action, actor)
+        audited = self._context.guard.enter(action, actor)
         if not audited.decision.is_allowed:
             audited.close()
             raise audited.decision.as_error()
@@ -196,11 +200,11 @@ class HookRunner:
         told: Mapping[str, Any],
         hook: Hook | None,
     ) -> Outcome:
-        session = self._session
+        context = self._context
         limits = limits_for(_seconds(hook), Limits())
-        stdin = _as_json({"hook_event_name": action.tool, "session_id": session.id, **told})
-        with session.copies.of(active) as root:
-            values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
+        stdin = _as_json({"hook_event_name": action.tool, "session_id": context.id, **told})
+        with self._copies.of(active) as root:
+            values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
             words = _words(command, values)
             path = active.listing.named_by(words[0].removeprefix(f"{root}/"))
             if path is not None:
@@ -208,18 +212,18 @@ class HookRunner:
                     root,
                     path,
                     tuple(words[1:]),
-                    workspace=session.workspace,
-                    folder=session.workspace,
-                    session_id=session.id,
+                    workspace=context.workspace,
+                    folder=context.workspace,
+                    session_id=context.id,
                     limits=limits,
                     stdin=stdin,
                 )
             else:
-                env = job_environment(workspace=session.workspace, skill_dir=root, session_id=session.id)
-                job = Job(argv=tuple(words), folder=session.workspace, env=env, limits=limits, stdin=stdin)
-            caged = session.cage.for_skill(job, active, isolated=action.isolated)
-            caged.announce(audited)
-            return caged.run_blocking()
+                env = job_environment(workspace=context.workspace, skill_dir=root, session_id=context.id)
+                job = Job(argv=tuple(words), folder=context.workspace, env=env, limits=limits, stdin=stdin)
+            sandboxed = self._sandbox.for_skill(job, active, isolated=action.isolated)
+            sandboxed.announce(audited)
+            return sandboxed.run_blocking()
 
 
 def require_checked(name: str, command: str, decision: Decision, policy: Policy) -> None:

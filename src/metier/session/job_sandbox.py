@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from dataclasses import replace
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from metier.guard import AuditedAction, Decision
     from metier.run import Job, Outcome, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
-    from metier.session.active_skills import ActiveSkill
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.context import By, SessionContext
+    from metier.session.copies import Copies
     from metier.session.resource_grants import NetworkGrant
     from metier.session.secrets import SecretProvider
-    from metier.session.state import By, State
 
 
 _MOST_NOTES = 16
@@ -48,10 +50,33 @@ _MAX_COMMAND = 2_000
 class JobSandbox:
     """The maker of complete jobs for one session."""
 
-    def __init__(self, session: State, provider: SecretProvider | None = None) -> None:
-        self._session = session
+    def __init__(
+        self,
+        context: SessionContext,
+        loaded: ActiveSkills,
+        copies: Copies,
+        *,
+        runner: Runner | None = None,
+        provider: SecretProvider | None = None,
+        mount: str = "",
+    ) -> None:
+        self._context = context
+        self._loaded = loaded
+        self._copies = copies
+        self._runner = runner
+        self._mount = mount
         self.provider = provider
         """The source of secrets."""
+
+    @property
+    def runner(self) -> Runner:
+        """The runner of scripts and hooks: unless one was given, the strongest sandbox that this machine has."""
+        return self._runner or _default_runner()
+
+    @property
+    def context(self) -> SessionContext:
+        """The session that its jobs belong to."""
+        return self._context
 
     def isolates(self, active: ActiveSkill | None = None, job_at: Callable[[str], Job] | None = None) -> bool:
         """Whether what runs now, for a skill or for nobody in particular, is kept from this machine.
@@ -59,9 +84,9 @@ class JobSandbox:
         `job_at` makes the job, of a copy of the skill: on a machine without a sandbox for programs, one that needs
         nothing but a shell can still be run virtually.
         """
-        session, runner = self._session, self._session.runner
+        context, runner = self._context, self.runner
         execution = active.skill.execution if active is not None else None
-        if execution is not None and execution.sandbox is False and session.guard.policy.unsandboxed == "allow":
+        if execution is not None and execution.sandbox is False and context.guard.policy.unsandboxed == "allow":
             return False
         if runner.capabilities().isolates_files:
             return True
@@ -69,26 +94,26 @@ class JobSandbox:
 
         if active is None or job_at is None or not isinstance(runner, AutoRunner):
             return False
-        with session.copies.of(active) as root:
-            caged = self.for_skill(job_at(root), active, isolated=True)
+        with self._copies.of(active) as root:
+            sandboxed = self.for_skill(job_at(root), active, isolated=True)
             try:
-                runner.choose(caged.job)
+                runner.choose(sandboxed.job)
             except IsolationMissing:
                 return False
             return True
 
     def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> SandboxedJob:
         """A job of a skill. It goes by policy as it is now: call it when the guard agreed, while the copy is held."""
-        session, policy = self._session, self._session.guard.policy
+        context, policy = self._context, self._context.guard.policy
         secrets, notes = secrets_for(active, policy, self.provider) if gets_secrets else ({}, ())
         job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
         if not isolated:
-            return SandboxedJob(session, replace(job, network="host"), secrets, notes)
+            return SandboxedJob(self, replace(job, network="host"), secrets, notes)
         execution = active.skill.execution
-        kept = kept_folders(session.library, session.guard, (active, *session.live()))
+        kept = kept_folders(context.index, context.guard, (active, *self._loaded.live()))
         asked = execution.allowed_paths if execution is not None else ()
-        places, withheld = asked_places(asked, policy, workspace=session.workspace, kept=kept)
-        if not session.guard.may_reach(active.subject, session.actor):
+        places, withheld = asked_places(asked, policy, workspace=context.workspace, kept=kept)
+        if not context.guard.may_reach(active.subject, context.actor):
             policy = replace(policy, network="none")
         reach = network_grant(policy, [execution])
         asked_names = {path for path, mode in map(split_mode, asked) if mode != "ro"}
@@ -102,7 +127,7 @@ class JobSandbox:
             network=reach.network,
             hosts=reach.hosts,
         )
-        return SandboxedJob(session, job, secrets, (*_protection_notes(workspace), *withheld, *reach.notes, *notes))
+        return SandboxedJob(self, job, secrets, (*_protection_notes(workspace), *withheld, *reach.notes, *notes))
 
     def for_command(
         self, job: Job, *, isolated: bool, has_places: bool = False, agreed: Collection[str] = ()
@@ -112,21 +137,21 @@ class JobSandbox:
         One that `has_places` of its own sees nothing else. Skills whose scripts may not run are not there for it,
         unless somebody `agreed` to those of that name.
         """
-        session, policy = self._session, self._session.guard.policy
+        context, policy = self._context, self._context.guard.policy
         job = replace(job, limits=limits_under(policy, job.limits), sandbox=isolated)
-        active = session.live()
+        active = self._loaded.live()
         if not isolated:
             # It sees all that there is, so that the copies had better be what they are said to be.
-            return SandboxedJob(session, replace(job, network="host"), {}, self._verified(active)[1])
+            return SandboxedJob(self, replace(job, network="host"), {}, self._verified(active)[1])
         reach = self._reach(active)
         with_scripts = (one for one in active if one.listing.scripts() and one.name not in agreed)
         barred = [one for one in with_scripts if not self._decided(one, job, isolated=isolated).is_allowed]
-        hidden = {path for one in barred for path in folders_of(session, one)}
+        hidden = {path for one in barred for path in folders_of(one, self._mount)}
         places = tuple(place for place in job.places if place.path not in hidden)
         notes = [f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred]
         grants = tuple(sorted(granted_names(policy.paths)))
         if not has_places:
-            kept = kept_folders(session.library, session.guard, active)
+            kept = kept_folders(context.index, context.guard, active)
             seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
             verified, problems = self._verified(seen)
             notes += problems
@@ -135,14 +160,14 @@ class JobSandbox:
             places = (*workspace, *(JobPath(one.root) for one in verified))
         env = {**self._committer(grants), **job.env}
         job = replace(job, places=places, env=env, grants=grants, network=reach.network, hosts=reach.hosts)
-        return SandboxedJob(session, job, {}, tuple(notes))
+        return SandboxedJob(self, job, {}, tuple(notes))
 
     def reachable_hosts(self) -> tuple[str, ...] | None:
         """The hosts that belong to no skill in particular and may be reached now; None is every public one.
 
         Raises `Refused` where none may.
         """
-        reach = self._reach(self._session.live())
+        reach = self._reach(self._loaded.live())
         if reach.network == "none":
             raise refuse(
                 "run.network",
@@ -154,24 +179,25 @@ class JobSandbox:
 
     def _reach(self, active: Sequence[ActiveSkill]) -> NetworkGrant:
         """The part of the network that policy grants and every active skill leaves."""
-        guard, policy = self._session.guard, self._session.guard.policy
-        if not all(guard.may_reach(one.subject, self._session.actor) for one in active):
+        guard = self._context.guard
+        policy = guard.policy
+        if not all(guard.may_reach(one.subject, self._context.actor) for one in active):
             policy = replace(policy, network="none")
         return network_grant(policy, [one.skill.execution for one in active])
 
     def _committer(self, grants: Collection[str]) -> dict[str, str]:
         """The variables of the committer, for a job that may commit."""
-        return committer_variables(self._session.workspace) if ".git" in grants else {}
+        return committer_variables(self._context.workspace) if ".git" in grants else {}
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
         """The skills that have a verified copy, and a sentence for each that has none."""
         verified: list[ActiveSkill] = []
         notes: list[str] = []
-        for one, problem in self._session.copies.verified(actives):
+        for one, problem in self._copies.verified(actives):
             if problem is None:
                 verified.append(one)
             else:
-                self._session.is_stale(one)
+                self._loaded.is_stale(one)
                 notes.append(f"Skill {one.name!r} is not there for commands: {for_anybody(problem, problem.hint)}")
         return verified, tuple(notes)
 
@@ -182,16 +208,16 @@ class JobSandbox:
 
         Of skills that are `barred`, or that cannot be verified any more, nothing is.
         """
-        session = self._session
-        hidden = hidden_paths(session.guard, session.workspace)
-        kept = (*kept, *own_folders(session.guard, session.workspace))
-        places = workspace_places(session.workspace, kept, hidden, session.guard.policy.paths, grants=grants)
-        if not session.runner.capabilities().hides_files:
+        context = self._context
+        hidden = hidden_paths(context.guard, context.workspace)
+        kept = (*kept, *own_folders(context.guard, context.workspace))
+        places = workspace_places(context.workspace, kept, hidden, context.guard.policy.paths, grants=grants)
+        if not self.runner.capabilities().hides_files:
             return places
-        repository = repository_elsewhere(session.workspace)
-        if repository is not None and not is_inside(os.path.realpath(session.workspace), repository):
+        repository = repository_elsewhere(context.workspace)
+        if repository is not None and not is_inside(os.path.realpath(context.workspace), repository):
             places = (*places, JobPath(repository))  # so that git works in a work tree and in a submodule
-        found = covering_places(session.workspace, session.live())
+        found = covering_places(context.workspace, self._loaded.live())
         if not found:
             return places
         verified, _ = self._verified({one.name: one for one, _ in found}.values())
@@ -220,39 +246,39 @@ class JobSandbox:
         That is so too for what lies in the folder that a skill was loaded from, instead of in its verified copy: nobody
         has approved it. In the virtual shell there is no such folder.
         """
-        session, named = self._session, NamedPaths(job.argv, job.folder)
+        context, named = self._context, NamedPaths(job.argv, job.folder)
         against: list[tuple[ActiveSkill, Decision]] = []
-        for one in named.concerned(session):
+        for one in named.concerned(self._loaded.live(), self._mount):
             decision = self._decided(one, job, isolated=isolated, by=by)
             if one.name in agreed or decision.is_allowed:
                 continue
             if decision.outcome == "ask":
                 decision = decision.with_hint(f"Run the script as a script of skill {one.name!r}: that asks.")
             against.append((one, decision))
-        loaded_from = () if is_virtual else named.loaded_from(session)
+        loaded_from = () if is_virtual else named.loaded_from(self._loaded.live(), context.workspace)
         against += [(one, _unverified(one)) for one in loaded_from if not self._covers(one, isolated)]
         for one, decision in against[:1]:
             action = _run_of(one, job, isolated=isolated, by=by)
-            session.guard.audit(action, session.actor, decision).close()
+            context.guard.audit(action, context.actor, decision).close()
             raise decision.as_error()
 
     def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
         """Whether a job sees the verified copy of a skill where it was loaded from."""
-        session = self._session
-        if not isolated or not session.runner.capabilities().hides_files:
+        context = self._context
+        if not isolated or not self.runner.capabilities().hides_files:
             return False
-        return bool(covering_places(session.workspace, (one,)))
+        return bool(covering_places(context.workspace, (one,)))
 
     def _concerned(self, job: Job) -> Iterable[ActiveSkill]:
-        return NamedPaths(job.argv, job.folder).concerned(self._session)
+        return NamedPaths(job.argv, job.folder).concerned(self._loaded.live(), self._mount)
 
     def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
-        return self._session.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._session.actor)
+        return self._context.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._context.actor)
 
     def for_shell(self, job: Job, shell: Runner) -> SandboxedJob:
         """A command line for the virtual shell, which reaches nothing."""
         return SandboxedJob(
-            self._session, replace(job, limits=limits_under(self._session.guard.policy, job.limits)), {}, (), shell
+            self, replace(job, limits=limits_under(self._context.guard.policy, job.limits)), {}, (), shell
         )
 
     def runner_for_commands(self, *, have_places: bool = False) -> SandboxedRunner:
@@ -261,21 +287,29 @@ class JobSandbox:
         Policy is asked about each job, as it may have changed since the tool was made.
         """
 
-        def caged(job: Job) -> SandboxedJob:
+        def sandboxed(job: Job) -> SandboxedJob:
             isolated = self.isolates()
             action = Action(point="run", command=" ".join(job.argv), by="host", isolated=isolated)
-            if not self._session.guard.decide(action, self._session.actor).is_allowed:
+            if not self._context.guard.decide(action, self._context.actor).is_allowed:
                 # The call was decided about, and this was not: it is asked and recorded by itself.
-                with self._session.passing(action):
+                with self._context.audited(action):
                     pass
             self.require_scripts(job, isolated=isolated)
             return self.for_command(job, isolated=isolated, has_places=have_places)
 
-        return SandboxedRunner(self._session, caged)
+        return SandboxedRunner(self, sandboxed)
 
     def runner_for_skill(self, active: ActiveSkill, *, isolated: bool) -> SandboxedRunner:
         """A runner for jobs of a skill, about which the guard has decided."""
-        return SandboxedRunner(self._session, lambda job: self.for_skill(job, active, isolated=isolated))
+        return SandboxedRunner(self, lambda job: self.for_skill(job, active, isolated=isolated))
+
+
+@functools.cache
+def _default_runner() -> Runner:
+    """One for all sessions of this process, as it keeps what it found out about the machine."""
+    from metier.run.selection import AutoRunner
+
+    return AutoRunner()
 
 
 def close_with(audited: AuditedAction, outcome: Outcome) -> None:
@@ -323,7 +357,7 @@ class SandboxedJob:
 
     def __init__(
         self,
-        session: State,
+        sandbox: JobSandbox,
         job: Job,
         secrets: Mapping[str, str],
         notes: tuple[str, ...],
@@ -331,7 +365,7 @@ class SandboxedJob:
     ) -> None:
         self.job = job
         self._by = runner
-        self._session = session
+        self._sandbox = sandbox
         self._names = tuple(secrets)
         more = len(notes) - _MOST_NOTES
         self._notes = notes if more <= 0 else (*notes[:_MOST_NOTES], f"There is more of the kind, {more} times.")
@@ -378,7 +412,7 @@ class SandboxedJob:
         from metier.run.job import NEEDS, missing
         from metier.run.selection import AutoRunner
 
-        runner, required = self._by or self._session.runner, self._session.guard.policy.require
+        runner, required = self._by or self._sandbox.runner, self._sandbox.context.guard.policy.require
         if isinstance(runner, AutoRunner):
             runner = runner.choose(self.job)
         lacking = missing(self.job, runner.capabilities(), required)
@@ -397,15 +431,15 @@ class SandboxedJob:
 class _Run:
     """One run of a job: what is told of it while it runs, and what is made of its outcome."""
 
-    def __init__(self, caged: SandboxedJob, on_output: Callable[[OutputLine], None] | None) -> None:
-        self._notes = caged._notes
-        self._masks = caged._masks
+    def __init__(self, sandboxed: SandboxedJob, on_output: Callable[[OutputLine], None] | None) -> None:
+        self._notes = sandboxed._notes
+        self._masks = sandboxed._masks
         self.tell = on_output
         self._lines = self._leftovers = None
         if self._masks is not None:
             from metier.session.secret_scrubbing import MaskedLines, NewFiles
 
-            self._leftovers = NewFiles(caged._session.workspace)
+            self._leftovers = NewFiles(sandboxed._sandbox.context.workspace)
             if on_output is not None:
                 self.tell = self._lines = MaskedLines(self._masks, on_output)
 
@@ -431,18 +465,18 @@ class _Run:
 class SandboxedRunner:
     """The session's runner for jobs that somebody else makes: each is completed, or refused, right before it runs."""
 
-    def __init__(self, session: State, caged: Callable[[Job], SandboxedJob]) -> None:
-        self._session = session
-        self._caged = caged
+    def __init__(self, sandbox: JobSandbox, sandboxed: Callable[[Job], SandboxedJob]) -> None:
+        self._sandbox = sandbox
+        self._sandboxed = sandboxed
 
     @property
     def name(self) -> str:
         """The name in results and audit records."""
-        return self._session.runner.name
+        return self._sandbox.runner.name
 
     def capabilities(self) -> RunnerCapabilities:
         """The capabilities of the session's runner."""
-        return self._session.runner.capabilities()
+        return self._sandbox.runner.capabilities()
 
     def run_blocking(
         self,
@@ -452,10 +486,10 @@ class SandboxedRunner:
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> Outcome:
         """Run a job to its end."""
-        return self._caged(job).run_blocking(on_output, should_stop)
+        return self._sandboxed(job).run_blocking(on_output, should_stop)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop."""
         # Copies are verified and the workspace is looked through, and somebody may be asked.
-        caged = await self._session.guard.in_thread(self._caged, job)
-        return await caged.run(on_output)
+        sandboxed = await self._sandbox.context.guard.in_thread(self._sandboxed, job)
+        return await sandboxed.run(on_output)

@@ -1,4 +1,4 @@
-"""Loading skills into a session: each is decided about, read in one consistent state, and only then counts."""
+"""One load of skills into a session: each is decided about, read in one consistent state, and then takes effect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from metier.guard import Action, Subject, failure_code, parse_rules
 from metier.guard.decision import declared_ceiling, refuse
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
-from metier.session.active_skills import ActiveSkill, is_same, is_same_load, script_paths, subject_of
+from metier.session.active_skills import MAX_NESTING, ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
-from metier.session.stack import MAX_NESTING
 from metier.session.substitution import named_values, render, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
 from metier.skill.tool_rules import unknown_tools
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 
     from metier.guard import AuditedAction, Ceiling, Decision
     from metier.library import Entry
+    from metier.session.context import By, SessionContext
     from metier.session.injection import InjectedCommand
-    from metier.session.state import By, State
+    from metier.session.loader import Loader
     from metier.session.substitution import Segment
     from metier.skill import Document, FileListing, Skill
 log = logger("metier.session")
@@ -35,10 +35,11 @@ _ATTEMPTS = 3
 
 
 class LoadTransaction:
-    """One call of `Session.load`, from the decisions to the moment it counts or comes to nothing."""
+    """One load, from the decisions about its skills to the moment it takes effect or is abandoned."""
 
-    def __init__(self, session: State, by: By, arguments: str) -> None:
-        self._session = session
+    def __init__(self, loader: Loader, by: By, arguments: str) -> None:
+        self._loader = loader
+        self._context = loader.context
         self._by = by
         self._arguments = arguments
         self._wanted: dict[str, Subject] = {}
@@ -69,7 +70,7 @@ class LoadTransaction:
                 )
             if entry.name not in found:
                 for name in entry.skill.requires:
-                    add(self._session.find(name, by=self._by), (*chain, entry.name))
+                    add(self._loader.known.find(name, by=self._by), (*chain, entry.name))
                 found[entry.name] = entry
 
         for entry in entries:
@@ -84,7 +85,7 @@ class LoadTransaction:
         try:
             self._wanted = {name: Subject(name=shown(name)) for name in names}
             entries = list({(id(entry.place), entry.key): entry for entry in map(self._find, names)}.values())
-            if self._session.options.dependencies == "load":
+            if self._loader.dependencies == "load":
                 entries = self._with_dependencies(entries)
             self._require_few(entries, is_bound=is_bound)
             decided = [(entry, self._enter(entry)) for entry in entries]
@@ -111,16 +112,17 @@ class LoadTransaction:
 
     def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
-        session = self._session
+        context, known = self._context, self._loader.known
         for one in loaded:
-            entry = session.library.get(session.handle(one.entry))
+            entry = context.index.get(known.handle(one.entry))
             if not is_same(entry, one.entry):
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if session.guard.is_barred(subject_of(entry, one.digest), session.actor):
-                action = session.load_action(entry, one.digest, self._by)
-                raise session.guard.decide(action, session.actor).as_error()
+            if context.guard.is_barred(subject_of(entry, one.digest), context.actor):
+                nested = self._loader.loaded.is_nested
+                action = known.load_action(entry, one.digest, self._by, nested=nested)
+                raise context.guard.decide(action, context.actor).as_error()
 
     def render(self, entry: Entry, digest: str) -> str:
         """The text of a skill that is a message of the user's, with the content that was decided about."""
@@ -139,35 +141,35 @@ class LoadTransaction:
             self._tidy_up()
             if active.root not in text:
                 # A message that names it is read for as long as the session lasts.
-                self._session.copies.forget(active)
+                self._loader.copies.forget(active)
         return text
 
     def _find(self, name: str) -> Entry:
-        entry = self._session.find(name, by=self._by)
+        entry = self._loader.known.find(name, by=self._by)
         self._wanted[name] = subject_of(entry)
         if "@" not in name:
             self._bare.add(entry.name)
         return entry
 
     def _require_few(self, entries: Sequence[Entry], *, is_bound: bool) -> None:
-        most, names = self._session.options.max_active, {entry.name for entry in entries}
+        most, names = self._loader.max_active, {entry.name for entry in entries}
         if len(names) < len(entries):
             raise InvalidArgument(
                 "Two skills of one name cannot be active at once.", hint="Load one of them, by name@source."
             )
-        others = 0 if is_bound else len(names - self._session.bound)
+        others = 0 if is_bound else len(names - self._loader.loaded.bound)
         if others > most:
             raise too_many(others, most)
 
     def _enter(self, entry: Entry) -> str:
         """The digest of what was decided about."""
-        session = self._session
-        session.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
-        digest = session.library.digest(entry)
+        context, known = self._context, self._loader.known
+        context.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
+        digest = context.index.digest(entry)
         # From here on the guard records what becomes of it.
         self._entered.add(entry.name)
-        action = session.load_action(entry, digest, self._by)
-        audited = session.guard.enter(action, session.actor)
+        action = known.load_action(entry, digest, self._by, nested=self._loader.loaded.is_nested)
+        audited = context.guard.enter(action, context.actor)
         self._audited_actions.append((audited, subject_of(entry, digest)))
         notes = self._noted[entry.name] = self._notes(entry, digest)
         if notes:
@@ -184,22 +186,22 @@ class LoadTransaction:
 
     def _notes(self, entry: Entry, digest: str) -> list[str]:
         """Notes for people about a load: findings of scanners, other skills of its name, tools that are not known."""
-        session, library = self._session, self._session.library
+        context, index = self._context, self._context.index
         found: list[str] = []
-        severity = session.guard.governance.known_severity(session.actor, digest)
+        severity = context.guard.governance.known_severity(context.actor, digest)
         if severity in ("high", "critical"):
             found.append(f"Skill {entry.name!r} has findings of severity {severity}.")
-            session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
-        if session.is_inline(entry):
+            context.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
+        if self._loader.loaded.is_inline(entry):
             found.append(f"Skill {entry.name!r} asks for an agent of its own, and is loaded into this conversation.")
-            session.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
+            context.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
         if entry.layer == "plugin" and entry.name in self._bare:
-            rest = library.snapshot.view(library.caller).rest
+            rest = index.snapshot.view(index.caller).rest
             others = [one for one in rest if one.name == entry.name and one.layer == "plugin" and one.shadowed_by]
             if others:
                 named = ", ".join(one.reference for one in others)
                 found.append(f"Several packages define {entry.name!r}: this is {entry.reference}, not {named}.")
-        known = session.machine
+        known = self._loader.known.machine
         own = set(map(known.tool_name, known.tools or ()))
         unknown = [name for name in unknown_tools(entry.skill.allowed_tools) if known.tool_name(name) not in own]
         if unknown:
@@ -215,17 +217,16 @@ class LoadTransaction:
             return self._with_body(active, document)
         except BaseException:
             self._tidy_up()
-            self._session.forget_copies(self._copied)
+            self._loader.forget_copies(self._copied)
             raise
 
     def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
-        session = self._session
         active, document = self._begun(entry, digest)
-        for one in session.active:
+        for one in self._loader.loaded.open:
             same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
-        if not any(is_same_load(one, active) for one in session.active):
+        if not any(is_same_load(one, active) for one in self._loader.loaded.open):
             self._check(active)
         return self._with_body(active, document)
 
@@ -235,14 +236,14 @@ class LoadTransaction:
             return
         self._hooked.append(active)
         try:
-            self._session.hook_runner.before_load(active, self._session.actor)
+            self._loader.hooks.before_load(active, self._context.actor)
         except Refused:
             # What never began has nothing to tidy up.
             self._hooked.remove(active)
             raise
 
     def _begun(self, entry: Entry, decided: str) -> tuple[ActiveSkill, Document]:
-        session = self._session
+        context = self._context
         document, digest, listing = self._read(entry)
         if digest != decided:
             # Whoever allowed it, and whatever was approved, was about other content: asking takes as long as it takes.
@@ -251,7 +252,7 @@ class LoadTransaction:
                 hint="Load it again.",
                 name=entry.name,
             )
-        root = session.copies.keep(entry, digest, listing)
+        root = self._loader.copies.keep(entry, digest, listing)
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
@@ -260,9 +261,9 @@ class LoadTransaction:
             body="",
             arguments=self._arguments,
             by=self._by,
-            ceiling=ceiling_of(session, document.skill, entry, digest, root, listing),
+            ceiling=ceiling_of(context, document.skill, entry, digest, root, listing),
             listing=listing,
-            hooks_run=session.guard.policy.hooks != "deny",
+            hooks_run=context.guard.policy.hooks != "deny",
         )
         self._copied.append(active)
         return active, document
@@ -278,17 +279,17 @@ class LoadTransaction:
 
     def _read(self, entry: Entry) -> tuple[Document, str, FileListing]:
         """Instructions, digest and files of one and the same state of the package."""
-        library = self._session.library
+        index = self._context.index
         for _ in range(_ATTEMPTS):
-            before = library.content(entry)
-            handle = self._session.handle(entry)
-            document = library.document(handle)
+            before = index.content(entry)
+            handle = self._loader.known.handle(entry)
+            document = index.document(handle)
             listing = entry.package.listing()
             # The digest alone could be that of a state before and after the one whose text was read.
             if (
                 document.sha256 in before.texts
-                and library.digest(entry) == before.digest
-                and is_same(library.get(handle), entry)
+                and index.digest(entry) == before.digest
+                and is_same(index.get(handle), entry)
             ):
                 return document, before.digest, listing
         raise SkillChanged(
@@ -300,11 +301,11 @@ class LoadTransaction:
         wanted = [command for marker in find_commands(document.body) for command in marker.commands]
         if not wanted:
             return document.body
-        session = self._session
+        context, loader = self._context, self._loader
 
         def against(words: list[str]) -> str | None:
             """Why a command would be refused if somebody called Bash with it."""
-            decision = session.decide_call("Bash", {"command": words}, active.ceiling)
+            decision = loader.calls.decide("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
         action = Action(
@@ -313,10 +314,10 @@ class LoadTransaction:
             # Whoever is asked sees what would be run.
             arguments={"commands": wanted},
             by="host",
-            isolated=session.cage.isolates(active),
+            isolated=loader.sandbox.isolates(active),
         )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
-        decision = session.guard.settle(action, session.actor)
+        decision = context.guard.settle(action, context.actor)
         if not isinstance(active.entry.package, FolderPackage):
             reason = "A skill that is not on this disk has no commands to run here."
             decision = refuse("injection", reason, code="injection-denied")
@@ -326,15 +327,15 @@ class LoadTransaction:
         rules = document.skill.allowed_tools
         with contextlib.ExitStack() as used:
             if decision.is_allowed:
-                used.enter_context(session.copies.of(active))
+                used.enter_context(loader.copies.of(active))
             injected = inject(
                 document.body,
                 rules=None if rules is None else parse_rules(rules),
                 enabled=decision.is_allowed,
                 because=decision.reason,
-                runner=session.cage.runner_for_skill(active, isolated=action.isolated),
-                folder=session.workspace,
-                env=job_environment(workspace=session.workspace, skill_dir=active.root, session_id=session.id),
+                runner=loader.sandbox.runner_for_skill(active, isolated=action.isolated),
+                folder=context.workspace,
+                env=job_environment(workspace=context.workspace, skill_dir=active.root, session_id=context.id),
                 roots=(active.root,),
                 against=against,
             )
@@ -344,52 +345,54 @@ class LoadTransaction:
 
     def _record(self, command: InjectedCommand, action: Action, decision: Decision) -> None:
         """One record, and for a command that was not run an event, for what the instructions asked to have run."""
-        session = self._session
+        context = self._context
         code = "" if command.is_success else f"command-{command.result}"
         if decision.is_allowed and command.result == "blocked":
             decision = refuse("injection", command.text.strip("[]"), code=code)
-        audited = session.guard.audit(action, session.actor, decision)
+        audited = context.guard.audit(action, context.actor, decision)
         audited.close(success=command.is_success, code=code, duration_ms=command.duration_ms, runner=command.runner)
         if command.result == "blocked" and action.skill is not None:
-            session.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
+            context.emit(Event(kind="refused", skill=action.skill.name, code=code, message=decision.reason))
 
     def _variables(self, root: str) -> dict[str, str]:
-        session = self._session
+        context = self._context
         return standard_variables(
-            workspace=session.workspace, skill_dir=root, session_id=session.id, user=session.actor.user
+            workspace=context.workspace, skill_dir=root, session_id=context.id, user=context.actor.user
         )
 
     def _tidy_up(self) -> None:
         """Run `post` for each skill whose `pre` began something, where it is not used after all, or no longer."""
         for active in self._hooked:
-            self._session.hook_runner.after_unload(active, self._session.actor)
+            self._loader.hooks.after_unload(active, self._context.actor)
 
     def _abandon(self, error: BaseException) -> None:
-        session = self._session
+        context = self._context
         code = failure_code(error)
         try:
             self._tidy_up()
         finally:
-            session.forget_copies(self._copied)
+            self._loader.forget_copies(self._copied)
             for subject in dict.fromkeys(self._wanted.values()):
                 if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)
-                    decision = session.guard.decide(action, session.actor)
-                    audited = session.guard.audit(action, session.actor, decision)
+                    decision = context.guard.decide(action, context.actor)
+                    audited = context.guard.audit(action, context.actor, decision)
                     self._audited_actions.append((audited, subject))
             for audited, subject in self._audited_actions:
                 audited.close(success=False, code=code)
-                session.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
+                context.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
 
 
-def ceiling_of(session: State, skill: Skill, entry: Entry, digest: str, root: str, listing: FileListing) -> Ceiling:
+def ceiling_of(
+    context: SessionContext, skill: Skill, entry: Entry, digest: str, root: str, listing: FileListing
+) -> Ceiling:
     """The ceiling that a skill declares for tool calls."""
-    values = skill_variables(workspace=session.workspace, skill_dir=root, session_id=session.id)
+    values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
     return declared_ceiling(
         skill,
         entry,
-        session.guard.enforcement_of(entry.place, entry.folder),
+        context.guard.enforcement_of(entry.place, entry.folder),
         digest=digest,
         fill=lambda rule: _filled(rule, values),
         scripts=script_paths(entry, root, listing),

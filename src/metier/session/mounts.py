@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Guard
     from metier.guard.policy.program import ClosedPolicy
-    from metier.library import SkillLookup
+    from metier.library import SkillIndex
     from metier.session.active_skills import ActiveSkill
 
     Mounts: TypeAlias = tuple[tuple[bytes, str, str], ...]
@@ -101,15 +101,15 @@ _OF_A_SKILL = ("SKILL.md", "scripts")
 """The parts that make a skill, for a workspace that is the folder of one."""
 
 
-def skill_folders(library: SkillLookup, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
+def skill_folders(index: SkillIndex, active: Iterable[ActiveSkill] = ()) -> tuple[str, ...]:
     """The folders of sources and of active skills; of a skill that is the workspace itself, its own files."""
-    roots = [place.source.root for place in library.places if isinstance(place.source, FolderSource)]
+    roots = [place.source.root for place in index.places if isinstance(place.source, FolderSource)]
     return (*roots, *(path for one in active for path in (one.folder, *_parts(one.folder))))
 
 
-def kept_folders(library: SkillLookup, guard: Guard, active: Sequence[ActiveSkill] = ()) -> tuple[str, ...]:
+def kept_folders(index: SkillIndex, guard: Guard, active: Sequence[ActiveSkill] = ()) -> tuple[str, ...]:
     """All that decides about skills, by its real paths: where they come from, what is trusted, and the audit log."""
-    found = (*skill_folders(library, active), *(one.root for one in active), *guard.kept_paths)
+    found = (*skill_folders(index, active), *(one.root for one in active), *guard.kept_paths)
     return tuple(dict.fromkeys(os.path.realpath(path) for path in dict.fromkeys(found) if os.path.isabs(path)))
 
 

@@ -1,4 +1,4 @@
-"""One run of a script of an active skill."""
+"""Runs of a session: scripts of skills and shell commands, from what was asked for to its outcome."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._log import logger
 from metier._paths import is_inside
-from metier.errors import FileMissing, FileRefused, InvalidArgument, ScriptUnsupported
-from metier.guard import Action
+from metier._telemetry import describe_skill
+from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, ScriptUnsupported
+from metier.guard import Action, redact
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
+from metier.session.events import Event
+from metier.session.job_sandbox import close_with
 from metier.session.mounts import made_workspace
-from metier.session.shell import ShellRunner
-from metier.skill import requirements_of
+from metier.session.shell import ShellRunner, is_installed
+from metier.skill import requirements_of, shown
 from metier.skill.package import checked_path, relative_to_root
 
 if TYPE_CHECKING:
@@ -24,12 +28,16 @@ if TYPE_CHECKING:
     from metier.guard import AuditedAction
     from metier.run import Outcome
     from metier.run.job import OutputLine
-    from metier.session.active_skills import ActiveSkill
-    from metier.session.job_sandbox import SandboxedJob
+    from metier.run.virtual import VirtualShell
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.context import By, SessionContext
+    from metier.session.copies import Copies
+    from metier.session.job_sandbox import JobSandbox, SandboxedJob
     from metier.session.prompt import Vocabulary
     from metier.session.shell import SessionShell
-    from metier.session.state import By, State
 
+
+log = logger("metier.session")
 
 SCRIPT_FOLDERS = ("scripts",)
 MAX_ARGUMENTS = 256
@@ -173,12 +181,127 @@ def following_output(listener: Callable[[OutputLine], None]) -> Iterator[None]:
         _following.reset(token)
 
 
+class Runs:
+    """Runs scripts of active skills and commands of bash for one session, where policy allows it."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        loaded: ActiveSkills,
+        copies: Copies,
+        sandbox: JobSandbox,
+        shell: SessionShell,
+        *,
+        script_folders: Sequence[str] = SCRIPT_FOLDERS,
+    ) -> None:
+        self.context = context
+        self.copies = copies
+        self.sandbox = sandbox
+        """The sandbox that scripts, hooks and commands run in."""
+        self.script_folders = script_folders
+        self._loaded = loaded
+        self._shell = shell
+
+    @property
+    def shell(self) -> VirtualShell:
+        """The virtual shell of the session, with the skills mounted; it lasts as long as the session.
+
+        Raises `ShellUnavailable` where what it needs is not installed.
+        """
+        return self._shell.get()
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether there is a virtual shell here."""
+        return is_installed()
+
+    async def script(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
+        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `stdin`, `by` and `on_output`.
+
+        `on_output` is told each line as it comes, perhaps from another thread.
+        """
+        from anyio.to_thread import run_sync
+
+        run = await run_sync(self._prepare, script, args, skill, options)
+        with self.context.audited(run.action, await self.context.enter_async(run.action)) as audited:
+            outcome = await run.run(audited)
+            close_with(audited, outcome)
+        return self._finish(run, outcome)
+
+    def script_blocking(
+        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any
+    ) -> Outcome:
+        """`script`, for programs without an event loop."""
+        run = self._prepare(script, args, skill, options)
+        with self.context.audited(run.action) as audited:
+            outcome = run.run_blocking(audited)
+            close_with(audited, outcome)
+        return self._finish(run, outcome)
+
+    async def command(
+        self,
+        command: str,
+        *,
+        seconds: float | None = None,
+        by: By = "host",
+        virtual: bool = False,
+        words: Vocabulary | None = None,
+        on_output: Callable[[OutputLine], None] | None = None,
+    ) -> Outcome:
+        """Run a command of bash in the workspace, or in the virtual shell, where policy allows it.
+
+        `words` are those of the model that it is for: skills that are not loaded say how to load them.
+        """
+        context = self.context
+        context.require_open()
+        from anyio.to_thread import run_sync
+
+        shell = self._shell if virtual else None
+        # Finding out what this machine can do takes a moment, the first time.
+        run = await run_sync(
+            lambda: CommandRun(context, self.sandbox, command, seconds=seconds, by=by, shell=shell, words=words)
+        )
+        with context.audited(run.action, await context.enter_async(run.action)) as audited:
+            outcome = await run.run(audited, on_output)
+            close_with(audited, outcome)
+        message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
+        context.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
+        return outcome
+
+    def _prepare(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> ScriptRun:
+        """A script that was asked for; one that cannot be run was asked for all the same, and leaves a record."""
+        context, by = self.context, options.get("by", "host")
+        one = self._loaded.one(skill, by=by)
+        try:
+            return ScriptRun(self, one, script, args, **options)
+        except MetierError as error:
+            path = script if isinstance(script, str) else ""
+            action = Action(point="run", skill=one.subject, path=path, by=by)
+            context.guard.refuse(action, context.actor, "scripts", error.message, code=error.code).close()
+            log.warning("refused to run %s of %s: %s", shown(path), one.name, redact(error.message))
+            context.emit(Event(kind="refused", skill=one.name, code=error.code, message=error.message))
+            raise
+
+    def _finish(self, run: ScriptRun, outcome: Outcome) -> Outcome:
+        self._loaded.is_stale(run.active)
+        describe_skill(run.active.entry.description, run.active.entry.location)
+        message = f"Ran {run.path} of {run.active.name}: exit code {outcome.exit_code}."
+        self.context.emit(Event(kind="ran", skill=run.active.name, message=message, data=_outcome_data(outcome)))
+        return outcome
+
+
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """The data of an event about a run."""
+    data = {"exit_code": outcome.exit_code, "duration_ms": outcome.duration_ms, "runner": outcome.runner}
+    return data | ({"notes": list(outcome.notes)} if outcome.notes else {})
+
+
 class ScriptRun:
     """A script that was asked for, checked and ready; the guard decides before it runs."""
 
     def __init__(
         self,
-        session: State,
+        runs: Runs,
         active: ActiveSkill,
         script: object,
         args: object = (),
@@ -190,7 +313,7 @@ class ScriptRun:
         stdin: bytes = b"",
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> None:
-        self._session = session
+        self._runs = runs
         self.active = active
         if not isinstance(stdin, bytes) or len(stdin) > MAX_STDIN_BYTES:
             raise InvalidArgument(
@@ -198,7 +321,7 @@ class ScriptRun:
             )
         self._stdin = stdin
         self._on_output = on_output or _following.get()
-        self.path = checked_script(active, script, session.options.script_folders)
+        self.path = checked_script(active, script, runs.script_folders)
         self._args = checked_args(args)
         if env is not None and not hasattr(env, "items"):
             raise InvalidArgument("env must be a dictionary.", hint='Write env={"NAME": "value"}.')
@@ -206,7 +329,7 @@ class ScriptRun:
         # What a model sets must be what the skill asks for: each program that a script starts has variables of its own.
         self._names = requirements_of(active.skill).env if by == "model" else None
         self._limits = limits_for(seconds, Limits())
-        self._folder = _checked_folder(session.workspace, folder)
+        self._folder = _checked_folder(runs.context.workspace, folder)
         self.action = Action(
             point="run",
             skill=active.subject,
@@ -214,7 +337,7 @@ class ScriptRun:
             command=" ".join((self.path, *self._args)),
             arguments=self._asked_with(folder, seconds),
             by=by,
-            isolated=session.cage.isolates(active, self._job),
+            isolated=runs.sandbox.isolates(active, self._job),
         )
 
     def _asked_with(self, folder: str | None, seconds: float | None) -> dict[str, Any]:
@@ -231,32 +354,32 @@ class ScriptRun:
 
         with contextlib.ExitStack() as used:
             # Its files may be many, and are copied when it is run for the first time; secrets may come from afar.
-            caged = await run_sync(self._caged, used, audited)
-            return await caged.run(self._on_output)
+            sandboxed = await run_sync(self._sandboxed, used, audited)
+            return await sandboxed.run(self._on_output)
 
     def run_blocking(self, audited: AuditedAction) -> Outcome:
         """Run it and wait."""
         with contextlib.ExitStack() as used:
-            return self._caged(used, audited).run_blocking(self._on_output)
+            return self._sandboxed(used, audited).run_blocking(self._on_output)
 
-    def _caged(self, used: contextlib.ExitStack, audited: AuditedAction) -> SandboxedJob:
-        root = used.enter_context(self._session.copies.of(self.active))
-        caged = self._session.cage.for_skill(
+    def _sandboxed(self, used: contextlib.ExitStack, audited: AuditedAction) -> SandboxedJob:
+        root = used.enter_context(self._runs.copies.of(self.active))
+        sandboxed = self._runs.sandbox.for_skill(
             self._job(root), self.active, isolated=self.action.isolated, gets_secrets=True
         )
-        caged.announce(audited)
-        return caged
+        sandboxed.announce(audited)
+        return sandboxed
 
     def _job(self, root: str) -> Job:
         return script_job(
             root,
             self.path,
             self._args,
-            workspace=self._session.workspace,
+            workspace=self._runs.context.workspace,
             folder=self._folder,
             env=self._env,
             names=self._names,
-            session_id=self._session.id,
+            session_id=self._runs.context.id,
             limits=self._limits,
             stdin=self._stdin,
         )
@@ -267,7 +390,8 @@ class CommandRun:
 
     def __init__(
         self,
-        session: State,
+        context: SessionContext,
+        sandbox: JobSandbox,
         command: object,
         *,
         seconds: float | None,
@@ -284,15 +408,15 @@ class CommandRun:
             )
         self._job = Job(
             argv=("bash", "--noprofile", "--norc", "-c", command),
-            folder=made_workspace(session.workspace) if shell is None else "/",
-            env=job_environment(workspace=session.workspace, session_id=session.id),
+            folder=made_workspace(context.workspace) if shell is None else "/",
+            env=job_environment(workspace=context.workspace, session_id=context.id),
             limits=limits_for(seconds, Limits()),
         )
-        self._session = session
+        self._sandbox = sandbox
         self._shell = shell
         self._words = words
-        isolated = session.cage.isolates() if shell is None else True
-        owner = session.cage.strictest(self._job, isolated=isolated, by=by)
+        isolated = sandbox.isolates() if shell is None else True
+        owner = sandbox.strictest(self._job, isolated=isolated, by=by)
         subject = owner.subject if owner is not None else None
         self._agreed = () if owner is None else (owner.name,)
         self.action = Action(point="run", skill=subject, command=command, by=by, isolated=isolated)
@@ -301,20 +425,20 @@ class CommandRun:
         """Run it without holding up the event loop."""
         from anyio.to_thread import run_sync
 
-        caged = await run_sync(self._caged)
-        caged.announce(audited)
-        return await caged.run(on_output or _following.get())
+        sandboxed = await run_sync(self._sandboxed)
+        sandboxed.announce(audited)
+        return await sandboxed.run(on_output or _following.get())
 
-    def _caged(self) -> SandboxedJob:
-        cage, isolated = self._session.cage, self.action.isolated
+    def _sandboxed(self) -> SandboxedJob:
+        sandbox, isolated = self._sandbox, self.action.isolated
         # The guard was asked about one skill; a command may run something of several.
         is_virtual = self._shell is not None
-        cage.require_scripts(
+        sandbox.require_scripts(
             self._job, isolated=isolated, by=self.action.by, agreed=self._agreed, is_virtual=is_virtual
         )
         if self._shell is None:
-            return cage.for_command(self._job, isolated=isolated, agreed=self._agreed)
-        return cage.for_shell(self._job, ShellRunner(self._shell.get(self._words), self._job.argv[-1]))
+            return sandbox.for_command(self._job, isolated=isolated, agreed=self._agreed)
+        return sandbox.for_shell(self._job, ShellRunner(self._shell.get(self._words), self._job.argv[-1]))
 
 
 def _checked_folder(workspace: str, folder: object) -> str:

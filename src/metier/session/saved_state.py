@@ -14,20 +14,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import InvalidArgument, MetierError
+from metier.session.active_skills import MAX_NESTING
+from metier.session.context import MAX_ID
 from metier.session.events import Event
 from metier.session.load_transaction import LoadTransaction
-from metier.session.stack import MAX_NESTING
-from metier.session.state import MAX_ID
 from metier.skill import MAX_SKILL_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from metier.library import Entry
-    from metier.session.active_skills import ActiveSkill
-    from metier.session.session import Session
-    from metier.session.stack import Frame
-    from metier.session.state import By
+    from metier.library import Entry, SkillIndex
+    from metier.session.active_skills import ActiveSkill, Frame
+    from metier.session.context import By, SessionContext
+    from metier.session.known_skills import KnownSkills
+    from metier.session.loader import Loader
 
 FORMAT = 1
 MAX_SKILLS = 1_000
@@ -38,16 +38,16 @@ _is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
 def saved(
-    session: Session,
+    context: SessionContext,
     active: tuple[ActiveSkill, ...],
     frames: tuple[Frame, ...],
-    delivered: set[tuple[str, str, str]],
+    delivered: Iterable[tuple[str, str, str]],
 ) -> dict[str, Any]:
     """The state of a session as JSON holds it."""
     return {
         "format": FORMAT,
-        "id": session.id,
-        "task": session.actor.task,
+        "id": context.id,
+        "task": context.actor.task,
         "active": [_saved_skill(one) for one in active],
         "stack": [list(frame) for frame in frames],
         "delivered": sorted(list(key) for key in delivered),
@@ -93,52 +93,53 @@ class SavedState:
             if isinstance(key, list) and len(key) == 3 and all(isinstance(part, str) for part in key)
         }
 
-    def active_in(self, session: Session) -> tuple[ActiveSkill, ...]:
+    def resume(self, loader: Loader) -> tuple[ActiveSkill, ...]:
         """The skills that are still there and still allowed, as they were; there may be more than may be active."""
         found = []
         inner = {name for name, _ in self.frames[1:]}
         for item in self.skills:
             # What is part of the agent is there already, as it is now.
             nested = item["name"] in inner
-            one = None if item["name"] in session.bound else _resumed(session, item, nested=nested)
+            one = None if item["name"] in loader.loaded.bound else _resumed(loader, item, nested=nested)
             if one is not None:
                 found.append(one)
         return tuple(found)
 
 
-def _resumed(session: Session, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
+def _resumed(loader: Loader, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
+    context = loader.context
     try:
-        entry = _saved_entry(session, item)
+        entry = _saved_entry(loader.known, context.index, item)
         if entry is None:
             return None
-        digest = session.library.digest(entry)
+        digest = context.index.digest(entry)
     except MetierError:
         return None
     by = _by(item) if entry.trusted else "model"
-    audited = session.guard.enter(session.load_action(entry, digest, by, nested=nested), session.actor)
+    audited = context.guard.enter(loader.known.load_action(entry, digest, by, nested=nested), context.actor)
     with audited:
         if not audited.decision.is_allowed:
             decision = audited.decision
-            session.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
+            context.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
-            one = LoadTransaction(session, by, item["arguments"]).again(entry, digest)
+            one = LoadTransaction(loader, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
             audited.close(success=False, code=error.code)
-            session.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))
+            context.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))
             return None
     return replace(one, is_stale=one.digest != item["digest"])
 
 
-def _saved_entry(session: Session, item: Mapping[str, Any]) -> Entry | None:
+def _saved_entry(known: KnownSkills, index: SkillIndex, item: Mapping[str, Any]) -> Entry | None:
     """The skill at the very place that was saved, also where another answers to its name by now."""
 
     def is_it(entry: Entry) -> bool:
         return (entry.name, entry.source, entry.key) == (item["name"], item["source"], item["key"])
 
-    entry: Entry | None = session.find(item["name"])
+    entry: Entry | None = known.find(item["name"])
     if entry is not None and not is_it(entry):
-        entry = next(filter(is_it, session.library.entries(all=True)), None)
+        entry = next(filter(is_it, index.entries(all=True)), None)
     if entry is None or entry.is_broken or entry.is_skipped or entry.skill.insert == "user-message":
         return None
     return entry

@@ -1,4 +1,4 @@
-"""The sessions of a program: many conversations at once, each kept for as long as it is used."""
+"""A pool of sessions: many conversations at once, each kept for as long as it is used."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from metier.errors import InvalidArgument, SessionNotFound
-from metier.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from metier.find.library import SkillLibrary
+    from metier.session.context import SessionContext
 
 DAY = 24 * 60 * 60.0
 MAX_SESSIONS = 4_096
 MAX_SAVED = 65_536
 """How many are remembered that had to go; each is a few hundred bytes."""
 
-Kind = TypeVar("Kind", bound=Session)
+
+class PooledSession(Protocol):
+    """The members of a session that a pool uses."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def context(self) -> SessionContext: ...
+
+    def close(self) -> None: ...
+
+    def save(self, *, seal: bool = False) -> dict[str, Any]: ...
+
+
+Kind = TypeVar("Kind", bound=PooledSession)
 
 
 class _Making:
@@ -46,8 +60,8 @@ class SessionPool(Generic[Kind]):
 
     def __init__(
         self,
-        library: SkillLibrary,
-        kind: type[Kind],
+        begin: Callable[..., Kind],
+        resume: Callable[..., Kind],
         *,
         seconds: float = DAY,
         most: int = MAX_SESSIONS,
@@ -55,15 +69,15 @@ class SessionPool(Generic[Kind]):
         clock: Callable[[], float] = time.monotonic,
         **options: Any,
     ) -> None:
-        """Sessions of a library; `options` are those of each session, unless `begin` says otherwise.
+        """Keep sessions that `begin` and `resume` make; `options` are those of each, unless the call says otherwise.
 
         With `remembers`, one that had to go for want of time or room is saved in memory and resumed by its id: what its
         skills restrict must not end because others have much to say.
         """
         if seconds <= 0 or most < 1:
             raise InvalidArgument("Sessions need some time and some room.", hint="Use positive numbers.")
-        self._library = library
-        self._kind = kind
+        self._begin = begin
+        self._resume = resume
         self._seconds = seconds
         self._most = most
         self._clock = clock
@@ -76,16 +90,16 @@ class SessionPool(Generic[Kind]):
 
     def begin(self, **options: Any) -> Kind:
         """A new session; one whose first skills cannot be loaded is not kept."""
-        return self._keep(self._kind(self._library, **(self._options | options)))
+        return self._keep(self._begin(**(self._options | options)))
 
     def resume(self, state: Mapping[str, Any] | str | bytes, **options: Any) -> Kind:
         """Go on with a saved session, under the same options as the others here."""
-        return self._keep(self._kind.resume(self._library, state, **(self._options | options)))
+        return self._keep(self._resume(state, **(self._options | options)))
 
     def _keep(self, session: Kind) -> Kind:
         with self._lock:
             ended = self._outdated()
-            is_taken = session.id in self._kept and not self._kept[session.id][0].is_closed
+            is_taken = session.id in self._kept and not self._kept[session.id][0].context.is_closed
             if not is_taken:
                 self._kept[session.id] = (session, self._clock())
                 self._kept.move_to_end(session.id)
@@ -118,7 +132,7 @@ class SessionPool(Generic[Kind]):
         with self._lock:
             ended = self._outdated()
             found, _ = self._kept.pop(id, (None, 0.0))
-            if found is not None and found.is_closed:
+            if found is not None and found.context.is_closed:
                 found = None
             if found is not None:
                 self._kept[id] = (found, self._clock())
@@ -178,7 +192,7 @@ class SessionPool(Generic[Kind]):
     def __contains__(self, id: object) -> bool:  # noqa: A002
         with self._lock:
             found = self._kept.get(id) if isinstance(id, str) else None
-            return found is not None and not found[0].is_closed and found[1] > self._clock() - self._seconds
+            return found is not None and not found[0].context.is_closed and found[1] > self._clock() - self._seconds
 
     def _outdated(self) -> list[Kind]:
         """Take out what nobody used for long, and the least used where there are too many."""
@@ -197,7 +211,7 @@ class SessionPool(Generic[Kind]):
 
     def _remember(self, session: Kind) -> None:
         with contextlib.suppress(SessionNotFound):  # it was closed by its user
-            state = session.seal()
+            state = session.save(seal=True)
             if state["active"]:
                 self._saved[session.id] = state
         while len(self._saved) > MAX_SAVED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, ShellRefused, SkillChanged
 from metier.find.catalog_format import one_line
-from metier.find.visibility import Visibility
 from metier.guard import Action
 from metier.hints import for_anybody
 from metier.run import INTERPRETERS, Outcome
@@ -25,15 +25,19 @@ from metier.skill import FolderPackage
 from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from metier.library import Entry
     from metier.run import Job, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
-    from metier.session.active_skills import ActiveSkill
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.calls import Calls
+    from metier.session.context import SessionContext
+    from metier.session.copies import Copies
+    from metier.session.job_sandbox import JobSandbox
+    from metier.session.known_skills import KnownSkills
     from metier.session.prompt import Vocabulary
-    from metier.session.state import State
     from metier.skill import PackageFile
 
 
@@ -51,9 +55,23 @@ _STAND_INS = {
 class SkillMounts:
     """The skills of one shell."""
 
-    def __init__(self, session: State, shell: VirtualShell) -> None:
-        self._session = session
+    def __init__(
+        self,
+        shell: VirtualShell,
+        context: SessionContext,
+        known: KnownSkills,
+        loaded: ActiveSkills,
+        calls: Calls,
+        copies: Copies,
+        script_folders: Sequence[str],
+    ) -> None:
         self._shell = shell
+        self._context = context
+        self._known = known
+        self._loaded = loaded
+        self._calls = calls
+        self._copies = copies
+        self._script_folders = script_folders
         self._mounted: dict[str, tuple[str, contextlib.ExitStack]] = {}
         self._entries: dict[str, Entry] = {}
         self._open: OrderedDict[str, str] = OrderedDict()
@@ -65,7 +83,7 @@ class SkillMounts:
         """Mount what was loaded, unmount what may not be seen any more; `words` are those of whoever reads."""
         if words is not None:
             self._load_tool = words.load
-        wanted = {one.name: one for one in self._session.live()}
+        wanted = {one.name: one for one in self._loaded.live()}
         for name, (digest, copy) in tuple(self._mounted.items()):
             if name not in wanted or wanted[name].digest != digest:
                 self._shell.unmount(name)
@@ -104,24 +122,23 @@ class SkillMounts:
     def _mount(self, one: ActiveSkill) -> None:
         with contextlib.ExitStack() as copy:
             try:
-                root = copy.enter_context(self._session.copies.of(one))
+                root = copy.enter_context(self._copies.of(one))
             except SkillChanged:
                 # What was loaded is gone; the other skills can still be used.
-                self._session.is_stale(one)
+                self._loaded.is_stale(one)
                 return
             self._shell.mount(one.name, root)
             self._mounted[one.name] = (one.digest, copy.pop_all())
 
     def _outline(self) -> None:
-        session = self._session
-        made_for = (session.epoch, self._load_tool)
+        made_for = (self._loaded.epoch, self._known.tools_version, self._load_tool)
         if made_for == self._outlined_for:
             return
         # What may be read was decided under what holds no more.
         for name in tuple(self._open):
             self._shell.unmount(name)
             del self._open[name]
-        self._entries = {entry.name: entry for entry in _offered(session)}
+        self._entries = {entry.name: entry for entry in self._known.listed()}
         describe = len(self._entries) <= _MOST_DESCRIBED
         self._shell.outline(
             {name: self._outline_of(entry) if describe else "" for name, entry in self._entries.items()}
@@ -129,7 +146,7 @@ class SkillMounts:
         self._outlined_for = made_for
 
     def _outline_of(self, entry: Entry) -> str:
-        lines = (f"name: {entry.name}", f"description: {json.dumps(one_line(self._session.description(entry)))}")
+        lines = (f"name: {entry.name}", f"description: {json.dumps(one_line(self._known.description(entry)))}")
         return escape_tags(
             "\n".join(("---", *lines, "---", f"This skill is not loaded. {self._how_to_load(entry)}", ""))
         )
@@ -139,26 +156,27 @@ class SkillMounts:
 
     def _may_be_read(self, entry: Entry, digest: str) -> bool:
         """Whether a model could load it without anybody being asked, and without a check that has to pass first."""
-        session, hooks = self._session, entry.skill.hooks
+        context, hooks = self._context, entry.skill.hooks
         if hooks is not None and hooks.pre:
             return False
         if self._load_tool:
             # What a rule says of the tool that loads a skill holds for its files as well.
-            call = session.call_of(self._load_tool, {"skill_name": entry.name}, (), is_control=True)
-            if not session.guard.decide(call, session.actor).is_allowed:
+            call = self._calls.action(self._load_tool, {"skill_name": entry.name}, (), is_control=True)
+            if not context.guard.decide(call, context.actor).is_allowed:
                 return False
-        return session.guard.decide(session.load_action(entry, digest, "model"), session.actor).is_allowed
+        load = self._known.load_action(entry, digest, "model", nested=self._loaded.is_nested)
+        return context.guard.decide(load, context.actor).is_allowed
 
     def _opened(self, entry: Entry) -> str:
         """The digest of a skill whose files are there now; raises where they may not be."""
-        session = self._session
-        digest = session.library.digest(entry)
+        context = self._context
+        digest = context.index.digest(entry)
         if not self._may_be_read(entry, digest):
             raise ShellRefused(f"Skill {entry.name!r} has to be loaded first.", hint="Load it.")
         action = Action(point="read", skill=subject_of(entry, digest), path="SKILL.md", by="model")
-        with session.passing(action), session.copies.passing(entry, digest) as root:
+        with context.audited(action), self._copies.passing(entry, digest) as root:
             self._shell.mount(entry.name, self._files(entry, FolderPackage(root)))
-        session.emit(Event(kind="read", skill=entry.name, message=f"Read {entry.name} without loading it."))
+        context.emit(Event(kind="read", skill=entry.name, message=f"Read {entry.name} without loading it."))
         return digest
 
     def _files(self, entry: Entry, package: FolderPackage) -> Mapping[str, bytes]:
@@ -176,15 +194,8 @@ class SkillMounts:
 
     def _is_program(self, file: PackageFile, data: bytes) -> bool:
         folder = file.path.partition("/")[0]
-        is_named = folder in self._session.options.script_folders or file.path.lower().endswith(tuple(INTERPRETERS))
+        is_named = folder in self._script_folders or file.path.lower().endswith(tuple(INTERPRETERS))
         return file.kind != "skill" and (is_named or file.executable or data.startswith(b"#!"))
-
-
-def _offered(session: State) -> list[Entry]:
-    """The skills that a model may be told of."""
-    is_listed, is_hidden = Visibility(session.machine, session.options.names, session.listings), session.hiding()
-    found = filter(is_listed, session.library.entries())
-    return [entry for entry in found if is_hidden is None or not is_hidden(entry)]
 
 
 def _stand_in(path: str, text: str) -> bytes:
@@ -210,8 +221,31 @@ class SessionShell:
     are handed to the session's runner, if policy lets them run there.
     """
 
-    def __init__(self, session: State) -> None:
-        self._session = session
+    def __init__(
+        self,
+        context: SessionContext,
+        known: KnownSkills,
+        loaded: ActiveSkills,
+        calls: Calls,
+        copies: Copies,
+        sandbox: JobSandbox,
+        *,
+        mount: str,
+        script_folders: Sequence[str],
+    ) -> None:
+        self._context = context
+        self._sandbox = sandbox
+        self._mount = mount
+        self._make_mounts = functools.partial(
+            SkillMounts,
+            context=context,
+            known=known,
+            loaded=loaded,
+            calls=calls,
+            copies=copies,
+            script_folders=script_folders,
+        )
+        loaded.on_change.append(self.follow)
         self._shell: VirtualShell | None = None
         self._mounts: SkillMounts | None = None
         self._lock = threading.RLock()
@@ -221,14 +255,14 @@ class SessionShell:
 
         `words` are those of the model that it is for.
         """
-        self._session.require_open()
+        self._context.require_open()
         with self._lock:
             if self._shell is None or self._mounts is None:
                 from metier.run.virtual import VirtualShell
 
-                native = _Handover(self._session.cage.runner_for_commands(have_places=True))
-                self._shell = VirtualShell(mount=self._session.options.mount, native=native, before=self._open)
-                self._mounts = SkillMounts(self._session, self._shell)
+                native = _AnsweringRunner(self._sandbox.runner_for_commands(have_places=True))
+                self._shell = VirtualShell(mount=self._mount, native=native, before=self._open)
+                self._mounts = self._make_mounts(self._shell)
             self._mounts.follow(words)
             return self._shell
 
@@ -253,11 +287,11 @@ class SessionShell:
 
     def _open(self, command: str) -> None:
         with self._lock:
-            if self._mounts is not None and not self._session.is_closed:
+            if self._mounts is not None and not self._context.is_closed:
                 self._mounts.open(command)
 
 
-class _Handover:
+class _AnsweringRunner:
     """A runner whose refusals are answers, as a shell has them for programs that it cannot start."""
 
     def __init__(self, runner: Runner) -> None:

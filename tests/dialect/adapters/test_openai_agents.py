@@ -50,10 +50,10 @@ from openai.types.responses.response_output_item import LocalShellCall, LocalShe
 from tests.dialect.adapters.playing_openai_agents import scripted
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
 
-from metier import Session
 from metier.dialect import openai_agents_answers
 from metier.dialect.openai_agents import Skills
 from metier.guard import MemoryLog, Policy
+from metier.session.calls import Calls
 
 NOBODY: RunContextWrapper[Any] = RunContextWrapper(None)
 FETCH = Call("web_fetch", {"url": "https://example.com"})
@@ -494,7 +494,7 @@ def test_calls_that_the_provider_makes_leave_a_record(folder: Path, log: MemoryL
 
 def test_every_answer_is_told_with_its_model_and_its_tokens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, int]] = []
-    monkeypatch.setattr(Session, "answered_by", lambda self, model, tokens=0: told.append((model, tokens)))
+    monkeypatch.setattr(Calls, "answered_by", lambda self, model, tokens=0: told.append((model, tokens)))
     big = played([said("Done.")])
     big.model = "big-1"  # type: ignore[attr-defined]
     skills = Skills(folder, models={"big": big})

@@ -56,7 +56,7 @@ class ChangeNotifier:
         self._watch: Watch | None = None
         self._lock = threading.Lock()
         self._tools: object = None
-        self._version = conversations.window.session.rules_version
+        self._version = conversations.window.session.calls.rules_version
 
     @contextlib.asynccontextmanager
     async def told_to(self, line: ClientConnection) -> AsyncIterator[None]:
@@ -94,11 +94,11 @@ class ChangeNotifier:
     @property
     def are_due(self) -> bool:
         """Whether what is blocked or allowed may have changed since the last look."""
-        return self._version != self._conversations.window.session.rules_version
+        return self._version != self._conversations.window.session.calls.rules_version
 
     def look(self) -> None:
         """Tell everybody that what is blocked or allowed has changed."""
-        self._version = self._conversations.window.session.rules_version
+        self._version = self._conversations.window.session.calls.rules_version
         self._tell(ChangeNotice())
 
     def forget(self, key: str) -> None:

@@ -146,7 +146,7 @@ class Conversations:
 
         For the `host`, those that people may know of: policy may keep some from models alone.
         """
-        names, is_hidden = self.window.session.options.names, self.window.session.hiding(by=by)
+        names, is_hidden = self.window.session.options.names, self.window.session.known.hidden_predicate(by=by)
         for entry in self.library.entries():
             if entry.name <= after or (names is not None and entry.name not in names):
                 continue
@@ -158,7 +158,7 @@ class Conversations:
         names = self.window.session.options.names
         if names is not None and entry.name not in names:
             return False
-        return not self.window.session.is_hidden(entry)
+        return not self.window.session.known.is_hidden(entry)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -243,5 +243,5 @@ class _Kits:
         if kit is None or kit.session is not session:
             kit = self._kits[key] = self._make(session)
             if len(self._kits) > 2 * self._most:
-                self._kits = {one: kept for one, kept in self._kits.items() if not kept.session.is_closed}
+                self._kits = {one: kept for one, kept in self._kits.items() if not kept.session.context.is_closed}
         return kit

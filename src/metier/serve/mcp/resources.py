@@ -107,7 +107,7 @@ class Resources:
                 )
             entry = self._entry(address.skill)
             subject = subject_of(entry, self._conversations.library.digest(entry))
-            with session.passing(Action(point="read", skill=subject, path=FILE, by="host")):
+            with session.context.audited(Action(point="read", skill=subject, path=FILE, by="host")):
                 return {"skill": self._manifest(entry), **_FRESHNESS}
 
         return await self._conversations.guard.in_thread(found)
@@ -121,7 +121,7 @@ class Resources:
 
     def _manifest(self, entry: Entry) -> dict[str, Any]:
         """The manifest of a skill that is not loaded: where policy shows its name alone, nothing that describes it."""
-        is_bare = bool(entry.description) and not self._conversations.window.session.description(entry)
+        is_bare = bool(entry.description) and not self._conversations.window.session.known.description(entry)
         # What is refused when it is read is not listed: a host that verifies a skill reads all that is.
         has_scripts = self._conversations.guard.policy.script_reads == "allow"
         return self._manifests.of(entry).as_dict(is_bare=is_bare, has_scripts=has_scripts)
@@ -188,13 +188,13 @@ class Resources:
         content = self._contents.read(entry, path, limit=MAX_BYTES) if one is None else _of_copy(session, one, path)
         subject = subject_of(entry, content.digest)
         self._require_tool(session, entry, path)
-        wanted = session.load_action(entry, content.digest, "model")
-        if not self._conversations.guard.decide(wanted, session.actor).is_allowed:
+        wanted = session.known.load_action(entry, content.digest, "model")
+        if not self._conversations.guard.decide(wanted, session.context.actor).is_allowed:
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
         listing = entry.package.listing() if one is None else one.listing
         # What a model may not read, it does not get from a host that reads for it.
         instead = path if listing.is_script(path) else ""
-        with session.passing(Action(point="read", skill=subject, path=path, command=instead, by="host")):
+        with session.context.audited(Action(point="read", skill=subject, path=path, command=instead, by="host")):
             if content.problem is not None:
                 raise content.problem
         return _contents(uri, path, content.data)
@@ -207,8 +207,8 @@ class Resources:
         else:
             given = {"skill": entry.name, "path": path}
             call = Action(point="call", tool=words.read or words.load, arguments=given, by="host", is_control=True)
-        if not self._conversations.guard.decide(call, session.actor).is_allowed:
-            with session.passing(call):
+        if not self._conversations.guard.decide(call, session.context.actor).is_allowed:
+            with session.context.audited(call):
                 pass  # somebody agreed
 
     def _require_agreement(self, session: Session, wanted: Action, digest: str, *, is_conversation: bool) -> None:
@@ -219,7 +219,7 @@ class Resources:
         agreed = (session.id, digest)
         if agreed in self._agreed:
             return
-        with session.passing(wanted):
+        with session.context.audited(wanted):
             if is_conversation:
                 if len(self._agreed) >= _MAX_AGREED:
                     self._agreed.clear()
@@ -255,7 +255,7 @@ class Resources:
 
     def _resource(self, entry: Entry) -> Resource:
         file = entry.key.rpartition("/")[2]  # some are written skill.md
-        told = self._conversations.window.session.description(entry)
+        told = self._conversations.window.session.known.description(entry)
         return Resource(uri=uri_of(entry.name, file), name=entry.name, description=told, mime_type="text/markdown")
 
 
@@ -271,7 +271,7 @@ def _active_skill(session: Session, entry: Entry) -> ActiveSkill | None:
 
 def _of_copy(session: Session, one: ActiveSkill, path: str) -> ServedFile:
     """A file of what was loaded, whatever lies in the skill's folder by now."""
-    with session.copies.of(one) as root:
+    with session.loader.copies.of(one) as root:
         try:
             return ServedFile(digest=one.digest, data=FolderPackage(root).read(path, limit=MAX_BYTES))
         except MetierError as error:

@@ -132,7 +132,7 @@ async def _executed(
     ctx: Context, kit: Kit, name: str, arguments: Mapping[str, Any], answers: Answers | None, turn: str = ""
 ) -> ToolResult:
     # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
-    kit.session.history_was_cut()
+    kit.session.prompt.forget_delivered()
     tool = kit.executor.registry.get(name)
     if tool is None or "exec" not in getattr(tool, "tags", ()):
         return await kit.execute(name, dict(arguments), answers=answers)

@@ -1,0 +1,309 @@
+"""The loader of a session: loads, unloads and invokes skills, and activates them inside one another."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier._log import logger
+from metier._telemetry import describe_skill
+from metier.errors import InvalidArgument
+from metier.session.active_skills import is_same_load
+from metier.session.events import Event
+from metier.session.load_transaction import LoadTransaction, too_many
+from metier.session.prompt import RUNTIME, delivery_key
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metier.session.active_skills import ActiveSkill, ActiveSkills
+    from metier.session.calls import Calls
+    from metier.session.context import By, SessionContext
+    from metier.session.copies import Copies
+    from metier.session.hooks import HookRunner
+    from metier.session.job_sandbox import JobSandbox
+    from metier.session.known_skills import KnownSkills
+    from metier.session.prompt import Prompt, Vocabulary
+    from metier.session.receipt import Receipt
+
+log = logger("metier.session")
+
+LoadMode: TypeAlias = Literal["replace", "add"]
+
+MAX_NAMES = 1_000
+MAX_ARGUMENTS = 64 * 1024
+
+
+class Loader:
+    """Loads and unloads the skills of one session. A load that fails changes nothing."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        known: KnownSkills,
+        loaded: ActiveSkills,
+        prompt: Prompt,
+        calls: Calls,
+        copies: Copies,
+        sandbox: JobSandbox,
+        hooks: HookRunner,
+        *,
+        max_active: int,
+        dependencies: Literal["hint", "load"] = "hint",
+    ) -> None:
+        self.context = context
+        self.known = known
+        self.loaded = loaded
+        self.calls = calls
+        self.copies = copies
+        self.sandbox = sandbox
+        self.hooks = hooks
+        self.max_active = max_active
+        self.dependencies = dependencies
+        self._prompt = prompt
+        loaded.on_end += [self._run_post_hook, lambda one: self.forget_copies([one])]
+
+    def load(
+        self,
+        names: str | Sequence[str],
+        mode: LoadMode | Literal[""] = "replace",
+        *,
+        args: str = "",
+        by: By = "host",
+        make_room: bool = False,
+    ) -> Receipt:
+        """Load skills: instead of those that are active, or in addition to them.
+
+        A skill that is loaded already moves to the end. `args` are the arguments that its instructions ask for. Where
+        there would be too many, it is an error, or with `make_room` those go that were loaded longest ago.
+        """
+        context, loaded = self.context, self.loaded
+        context.require_open()
+        wanted = checked_names(names)
+        if mode not in ("", "replace", "add"):
+            raise InvalidArgument(f"There is no mode {shown(str(mode), 40)!r}.", hint="Modes are replace and add.")
+        transaction = LoadTransaction(self, by, checked_arguments(args))
+        new = transaction.prepare(wanted)
+        with transaction.committed():
+            loaded.live()
+            with loaded.lock:
+                context.require_open()
+                before = loaded.held
+                now = self._after_loading(before, new, "add" if mode == "add" else "replace")
+                room = self.max_active + sum(one.name in loaded.fixed for one in now)
+                removed: list[ActiveSkill] = []
+                if make_room and len(new) <= room:
+                    removed = [one for one in now if one.name not in loaded.fixed][: -self.max_active]
+                    now = tuple(one for one in now if one not in removed)
+                if len(now) > room:
+                    raise too_many(len(now), room)
+                transaction.require_unchanged(new)
+                loaded.set(now)
+            if removed:
+                transaction.note(f"Removed to make room: {', '.join(one.name for one in removed)}.")
+        gone = [one for one in before if not any(is_same_load(one, other) for other in now)]
+        loaded.end([one for one in gone if one not in removed], by, "replaced")
+        self._end_for_room(removed, by, f" for {', '.join(one.name for one in new)}")
+        for follow in loaded.on_change:
+            follow()
+        for one in new:
+            log.info("activated %s (%s)", one.name, one.digest)
+            describe_skill(one.entry.description, one.entry.location)
+            message, data = f"Loaded {one.name}.", {"digest": one.digest}
+            context.emit(Event(kind="loaded", skill=one.name, message=message, data=data))
+        return loaded.receipt(tuple(one.name for one in new), gone)
+
+    def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
+        """Unload some skills, or all; one that is not loaded does not matter."""
+        self.context.require_open()
+        loaded = self.loaded
+        wanted = () if all else checked_names(names)
+        known = {one.name for one in loaded.live()}
+        chosen = {name if name in known else self.known.find(name, by=by).name for name in wanted}
+        with loaded.lock:
+            gone = [one for one in loaded.held if (all or one.name in chosen) and one.name not in loaded.fixed]
+            loaded.set(tuple(one for one in loaded.held if one not in gone))
+        loaded.end(gone, by, "unloaded")
+        return loaded.receipt(tuple(one.name for one in gone), gone)
+
+    def bind(self, names: Sequence[str]) -> None:
+        """Make skills part of the agent's own instructions; they stay loaded to the end."""
+        self.context.require_open()
+        loaded = self.loaded
+        wanted = checked_names(names)
+        active = {one.name: one for one in loaded.live()}
+        transaction = LoadTransaction(self, "host", "")
+        missing = [name for name in wanted if name not in active]
+        new = transaction.prepare(missing, is_bound=True) if missing else []
+        with transaction.committed(), loaded.lock:
+            transaction.require_unchanged(new)
+            # Before the others: what was loaded for a task is what was loaded last.
+            loaded.set(tuple({one.name: one for one in (*new, *loaded.held)}.values()))
+        bound = [*new, *(active[name] for name in wanted if name in active)]
+        loaded.bound |= {one.name for one in bound}
+        loaded.fix(bound)
+        self._prompt.delivered.update(delivery_key(one) for one in bound)
+
+    def restore(self, skills: tuple[ActiveSkill, ...], delivered: set[tuple[str, str, str]]) -> None:
+        """Put the skills of a saved session beside those that are bound, the last ones where there are too many."""
+        loaded = self.loaded
+        last = skills[-self.max_active :]
+        names = {one.name for one in last}
+        loaded.set((*(one for one in loaded.held if one.name not in names), *last))
+        self._prompt.delivered = delivered
+        self._end_for_room(skills[: -self.max_active], "host")
+
+    def invoke(
+        self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False, by: By = "user"
+    ) -> Invocation | None:
+        """Invoke the skill that a person asks for by `/name arguments`; None when the text is no such thing.
+
+        Whoever types a name agrees by that to a skill that nobody vouches for. Where a program says that somebody did,
+        it is `by="client"`, and is asked about.
+
+        The skill is loaded beside those that are active, with `make_room` as by `load`. One whose `insert` is
+        `user-message` is not loaded: it is the text of a message that the user need not type.
+        """
+        context = self.context
+        context.require_open()
+        found = parse_invocation(text)
+        if found is None:
+            return None
+        name, arguments = found[0], checked_arguments(found[1])
+        entry = self.known.find(name)
+        if entry.skill.insert == "user-message":
+            digest = context.index.digest(entry)
+            with context.audited(self.known.load_action(entry, digest, by, nested=self.loaded.is_nested)):
+                message = LoadTransaction(self, by, arguments).render(entry, digest)
+            return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
+        receipt = self.load([self.known.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
+        content = self._prompt.content(entry.name, words=words)
+        text = "\n\n".join((content, *receipt.notes))
+        return Invocation(name=entry.name, arguments=arguments, text=text, receipt=receipt)
+
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """The skills that are activated inside one another, the innermost last."""
+        return self.loaded.stack.names
+
+    def activate(self, name: str, *, args: str = "", by: By = "host") -> ActiveSkill:
+        """Activate a skill inside those that are activated; `deactivate` ends it, the innermost first."""
+        entry, loaded = self.known.find(name, by=by), self.loaded
+        frame = loaded.stack.push(entry.name, was_loaded=any(one.name == entry.name for one in loaded.open))
+        try:
+            self.load([self.known.handle(entry)], "add", args=args, by=by)
+        except BaseException:
+            loaded.stack.drop(frame)
+            raise
+        return loaded.one(entry.name)
+
+    def deactivate(self, name: str, *, by: By = "host") -> None:
+        """End the innermost activation, which must be this skill's."""
+        self.context.require_open()
+        _, was_loaded = self.loaded.stack.pop(name)
+        if not was_loaded and any(one.name == name for one in self.loaded.live()):
+            self.unload([name], by=by)
+
+    @contextlib.contextmanager
+    def activation(self, name: str, *, args: str = "", by: By = "host") -> Iterator[ActiveSkill]:
+        """`activate` and, whatever happens, `deactivate`."""
+        active = self.activate(name, args=args, by=by)
+        try:
+            yield active
+        finally:
+            # Whatever was activated inside and not ended ends with it.
+            while active.name in self.activations and not self.context.is_closed:
+                self.deactivate(self.activations[-1])
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether loading or unloading may take a while: hooks, commands, skills to scan, somebody to be asked."""
+        guard = self.context.guard
+        policy = guard.policy
+        return policy.hooks != "deny" or policy.injection != "deny" or guard.may_ask or guard.governance.may_take_long
+
+    def forget_copies(self, gone: Sequence[ActiveSkill]) -> None:
+        """Remove the copies of skills, but for what is active still or again, perhaps from elsewhere."""
+        used = {(one.name, one.digest) for one in self.loaded.held}
+        for one in gone:
+            if (one.name, one.digest) not in used:
+                self.copies.forget(one)
+
+    def _after_loading(
+        self, before: tuple[ActiveSkill, ...], new: Sequence[ActiveSkill], mode: LoadMode
+    ) -> tuple[ActiveSkill, ...]:
+        """The active skills after a load: the loaded ones last, in the order they were asked for."""
+        names = {one.name for one in new}
+        staying = (one for one in before if mode == "add" or one.name in self.loaded.fixed)
+        return (*(one for one in staying if one.name not in names), *new)
+
+    def _end_for_room(self, removed: Sequence[ActiveSkill], by: By, whom: str = "") -> None:
+        why = f"removed to make room{whom}, as {self.max_active} skills are the most"
+        self.loaded.end(removed, by, why, rule="max_active")
+
+    def _run_post_hook(self, one: ActiveSkill) -> None:
+        if one.skill.hooks is not None:
+            self.hooks.after_unload(one, self.context.actor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What an invocation became: text for the conversation, and a receipt where a skill was loaded."""
+
+    name: str
+    arguments: str
+    text: str
+    """What to put before the model: the skill's content, or the message that the skill is."""
+    is_user_message: bool = False
+    """Whether the text is to be said as the user (`insert: user-message`); nothing is loaded then."""
+    receipt: Receipt | None = None
+
+
+def parse_invocation(text: str) -> tuple[str, str] | None:
+    """The name and the arguments of `/name arguments`; None when the text is no invocation.
+
+    >>> parse_invocation("/deploy staging now")
+    ('deploy', 'staging now')
+    >>> parse_invocation("What is /etc for?") is None
+    True
+    """
+    if not isinstance(text, str) or not text.startswith("/"):
+        return None
+    name, _, arguments = text[1:].partition(" ") if " " in text.split("\n", 1)[0] else text[1:].partition("\n")
+    name = name.strip()
+    if not name or "/" in name:
+        return None
+    return name, arguments.strip()
+
+
+def checked_arguments(arguments: object) -> str:
+    """Arguments as text; raises for anything else, and for more than anybody would type."""
+    if arguments is None:
+        return ""
+    if not isinstance(arguments, str):
+        raise InvalidArgument(f"Arguments are text, not {type(arguments).__name__}.", hint="Pass them as one string.")
+    if len(arguments) > MAX_ARGUMENTS:
+        raise InvalidArgument(
+            f"The arguments have {len(arguments):,} characters; {MAX_ARGUMENTS:,} are the most.",
+            hint=f"Put them into a file and pass its path. They begin with {shown(arguments, 40)!r}.",
+        )
+    try:
+        arguments.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("The arguments have half a character in them.", hint="Send whole characters.") from None
+    return arguments
+
+
+def checked_names(names: object) -> tuple[str, ...]:
+    """Return the names of skills, each once; raises `InvalidArgument`."""
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument("Skills are named by a list of texts.", hint='Write ["name"].')
+    if not names:
+        raise InvalidArgument("No skill was named.", hint="Name at least one.")
+    if len(names) > MAX_NAMES:
+        raise InvalidArgument(f"{len(names):,} skills were named at once.", hint=f"Name at most {MAX_NAMES}.")
+    return tuple(dict.fromkeys(name.strip() for name in names))
