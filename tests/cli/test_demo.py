@@ -33,7 +33,7 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
         "allow git log --oneline -5",
         "deny  git log | sh",
         "5 audit records",
-        "A stranger's script runs in a cage",
+        "A stranger's script runs in a sandbox",
         "Loaded csv-analyst",
         "This is the test model",
         "skills_load, skills_unload, skills_read, skills_run, skills_search",
@@ -42,12 +42,12 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
         "Next: metier list",
     ):
         assert expected in out
-    caged = out.partition("runs in a cage\n")[2].partition("\n9. ")[0]
+    sandboxed = out.partition("runs in a sandbox\n")[2].partition("\n9. ")[0]
     if native_runner().capabilities().isolates_files:
-        assert "write a note in its workspace: done" in caged
-        assert caged.count(": done") == 1
+        assert "write a note in its workspace: done" in sandboxed
+        assert sandboxed.count(": done") == 1
     else:
-        assert "[isolation-missing]" in caged
+        assert "[isolation-missing]" in sandboxed
     assert "\x1b" not in out
     assert list(tmp_path.iterdir()) == []
     # The journal of jobs is part of the cache.

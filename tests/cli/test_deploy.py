@@ -76,7 +76,7 @@ def test_what_is_no_skill_is_not_deployed(metier: Metier, enterprise: Path, tmp_
 # --- only rehearsed ---------------------------------------------------------------------------------------------------
 
 
-def test_a_rehearsal_tells_what_would_be_done_and_makes_not_even_a_store(
+def test_a_dry_run_tells_what_would_be_done_and_makes_not_even_a_store(
     metier: Metier, enterprise: Path, made: Path
 ) -> None:
     code, out, err = metier("deploy", made, "--dry-run")
@@ -89,7 +89,7 @@ def test_a_rehearsal_tells_what_would_be_done_and_makes_not_even_a_store(
     assert (os.listdir(enterprise), Store.peek()) == ([], None)
 
 
-def test_a_rehearsal_says_as_json_what_is_needed_and_what_decides(
+def test_a_dry_run_says_as_json_what_is_needed_and_what_decides(
     metier: Metier, enterprise: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (made / "scripts").mkdir()

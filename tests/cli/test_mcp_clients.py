@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(metier: Call, project: Path
     assert file.read_bytes() == content
 
 
-def test_a_rehearsal_shows_the_change(metier: Call, project: Path) -> None:
+def test_a_dry_run_shows_the_change(metier: Call, project: Path) -> None:
     (project / ".mcp.json").write_text('{\n  "mcpServers": {\n    "other": {}\n  }\n}\n')
     code, out, _ = metier("mcp", "--install", "claude-code", "--dry-run")
     assert code == 0
@@ -240,7 +240,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(
 
 
 @pytest.mark.parametrize("client", ["codex", "claude-code"])
-def test_a_rehearsal_makes_no_folder(
+def test_a_dry_run_makes_no_folder(
     metier: Call, project: Path, tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):

@@ -57,10 +57,10 @@ def test_what_is_left_out_is_said_and_is_no_problem(metier: Call, write_skill: W
     assert err.startswith("left out: strange: It comes from a place that nobody vouches for. `metier trust`")
 
 
-def test_a_rehearsal_says_so(metier: Call) -> None:
+def test_a_dry_run_says_so(metier: Call) -> None:
     code, out, _ = metier("--skills", "skills", "sync", "--to", "out", "--only", "deploy", "--dry-run")
     assert (code, out.splitlines()[0]) == (0, "+ deploy")
-    assert out.endswith("1 skill, 1 added. Nothing was written: this was a rehearsal.\n")
+    assert out.endswith("1 skill, 1 added. Nothing was written: this was a dry run.\n")
     assert not Path("out").exists()
 
 

@@ -1,4 +1,4 @@
-"""`metier agents`, and the agent that another command works with."""
+"""`metier agents`, and the agent and the saved conversations that `metier ask` and `chat` work with."""
 
 from __future__ import annotations
 
@@ -94,17 +94,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _HostTool(AgentInvalid):
-    """A tool that a program may well have, and this command does not."""
+    """The error for a tool that a program may have, and this command does not."""
 
 
 def agents_in_need(agents: Agents, problems: Mapping[str, MetierError] | None = None) -> set[str]:
-    """The ids of agents that are declared well, and still can work nowhere."""
+    """List the ids of agents that are declared well, and still can work nowhere."""
     found = problems_of(agents) if problems is None else problems
     return {name for name, error in found.items() if not isinstance(error, _HostTool)}
 
 
 def problems_of(agents: Agents) -> dict[str, MetierError]:
-    """What is wrong with agents that are declared well, by id: what they use is not here, a prompt is wrong."""
+    """Collect the problems of agents that are declared well, by id: a missing skill or tool, a wrong prompt."""
     found: dict[str, MetierError] = {}
     for manifest in agents:
         try:
@@ -134,7 +134,7 @@ def _shape(error: MetierError | None) -> Any:
 
 
 def require_engine() -> None:
-    """Raise `PartMissing` where what runs agents is not installed, or too old."""
+    """Raise `PartMissing` where the engine of agents is not installed, or too old."""
     from metier._extras import optional
 
     with optional("Agents", "pydantic-ai-slim", extra="agent"):
@@ -146,9 +146,9 @@ def require_engine() -> None:
 
 
 def agent_of(options: argparse.Namespace, approve: Approve | None) -> Agent:
-    """The agent that was asked for, on the model that was asked for; raises `ModelMissing` before it does anything.
+    """Make the agent of the options, on the model of the options; raises `ModelMissing` before it does anything.
 
-    What `approve` may not agree to, or nobody where there is none, suspends it.
+    An action that `approve` does not agree to suspends it, and so does one that nobody can be asked about.
     """
     require_engine()
     from metier._otel_setup import configure_from_environment
@@ -176,7 +176,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def default_folder() -> Path:
-    """Where they are kept: below the user's state folder."""
+    """Return the folder of saved conversations, below the user's state folder."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home) / "metier" / "chats"
@@ -186,7 +186,7 @@ def default_folder() -> Path:
 
 
 class SavedChats:
-    """Kept conversations by their id, readable for nobody else; the oldest of many are removed.
+    """Saved conversations by their id, readable for their user alone; the oldest of many are removed.
 
     >>> import tempfile
     >>> chats = SavedChats(tempfile.mkdtemp())
@@ -199,7 +199,7 @@ class SavedChats:
         self.folder = Path(folder) if folder is not None else default_folder()
 
     def keep(self, id: str, state: dict[str, Any]) -> None:  # noqa: A002
-        """Keep a conversation as it is now; it is there as a whole or as it was before."""
+        """Save a conversation; the file is whole, or as it was before."""
         path = self._path(id)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         data = json.dumps(state).encode()
@@ -209,17 +209,17 @@ class SavedChats:
                 hint="Begin a new one: `metier chat`.",
             )
         write_file(path, data)
-        for old in self._kept()[MAX_KEPT:]:
+        for old in self._files_by_age()[MAX_KEPT:]:
             with contextlib.suppress(OSError):
                 old.unlink()
 
     def read(self, id: str) -> dict[str, Any]:  # noqa: A002
-        """A conversation as it was kept, or the one that was kept last."""
+        """Read a saved conversation, by default the last one."""
         if id == LAST:
-            kept = self._kept()
-            if not kept:
+            saved = self._files_by_age()
+            if not saved:
                 raise SessionNotFound("No conversation is kept here.", hint="Begin one: `metier chat`.")
-            path = kept[0]
+            path = saved[0]
         else:
             path = self._path(id)
         try:
@@ -242,8 +242,8 @@ class SavedChats:
             raise InvalidArgument(f"{id!r:.80} is no id of a conversation.", hint="The end of a chat says its id.")
         return self.folder / f"{id}.json"
 
-    def _kept(self) -> list[Path]:
-        """The newest first."""
+    def _files_by_age(self) -> list[Path]:
+        """List the files, the newest first."""
         found = []
         with contextlib.suppress(OSError):
             for entry in os.scandir(self.folder):

@@ -175,19 +175,19 @@ def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> 
 def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
-    dossier = request_view_of(scope, asked)
+    view = request_view_of(scope, asked)
     now = timestamp(time.time())
     terms = effective.approval
     agreed = _agreed(scope, asked, terms.quorum, now)
     why_not = reason_against_deciding(effective, person, asked)
     if options.json:
         who = {"approvers": list(terms.approvers), "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
-        print_json({**dossier.as_dict(), "decides": who})
+        print_json({**view.as_dict(), "decides": who})
         return 0
-    print_request_view(dossier, full=options.full)
+    print_request_view(view, full=options.full)
     style = Style(sys.stdout)
     print()
-    for one in dossier.approvals:
+    for one in view.approvals:
         said = f"{Style.text(one.decided_by)}  {style.when(one.decided_at)}  {Style.text(one.reason)}"
         print(f"{one.id}  {style.outcome(_state(one, now))}  {said}")
     if asked.status == "pending" and asked.id:

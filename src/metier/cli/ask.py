@@ -41,9 +41,9 @@ def run(options: argparse.Namespace) -> int:
     telling = EventPrinter(is_silent=options.json)
     if options.resume is None:
         task = _task(options.task)
-        events, waiting = _asked(agent_of(options, at_terminal()), task, telling)
+        events, waiting = _run_task(agent_of(options, at_terminal()), task, telling)
     else:
-        events, waiting = _resumed(options, telling)
+        events, waiting = _resume_task(options, telling)
     if options.json:
         last = events[-1]
         print_json(
@@ -61,21 +61,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Waiting(NamedTuple):
-    """What a task waits for, and what it is kept as."""
+    """The questions that a task waits for, and the id of its conversation."""
 
     id: str
     questions: tuple[Question, ...]
 
 
-def _resumed(options: argparse.Namespace, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
-    """Go on with a task that waited; it is kept again, whether or not it still waits."""
+def _resume_task(options: argparse.Namespace, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
+    """Resume a task that waited; it is saved again, whether or not it still waits."""
     if options.task:
         raise InvalidArgument("A task that waited says already what to do.", hint="Leave TASK out with --resume.")
     chats = SavedChats()
     state = chats.read(options.resume)
     take_agent(options, state)
     with start_conversation(agent_of(options, at_terminal()), state) as conversation:
-        events = _heard(conversation.resume(), telling)
+        events = _print_events(conversation.resume(), telling)
         id_ = conversation.session.id
         chats.keep(id_, conversation.save())
         return events, _Waiting(id_, conversation.questions) if conversation.questions else None
@@ -95,13 +95,13 @@ def _task(words: list[str]) -> str:
 
 
 def take_any_bytes(stream: TextIO) -> None:
-    """Read a stream also where it is no text, for `as_text` to say so."""
+    """Let a stream pass bytes that are no text, for `as_text` to refuse."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="surrogateescape")
 
 
 def as_text(asked: str) -> str:
-    """What was asked; raises `InvalidArgument` where it has bytes in it that are no text."""
+    """Return the task; raises `InvalidArgument` where it has bytes in it that are no text."""
     try:
         asked.encode()
     except UnicodeEncodeError:
@@ -109,9 +109,9 @@ def as_text(asked: str) -> str:
     return asked
 
 
-def _asked(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
+def _run_task(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
     suspended: list[Answer] = []
-    events = _heard(agent.stream(task, on_suspended=suspended.append), telling)
+    events = _print_events(agent.stream(task, on_suspended=suspended.append), telling)
     for answer in suspended:
         SavedChats().keep(answer.session, dict(answer.state or {}))
         return events, _Waiting(answer.session, answer.questions)
@@ -119,7 +119,7 @@ def _asked(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Event],
 
 
 def start_conversation(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
-    """A conversation, or one that goes on: a person may be asked whether it has again what it had loaded."""
+    """Start or resume a conversation; a person may be asked about the skills that it had loaded."""
     import anyio
 
     async def main() -> Conversation:
@@ -131,12 +131,12 @@ def start_conversation(agent: Agent, state: Mapping[str, Any] | None) -> Convers
 
 
 def take_agent(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
-    """Go on with the agent that something was begun with, unless another one is asked for."""
+    """Choose the agent of a saved conversation, unless the options name another."""
     if options.agent is None and isinstance(state.get("agent"), str):
         options.agent = state["agent"]
 
 
-def _heard(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
+def _print_events(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
     import anyio
 
     async def main() -> list[Event]:

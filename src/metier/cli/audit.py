@@ -117,8 +117,8 @@ def _say_if_elsewhere(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _reading(options: argparse.Namespace, *, create: bool = False) -> Iterator[TenantScope | None]:
-    """What the store keeps for the tenant of whoever asks, if it knows them; None where there is no store yet."""
+def _open_scope(options: argparse.Namespace, *, create: bool = False) -> Iterator[TenantScope | None]:
+    """Open the store for the tenant of the user, if it knows them; None where there is no store yet."""
     if not create:
         found = peek_store()
         if found is None:
@@ -130,13 +130,13 @@ def _reading(options: argparse.Namespace, *, create: bool = False) -> Iterator[T
 
 
 def _tail(options: argparse.Namespace) -> int:
-    with _reading(options, create=options.follow) as scope:
+    with _open_scope(options, create=options.follow) as scope:
         if scope is None:
-            return _shown([], options)
-        trail = scope.audit
-        records = trail.tail(options.n)
+            return _print_records([], options)
+        log = scope.audit
+        records = log.tail(options.n)
         if not options.follow:
-            return _shown(records, options)
+            return _print_records(records, options)
         style = Style(sys.stdout)
         place = 1
         while True:
@@ -145,19 +145,19 @@ def _tail(options: argparse.Namespace) -> int:
                 print(json.dumps(record) if options.json else _line(style, record), flush=True)
                 place = record["seq"] + 1
             time.sleep(_POLL_SECONDS)
-            records = [link.record for link in trail.walk(start=place) if link.is_whole and link.record is not None]
+            records = [link.record for link in log.walk(start=place) if link.is_whole and link.record is not None]
 
 
 def _search(options: argparse.Namespace) -> int:
     filters = {name: getattr(options, name) for name in _EXACT}
     since, until = _moment(options.since), _moment(options.until)
-    with _reading(options) as scope:
+    with _open_scope(options) as scope:
         found = scope.audit.search(**filters, since=since, until=until, limit=options.n) if scope is not None else []
-    return _shown(found, options)
+    return _print_records(found, options)
 
 
 def _moment(text: str | None) -> str | None:
-    """A time as records have it."""
+    """Convert a time to the form that records have."""
     if text is None:
         return None
     seconds = seconds_of(text)
@@ -170,7 +170,7 @@ def _moment(text: str | None) -> str | None:
         ) from None
 
 
-def _shown(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
+def _print_records(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
     if options.json:
         print_json({"records": records})
     elif records:
@@ -234,7 +234,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _tenant_of_token(options: argparse.Namespace) -> str:
-    """The tenant whose trail alone is verified; "" for all of them: whoever has no token has the files themselves."""
+    """Return the tenant whose log alone is verified; "" for all: a user without a token has the files themselves."""
     store = Store.peek(store_url()) if os.environ.get(TOKEN) else None
     if store is None:
         return ""
@@ -282,9 +282,9 @@ def _export(options: argparse.Namespace) -> int:
     from metier.guard.audit.checkpoints import checkpoints_of
     from metier.guard.audit.export import export_lines
 
-    with _reading(options) as scope:
+    with _open_scope(options) as scope:
         if scope is None:
-            return _written([], options)
+            return _write_lines([], options)
         lines = export_lines(scope.audit.walk(), checkpoints_of(scope), options.format)
         if options.endpoint:
             from metier.guard.audit.export import send_otlp
@@ -292,12 +292,12 @@ def _export(options: argparse.Namespace) -> int:
             sent = send_otlp(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
         else:
-            _written(lines, options)
+            _write_lines(lines, options)
         return _print_faults(scope)
 
 
 def _print_faults(scope: TenantScope) -> int:
-    """Verify the records of an export and print their faults; the exit code. They are exported all the same."""
+    """Verify the records of an export, print their faults and return the exit code; they are exported all the same."""
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import verify_store
 
@@ -311,7 +311,7 @@ def _print_faults(scope: TenantScope) -> int:
     return 1 if faults or report.unprotected else 0
 
 
-def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
+def _write_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
     if not options.output:
         for line in lines:
             print(line)
@@ -324,7 +324,7 @@ def _written(lines: Iterable[str], options: argparse.Namespace) -> int:
 def _checkpoint(options: argparse.Namespace) -> int:
     from metier.guard.audit.checkpoints import make_checkpoint
 
-    with _reading(options) as scope:
+    with _open_scope(options) as scope:
         made = make_checkpoint(scope.store, scope.tenant, key_file()) if scope is not None else None
     if options.json:
         print_json({"checkpoint": None if made is None else made.as_dict()})
@@ -336,7 +336,7 @@ def _checkpoint(options: argparse.Namespace) -> int:
 
 
 def key_file() -> Path:
-    """The key that policy names, else the user's own."""
+    """Return the key file that policy names, else the user's own."""
     from metier.guard.audit.checkpoints import default_key_file
     from metier.guard.policy.files import Policies
 

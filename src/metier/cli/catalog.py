@@ -1,4 +1,4 @@
-"""`metier catalog`."""
+"""`metier catalog` and `metier listing`: the skills that models are shown."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ def run(options: argparse.Namespace) -> int:
     if len(library) > 200:
         # So many hardly ever fit, and then the first catalog indexes them.
         update_index(library)
-    barred = PolicyView(library)
-    words = barred.among(library)
+    policy = PolicyView(library)
+    statuses = policy.among(library)
     catalog = library.catalog(
         options.budget,
         query=options.query,
         format=options.format,
-        names=barred.names(),
-        listing=barred.governance.listings + Listings.of(pins, "--pin"),
+        names=policy.names(),
+        listing=policy.governance.listings + Listings.of(pins, "--pin"),
     )
-    kept = {entry.name: word.sentence for entry, word in words.items() if word.is_kept_from_models}
+    kept = {entry.name: status.sentence for entry, status in statuses.items() if status.is_kept_from_models}
     catalog = replace(catalog, withheld={**catalog.withheld, **kept})
     if options.json:
         print_json(
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain(catalog: Catalog, style: Style) -> None:
-    """What was cut and why, on standard error."""
+    """Print on standard error which skills were cut, and the reason."""
     if catalog.rung == "none":
         said = ["No skill to show" + ("" if catalog.withheld else "; `metier doctor` shows where they are looked for")]
     else:
@@ -150,19 +150,19 @@ def _run_listing(options: argparse.Namespace) -> int:
 
 def _rule(options: argparse.Namespace, name: str) -> ListingRule:
     library = library_of(options)
-    barred = PolicyView(library)
+    policy = PolicyView(library)
     try:
-        return barred.listing(library.get(name))
+        return policy.listing(library.get(name))
     except SkillNotFound:
         # A pattern, or a skill that is not here yet.
-        rule = barred.governance.listings.rule_for(*name.partition("@")[::2])
+        rule = policy.governance.listings.rule_for(*name.partition("@")[::2])
         if rule is None:
             raise
         return rule
 
 
 def _missing(options: argparse.Namespace, name: str) -> str:
-    """The sentence that no skill here has a name, and which one may have been meant; empty where one has it."""
+    """Return the sentence that no skill here has a name, with a suggestion; empty where one has it."""
     try:
         library_of(options).get(name)
     except SkillNotFound as error:
@@ -171,7 +171,7 @@ def _missing(options: argparse.Namespace, name: str) -> str:
 
 
 def _policy_place(*, is_project: bool) -> PolicyPlace:
-    """The policy file to write: the user's own, or that of the project."""
+    """Return the policy file to write: the user's own, or that of the project."""
     layer = "project" if is_project else "personal"
     places = [place for place in policy_places() if place.layer == layer]
     if not places:

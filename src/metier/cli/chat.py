@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _keep(chats: SavedChats, conversation: Conversation) -> None:
-    """Keep it as it is now; where that cannot be, it is said, and the conversation goes on."""
+    """Save the conversation; a failure is printed, and the conversation goes on."""
     try:
         chats.keep(conversation.session.id, conversation.save())
     except (MetierError, OSError) as error:
@@ -79,7 +79,7 @@ def _keep(chats: SavedChats, conversation: Conversation) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """What is typed, or comes through a pipe, a line at a time."""
+    """Read lines that are typed or come through a pipe."""
     is_typed = sys.stdin.isatty()
     take_any_bytes(sys.stdin)
     if is_typed:
@@ -98,7 +98,7 @@ def _lines() -> Iterator[str]:
 
 
 def _answered(conversation: Conversation, text: str, tenant: str) -> bool:
-    """Say something and tell what comes of it; what goes wrong is said, and the conversation goes on."""
+    """Send a message and print the events of the answer; an error is printed, and the conversation goes on."""
     import anyio
 
     telling, style = EventPrinter(), Style(sys.stderr)

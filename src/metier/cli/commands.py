@@ -61,7 +61,7 @@ COMMANDS = {
     "deploy": Command("govern", "put a skill into the folder that everybody's agents read first"),
     "user": Command("govern", "say who may decide, and make the tokens by which they are known"),
     "audit": Command("govern", "read, verify and export what was recorded"),
-    "store": Command("operate", "look after what is kept: approvals, history, the audit trail"),
+    "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
     "demo": Command("operate", "show in a minute what this does, on skills that come with it"),
     "completion": Command("operate", "print the completion script for a shell"),

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def offer() -> None:
+def print_completions() -> None:
     """Print the words that may follow a line which a shell wants to complete, and end the process."""
     import argcomplete
     from argcomplete.lexers import split_line

@@ -164,7 +164,7 @@ class _Object(NamedTuple):
     last: _Token
     """The last token in it that says anything; its brace if it is empty."""
     filled: int
-    """Where what is in it ends, comments included."""
+    """The end of its content, comments included."""
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -290,7 +290,7 @@ def _dumped(value: Any, unit: str, depth: int, newline: str) -> str:
 
 
 def _newline_of(text: str) -> str:
-    """How most lines end."""
+    """Return the line ending that most lines have."""
     return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
 
 

@@ -73,16 +73,16 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="metier-demo-") as name:
         folder = Path(name)
         _bundled(style)
-        _odd(style, folder / "wild")
+        _odd_skills(style, folder / "wild")
         _layers(style, folder)
-        _fresh(style, folder / "fresh")
-        _contained(style)
-        _found(style)
-        _guarded(style, folder)
-        _caged(style, folder / "caged")
-        _at_work(style, folder / "agents")
-        _served(style)
-        _fast(style, folder / "many")
+        _edited_skill(style, folder / "fresh")
+        _path_containment(style)
+        _search_and_catalog(style)
+        _session_rules(style, folder)
+        _sandboxed(style, folder / "sandboxed")
+        _agent_run(style, folder / "agents")
+        _mcp_server(style)
+        _thousand_skills(style, folder / "many")
     commands = [style.strong(command) for command in ("metier list", "metier chat", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
     return 0
@@ -99,7 +99,7 @@ def _bundled(style: Style) -> None:
     print(table(style, ("NAME", "TOKENS", "DESCRIPTION"), rows, paint={0: style.strong}))
 
 
-def _odd(style: Style, folder: Path) -> None:
+def _odd_skills(style: Style, folder: Path) -> None:
     _title(style, 2, "Odd ones from the wild load too, with a precise word on each")
     for name, data in _ODD.items():
         (folder / name).mkdir(parents=True)
@@ -131,7 +131,7 @@ def _layers(style: Style, folder: Path) -> None:
     print(table(style, ("NAME", "LAYER", "PRIORITY", "STATUS"), rows, paint={0: style.strong}))
 
 
-def _fresh(style: Style, folder: Path) -> None:
+def _edited_skill(style: Style, folder: Path) -> None:
     _title(style, 4, "An edit is seen at the very next load")
     skill = folder / "greet"
     skill.mkdir(parents=True)
@@ -143,7 +143,7 @@ def _fresh(style: Style, folder: Path) -> None:
     print(f"before: {before}\nafter:  {library.document('greet').body}   (same size, same second)")
 
 
-def _contained(style: Style) -> None:
+def _path_containment(style: Style) -> None:
     _title(style, 5, "A path cannot leave its skill")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     try:
@@ -152,7 +152,7 @@ def _contained(style: Style) -> None:
         print(f"[{error.code}] {error.message}")
 
 
-def _found(style: Style) -> None:
+def _search_and_catalog(style: Style) -> None:
     _title(style, 6, "The right skill for a prompt, and a catalog of any size you can afford")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     prompt = "my nightly job crashed, what do its logs say?"
@@ -164,7 +164,7 @@ def _found(style: Style) -> None:
     print(f"\ncatalog in {catalog.size} of {catalog.budget} bytes:\n{catalog}")
 
 
-def _guarded(style: Style, folder: Path) -> None:
+def _session_rules(style: Style, folder: Path) -> None:
     _title(style, 7, "A session: a skill is loaded, and nothing outside its rules happens")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     log = MemoryLog()
@@ -180,8 +180,8 @@ def _guarded(style: Style, folder: Path) -> None:
     print(f"{len(log.records)} audit records, one for each load and call.")
 
 
-def _caged(style: Style, folder: Path) -> None:
-    _title(style, 8, "A stranger's script runs in a cage")
+def _sandboxed(style: Style, folder: Path) -> None:
+    _title(style, 8, "A stranger's script runs in a sandbox")
     skill = folder / "skills" / "nosy"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: nosy\ndescription: Looks around.\n---\nRun scripts/look.py.\n")
@@ -202,7 +202,7 @@ def _caged(style: Style, folder: Path) -> None:
     )
 
 
-def _at_work(style: Style, folder: Path) -> None:
+def _agent_run(style: Style, folder: Path) -> None:
     _title(style, 9, "An agent in a file finds and loads the skill that it needs")
     print(f"agents/helper/agent.yaml:\n{textwrap.indent(_AGENT, '  ')}")
     (folder / "helper").mkdir(parents=True)
@@ -231,7 +231,7 @@ def _at_work(style: Style, folder: Path) -> None:
     anyio.run(main)
 
 
-def _served(style: Style) -> None:
+def _mcp_server(style: Style) -> None:
     _title(style, 10, "The same skills over MCP, as a client sees them")
     try:
         import mcp
@@ -260,7 +260,7 @@ def _served(style: Style) -> None:
     )
 
 
-def _fast(style: Style, folder: Path) -> None:
+def _thousand_skills(style: Style, folder: Path) -> None:
     _title(style, 11, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def folder_of(options: argparse.Namespace) -> str:
-    """The folder that is to be deployed: the one that was named, or that of the skill of this name."""
+    """Return the folder to deploy: the one that was named, or that of the skill of this name."""
     path: str = options.path
     if os.path.lexists(expanded(path)) or os.path.basename(path) != path:
         return path
@@ -41,7 +41,7 @@ def folder_of(options: argparse.Namespace) -> str:
 
 
 def target_of(options: argparse.Namespace) -> str:
-    """The folder of skills that it is deployed to."""
+    """Return the folder of skills that it is deployed to."""
     return options.to or folder_of_layer(options.scope, Path.cwd())
 
 
@@ -125,7 +125,7 @@ def run_dry(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _looking(options: argparse.Namespace) -> Iterator[tuple[TenantScope, Person]]:
-    """What the store keeps, and who looks at it; where there is none yet, one that is gone afterwards stands for it."""
+    """Open the store and its user; where there is no store yet, a temporary one stands for it."""
     store = peek_store()
     if store is not None:
         store.close()

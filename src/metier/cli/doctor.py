@@ -46,9 +46,9 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     library = library_of(options)
-    barred = PolicyView(library)
-    findings = _findings(library, barred)
-    report = _report(library, barred, findings)
+    policy = PolicyView(library)
+    findings = _findings(library, policy)
+    report = _report(library, policy, findings)
     if options.json:
         print_json(report)
         return 0 if report["ok"] else 1
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnostic]) -> dict[str, Any]:
+def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnostic]) -> dict[str, Any]:
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
@@ -95,11 +95,11 @@ def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnosti
     unready = _unready(library)
     agents = _agents(library)
     untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
-    words = barred.among(everything)
+    statuses = policy.among(everything)
     denied = [
-        {"name": entry.name, "layer": entry.layer, "location": entry.location, **word.as_json()}
-        for entry, word in words.items()
-        if word.status == "denied"
+        {"name": entry.name, "layer": entry.layer, "location": entry.location, **status.as_json()}
+        for entry, status in statuses.items()
+        if status.status == "denied"
     ]
     steps = []
     if broken or errors:
@@ -108,7 +108,7 @@ def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnosti
         steps.append("Some skills cannot work here: install what is missing, or leave them; models are not shown them.")
     if denied:
         steps.append("Policy denies some skills: `metier policy explain NAME` says why.")
-    if barred.governance.effective.problems:
+    if policy.governance.effective.problems:
         steps.append("A policy file has problems: `metier policy check` says which.")
     if agents["failing"]:
         steps.append("Some agents cannot work: `metier agents` says why.")
@@ -125,7 +125,7 @@ def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnosti
         "version": __version__,
         "python": platform.python_version(),
         "cache": default_cache_folder() or "off",
-        **_governance(barred.governance),
+        **_governance(policy.governance),
         "active": len(library),
         "hidden": len(out_of_scope(library)),
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
@@ -134,7 +134,7 @@ def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnosti
         "denied": denied,
         "agents": agents,
         "places": [
-            _place(library, place) | {"allowed_tools": barred.enforcement_of(place).as_dict()}
+            _place(library, place) | {"allowed_tools": policy.enforcement_of(place).as_dict()}
             for place in library.places
         ],
         "findings": [{"where": finding.where, **finding.diagnostic.as_json()} for finding in findings],
@@ -149,7 +149,7 @@ def _report(library: Library, barred: PolicyView, findings: list[SourceDiagnosti
 
 
 def _governance(governance: Governance) -> dict[str, Any]:
-    """The policy files that count here, and the store that approvals and records are in."""
+    """Collect the policy files that count here, and the store of approvals and records."""
     effective = governance.effective
     files = [{"layer": one.layer, "path": one.path, "is_broken": one.is_broken} for one in effective.files]
     return {"policy": {"mode": effective.mode, "files": files}, "store": _store()}
@@ -175,7 +175,7 @@ def _print_governance(report: dict[str, Any]) -> None:
 
 
 def _print_enforcement(places: list[dict[str, Any]]) -> None:
-    """The places whose `allowed-tools` restrict nothing, and why."""
+    """Print the places whose `allowed-tools` restrict nothing, and the reason."""
     advisory = [one for one in places if one["skills"] and one["allowed_tools"]["enforcement"] == "advisory"]
     for one in advisory[:_MOST_SHOWN]:
         where = Style.text(short_path(one["path"]), 4_096)
@@ -184,7 +184,7 @@ def _print_enforcement(places: list[dict[str, Any]]) -> None:
 
 
 def _names_by_code(library: Library) -> dict[str, list[str]]:
-    """The skills that there is something to say of, by its code: each name as often as it is said."""
+    """Group the names of skills by the codes of their diagnostics, each name once for each diagnostic."""
     everything = library.entries(all=True)
     found: dict[str, list[str]] = {}
     for entry in everything:
@@ -193,9 +193,9 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _findings(library: Library, barred: PolicyView) -> list[SourceDiagnostic]:
-    """The findings about places, and a warning where more skills are listed than models cope with."""
-    listed = (entry for entry in library.entries() if barred.listing(entry).mode in PREFERENCES)
+def _findings(library: Library, policy: PolicyView) -> list[SourceDiagnostic]:
+    """Collect findings about places, and a warning where more skills are listed than models cope with."""
+    listed = (entry for entry in library.entries() if policy.listing(entry).mode in PREFERENCES)
     return [*library.findings(), *many_skills(listed)]
 
 
@@ -206,7 +206,7 @@ def _unready(library: Library) -> dict[str, str]:
 
 
 def _agents(library: Library) -> dict[str, Any]:
-    """How many agents can be asked, and the ids of those that cannot."""
+    """Count the agents that can be asked, and list the ids of those that cannot."""
     from metier.agent import Agents
 
     agents = Agents.discover(library)
@@ -232,7 +232,7 @@ def _count(library: Library, place: Place) -> int:
 
 
 def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
-    """What scripts can be kept from here: by what means, by which runner, and how to get more."""
+    """Print the runners, the limits that each enforces, and the steps to more."""
     print()
     rows = [
         (runner["name"], "isolates" if runner["isolates"] else "isolates nothing", runner["how"]) for runner in found
@@ -269,7 +269,7 @@ def _print_problems(library: Library, style: Style, findings: list[SourceDiagnos
 
 
 def _few(names: list[str]) -> str:
-    """The first of some names, and how many more there are."""
+    """Join the first of some names, and the count of the others."""
     different = list(dict.fromkeys(names))
     more = len(different) - _MOST_NAMED
     return ", ".join(different[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""What the exit code of the command says."""
+"""The exit codes of the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_CODE = {"integrity-failed": INTEGRITY, "approval-needed": APPROVAL, "approva
 
 
 def exit_code_of(error: MetierError) -> int:
-    """The exit code for an error.
+    """Return the exit code for an error.
 
     >>> exit_code_of(InvalidArgument("There is no layer 'x'."))
     2
@@ -36,7 +36,7 @@ def exit_code_of(error: MetierError) -> int:
 
 
 def exit_code_of_outcome(outcome: str) -> int:
-    """The exit code of `--check` for a decision: whether it could happen, could not, or only with an approval.
+    """Return the exit code of `--check` for a decision: allowed, denied, or only with an approval.
 
     >>> exit_code_of_outcome("allow"), exit_code_of_outcome("deny"), exit_code_of_outcome("ask")
     (0, 1, 4)
@@ -45,5 +45,5 @@ def exit_code_of_outcome(outcome: str) -> int:
 
 
 def exit_code_for(code: str) -> int:
-    """The exit code for what did not happen, by the code that says why."""
+    """Return the exit code for the code of an error or of a refusal."""
     return _BY_CODE.get(code, PROBLEMS)

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         found = {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
         print_json(found | ({"allowed_tools": enforcement.as_dict()} if enforcement is not None else {}))
     else:
-        _tell(decision, tool, arguments)
+        _print_decision(decision, tool, arguments)
         if enforcement is not None:
             print(Style.text(f"allowed-tools are {enforcement}", 1_000))
     return exit_code_of_outcome(decision.outcome) if options.check else FINE
@@ -98,7 +98,7 @@ def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
         return one.ceiling, session.guard.enforcement_of(one.entry.place, one.entry.folder) if has_list else None
 
 
-def _tell(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
+def _print_decision(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
     style = Style(sys.stdout)
     asked = arguments.get("command") if isinstance(arguments.get("command"), str) else json.dumps(arguments)
     print(f"{style.outcome(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")

@@ -1,4 +1,4 @@
-"""`metier history`."""
+"""`metier history` and `metier rollback`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gives a command: the owner of a token, or the user of the operating system."""
+"""The person who gives a command: the owner of a token, or the user of the operating system."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ TOKEN = "METIER_API_TOKEN"
 
 
 def store_url() -> str:
-    """Where the store is that commands use: where an administrator's policy says, else where variables say."""
+    """Return the address of the store: an administrator's policy names it, else variables do."""
     return Governance.default().url or default_store()
 
 
 def open_store(*, create: bool = True) -> Store:
-    """The store that commands use. It is not made anew where one was: that would release what is in quarantine."""
+    """Open the store. It is not made anew where one was: that would release skills from quarantine."""
     store = peek_store()
     return store if store is not None else keep_ledgers(Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
-    """The store that commands use, or None where there was none yet."""
+    """Open the store, or return None where there was none yet."""
     url = store_url()
     store = Store.peek(url)
     if store is None:
@@ -47,9 +47,9 @@ def peek_store() -> Store | None:
 
 
 def who(scope: TenantScope, *, introduces: bool = False) -> Person:
-    """Who gives a command, and what they may do.
+    """Return the person who gives a command, with their roles.
 
-    With `METIER_API_TOKEN`, whose token it is, and never anybody else. Without, the user of the operating system: until
+    With `METIER_API_TOKEN` it is the owner of the token, never anybody else. Without, the user of the system: until
     somebody is added to the store it is its owner's, who may do everything; from then on, only who was added counts. A
     tenant that has nobody of its own is decided for by those who were added without one. They also `introduce` the
     people of a tenant, none of whom has done anything yet.
@@ -71,7 +71,7 @@ def who(scope: TenantScope, *, introduces: bool = False) -> Person:
 
 
 def user_name() -> str:
-    """The name that stands in requests and records for whoever gives a command, known to the store or not."""
+    """Return the name of the user for requests and records, known to the store or not."""
     secret = _secret()
     if not secret:
         return system_user()
@@ -87,9 +87,9 @@ def user_name() -> str:
 def acting(
     options: argparse.Namespace, *, decides: bool = False, create: bool = True, introduces: bool = False
 ) -> Iterator[tuple[TenantScope, Person]]:
-    """What the store keeps for the tenant of whoever gives a command, and who that is.
+    """Open the store for the tenant of the person who gives a command, and yield both.
 
-    A command that `decides` about skills, or about who may, is for people: who has no token must be at a terminal. The
+    A command that `decides` about skills or people is for people: a user without a token must be at a terminal. The
     store is made where there is none, unless not to `create` it is asked for. One that `introduces` somebody is for
     admins of the installation too, where a tenant's people are known by nothing yet.
     """
@@ -108,7 +108,7 @@ def acting(
                 )
         person = who(scope, introduces=introduces)
         if decides and not secret and not _is_first_administrator(options, store):
-            with recording_refusals(scope, person, "person", notes=(_said(options),)):
+            with recording_refusals(scope, person, "person", notes=(_command_line(options),)):
                 _require_terminal(store, options)
         yield scope, person
         if decides:
@@ -116,12 +116,12 @@ def acting(
 
 
 def _tenants_deciding(scope: TenantScope, *, introduces: bool) -> set[str]:
-    """The tenants whose people may give a command for a tenant; the empty name is the whole installation."""
+    """List the tenants whose people may give a command for a tenant; the empty name is the whole installation."""
     return {deciding_scope(scope).tenant, *([""] if introduces and may_be_introduced(scope) else [])}
 
 
 def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
-    """Whether a script sets up a store that knows nobody: its user makes themself an admin, and gets the token.
+    """Tell whether a script sets up a store that knows nobody: its user becomes admin, and gets the token.
 
     Where an administrator's policy is in force that takes somebody who could write this policy: they decide already
     what has to be approved by whom. A shell that a model has as an ordinary user cannot.
@@ -131,7 +131,7 @@ def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
 
 
 def _may_be_first_administrator(store: Store) -> bool:
-    """Whether nobody was added yet, and the user of the system may write what administrators' policies there are."""
+    """Tell whether nobody was added yet, and the user of the system may write the policies of administrators."""
     if store.has_people:
         return False
     files = [one.path for one in Governance.default().effective.files if one.layer == "enterprise"]
@@ -139,7 +139,7 @@ def _may_be_first_administrator(store: Store) -> bool:
 
 
 def require_person() -> None:
-    """Raise `NotPermitted` unless a person decides, about what is no tenant's: at a terminal, or known by a token."""
+    """Raise `NotPermitted` unless a person decides, at a terminal or known by a token, where no tenant is concerned."""
     store = peek_store()
     with store or contextlib.nullcontext():
         secret = _secret()
@@ -164,7 +164,7 @@ def _require_terminal(store: Store | None, options: argparse.Namespace | None = 
         return
     if (store is not None and store.has_people) or Governance.default().insists_on_records:
         hint = f"Do it at a terminal, or set {TOKEN} to a token of yours; `metier user token` makes one there."
-        sets_up = options is not None and _said(options) == "metier user add"
+        sets_up = options is not None and _command_line(options) == "metier user add"
         if sets_up and store is not None and _may_be_first_administrator(store):
             first = f"{TOKEN}=$(metier user add {shown(system_user())} --role admin --token)"
             hint = f"Do it at a terminal, or set up this store, which knows nobody yet: `{first}`."
@@ -172,19 +172,19 @@ def _require_terminal(store: Store | None, options: argparse.Namespace | None = 
 
 
 def is_at_terminal() -> bool:
-    """Whether what this command reads is typed. That there is a terminal is not enough: what a model starts has it."""
+    """Tell whether the input is typed. That there is a terminal is not enough: the processes of a model have it too."""
     try:
         return sys.stdin.isatty()
     except (AttributeError, ValueError):
         return False  # it was closed
 
 
-def _said(options: argparse.Namespace) -> str:
+def _command_line(options: argparse.Namespace) -> str:
     return " ".join(filter(None, ("metier", options.command, getattr(options, "verb", None))))
 
 
 def _secret() -> str | None:
-    """The token that whoever gives a command is known by; an empty one is an error, as one was meant to be there."""
+    """Return the token of the user; an empty one is an error, as one was meant to be there."""
     secret = os.environ.get(TOKEN)
     if secret == "":
         raise PersonNotFound(
@@ -194,7 +194,7 @@ def _secret() -> str | None:
 
 
 def token_tenant() -> str | None:
-    """The tenant of the token that whoever gives a command is known by; None without one, or where it has none."""
+    """Return the tenant of the user's token; None without a token, or where it has none."""
     secret = _secret()
     store = peek_store() if secret else None
     if secret is None or store is None:
@@ -205,7 +205,7 @@ def token_tenant() -> str | None:
 
 
 def system_user() -> str:
-    """The user of the operating system, whatever variables say."""
+    """Return the user of the operating system, whatever variables say."""
     return current_user() or "nobody"
 
 

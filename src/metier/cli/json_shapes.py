@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def entry_shape(
-    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, word: PolicyStatus | None = None
+    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, status: PolicyStatus | None = None
 ) -> dict[str, Any]:
-    """A skill as `list --json` prints it, with its listing mode and the word that policy has on it."""
-    is_denied = word is not None and word.status == "denied" and entry.status == "active"
+    """Shape a skill as `list --json` prints it, with its listing mode and its policy status."""
+    is_denied = status is not None and status.status == "denied" and entry.status == "active"
     shape = {
         "name": entry.name,
         "description": entry.description,
@@ -33,7 +33,7 @@ def entry_shape(
         "trusted": entry.trusted,
         "stale": entry.is_stale,
         "hidden_from_models": not entry.is_broken
-        and (entry.is_hidden_from_models or (word is not None and word.is_kept_from_models)),
+        and (entry.is_hidden_from_models or (status is not None and status.is_kept_from_models)),
         "listing": listing_shape(listing),
         "readiness": readiness_shape(entry.readiness(machine)),
         "version": entry.skill.version,
@@ -41,16 +41,16 @@ def entry_shape(
         "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
         "diagnostics": [found.as_json() for found in entry.diagnostics],
     }
-    return shape if word is None else shape | {"policy": word.as_json()}
+    return shape if status is None else shape | {"policy": status.as_json()}
 
 
 def listing_shape(rule: ListingRule) -> dict[str, str | None]:
-    """The listing mode of a skill, and what sets it."""
+    """Shape the listing mode of a skill, with the file that sets it."""
     return {"mode": rule.mode, "set_by": None if rule.origin is None else str(rule.origin)}
 
 
 def readiness_shape(state: Readiness) -> dict[str, Any]:
-    """Whether a skill can work here, and what is missing."""
+    """Shape the readiness of a skill, with the requirements that are missing."""
     return {
         "ready": state.is_ready,
         "missing": {kind: list(names) for kind, names in state.missing.items()},
@@ -59,7 +59,7 @@ def readiness_shape(state: Readiness) -> dict[str, Any]:
 
 
 def digest_of(entry: Entry) -> str | None:
-    """The package's digest; None for a package that cannot be read as a whole."""
+    """Return the package's digest; None for a package that cannot be read as a whole."""
     try:
         return entry.package.digest()
     except (MetierError, OSError):
@@ -67,7 +67,7 @@ def digest_of(entry: Entry) -> str | None:
 
 
 def outcome_shape(outcome: Outcome) -> dict[str, Any]:
-    """What became of a script or a command, as `run --json` prints it."""
+    """Shape the outcome of a script or a command, as `run --json` prints it."""
     return {
         "exit_code": outcome.exit_code,
         "stdout": outcome.stdout,
@@ -83,11 +83,11 @@ def outcome_shape(outcome: Outcome) -> dict[str, Any]:
 
 
 def event_shape(event: Event) -> dict[str, Any]:
-    """Something that happened while an agent worked, as `ask --json` prints it."""
+    """Shape an event of an agent's run, as `ask --json` prints it."""
     told = {"skill": event.skill, "tool": event.tool, "code": event.code, "data": dict(event.data)}
     return {"kind": event.kind, "at": event.at, "message": event.message} | {k: v for k, v in told.items() if v}
 
 
 def error_shape(error: MetierError) -> dict[str, Any]:
-    """What went wrong, for a program."""
+    """Shape an error for a program."""
     return {"error": {"code": error.code, "message": error.message, "hint": for_person(error.hint)}}

@@ -41,14 +41,14 @@ def run(options: argparse.Namespace) -> int:
 
         wanted = Selection(contains=options.text)
         entries, hidden = wanted.of(entries), list(wanted.of(hidden))
-    barred = PolicyView(library)
-    words = barred.among(entries)
+    policy = PolicyView(library)
+    statuses = policy.among(entries)
     if options.json:
-        _print_json(entries, hidden, words, barred)
+        _print_json(entries, hidden, statuses, policy)
         return 0
-    warn_of_denied(words, barred.governance.effective.errors)
-    denied = {entry for entry, word in words.items() if word.status == "denied"}
-    off = {entry for entry, word in words.items() if word.status == "off"}
+    warn_of_denied(statuses, policy.governance.effective.errors)
+    denied = {entry for entry, status in statuses.items() if status.status == "denied"}
+    off = {entry for entry, status in statuses.items() if status.status == "off"}
     if not options.all:
         entries = tuple(entry for entry in entries if entry not in denied | off)
     style = Style(sys.stdout)
@@ -67,7 +67,13 @@ def run(options: argparse.Namespace) -> int:
     if options.all:
         most = _DESCRIPTION_SHOWN if style.is_terminal else sys.maxsize
         rows = [
-            (entry.name, _layer(entry), entry.selector, _status(entry, states, words), _describe(entry, words, most))
+            (
+                entry.name,
+                _layer(entry),
+                entry.selector,
+                _status(entry, states, statuses),
+                _describe(entry, statuses, most),
+            )
             for entry in entries
         ]
         rows += [
@@ -83,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         paint |= {3: style.outcome}
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
     else:
-        modes = {id(entry): barred.listing(entry).mode for entry in entries if not entry.is_broken}
+        modes = {id(entry): policy.listing(entry).mode for entry in entries if not entry.is_broken}
         columns = [
             ("NAME", [entry.name for entry in entries]),
             ("LAYER", [_layer(entry) for entry in entries]),
@@ -96,29 +102,31 @@ def run(options: argparse.Namespace) -> int:
         table_rows = list(zip(*(cells for _, cells in told), strict=True))
         print(table(style, [head for head, _ in told], table_rows, paint=paint, most_lines=3))
     shown = len(entries) + len(hidden)
-    counts = (_count_denied([words[entry] for entry in denied]), f"{len(off):,} off" if off else "")
+    counts = (_count_denied([statuses[entry] for entry in denied]), f"{len(off):,} off" if off else "")
     kept = "" if options.all else ". ".join(filter(None, counts))
     print(_summary(library, entries, style, options.all, len(unready), shown, kept, is_part=bool(options.text)))
     return 0
 
 
 def _print_json(
-    entries: tuple[Entry, ...], hidden: list[Entry], words: dict[Entry, PolicyStatus], barred: PolicyView
+    entries: tuple[Entry, ...], hidden: list[Entry], statuses: dict[Entry, PolicyStatus], policy: PolicyView
 ) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = Machine()
     shapes = []
     for number, entry in enumerate((*entries, *hidden)):
         is_hidden = number >= len(entries)
-        shapes.append(entry_shape(entry, machine, barred.listing(entry), is_hidden=is_hidden, word=words.get(entry)))
+        shapes.append(
+            entry_shape(entry, machine, policy.listing(entry), is_hidden=is_hidden, status=statuses.get(entry))
+        )
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))
 
 
-def _status(entry: Entry, states: dict[int, str], words: dict[Entry, PolicyStatus]) -> str:
-    if entry in words and entry.status == "active":
-        return words[entry].status
+def _status(entry: Entry, states: dict[int, str], statuses: dict[Entry, PolicyStatus]) -> str:
+    if entry in statuses and entry.status == "active":
+        return statuses[entry].status
     if entry.is_stale and entry.status == "active":
         return "stale"
     state = states.get(id(entry), "ready")
@@ -129,13 +137,13 @@ def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
 
 
-def _describe(entry: Entry, words: dict[Entry, PolicyStatus], most: int) -> str:
+def _describe(entry: Entry, statuses: dict[Entry, PolicyStatus], most: int) -> str:
     """The description, so many characters of it, and before it why the skill is not simply there."""
     text = shortened(_one_line(entry), most)
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
         return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {text}"
-    why = words[entry].sentence if entry in words else _why_stale(entry)
+    why = statuses[entry].sentence if entry in statuses else _why_stale(entry)
     return f"[{why}] {text}" if why else text
 
 
@@ -160,10 +168,10 @@ def _one_line(entry: Entry) -> str:
     return " ".join(entry.description.split())
 
 
-def _count_denied(words: list[PolicyStatus]) -> str:
+def _count_denied(statuses: list[PolicyStatus]) -> str:
     """The numbers of skills that policy denies and that are in quarantine, which is no policy."""
-    out_of_use = sum(word.code in ("skill-quarantined", "integrity-failed") for word in words)
-    counts = ((len(words) - out_of_use, "denied by policy"), (out_of_use, "in quarantine"))
+    out_of_use = sum(status.code in ("skill-quarantined", "integrity-failed") for status in statuses)
+    counts = ((len(statuses) - out_of_use, "denied by policy"), (out_of_use, "in quarantine"))
     return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 
 

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             with wrapped_streams():
-                _read(arguments, options)
+                _parse(arguments, options)
                 if not _is_exact(options):
                     return _run(options)
             return _run(options)
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _read(arguments: Sequence[str] | None, options: argparse.Namespace) -> None:
+def _parse(arguments: Sequence[str] | None, options: argparse.Namespace) -> None:
     if "_ARGCOMPLETE" in os.environ:
-        from metier.cli.completion import offer
+        from metier.cli.completion import print_completions
 
-        offer()
+        print_completions()
     parse(sys.argv[1:] if arguments is None else arguments, options)
 
 
@@ -91,13 +91,13 @@ def _prepare_streams() -> None:
 
 
 def _give_up_stdout() -> None:
-    """Nothing more can be written; what is still buffered must not raise when the process ends."""
+    """Discard buffered output, which must not raise when the process ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain_system(error: OSError, options: argparse.Namespace) -> None:
-    """What the system refused: a full disk, a working folder that was removed."""
+    """Explain an error of the system: a full disk, a working folder that was removed."""
     where = f" ({error.filename})" if error.filename else ""
     reason, hint = f"{error.strerror or error}{where}.", "Check the disk and the permissions, then try again."
     try:
@@ -109,7 +109,7 @@ def _explain_system(error: OSError, options: argparse.Namespace) -> None:
 
 
 def _explain(error: MetierError, options: argparse.Namespace) -> None:
-    """Say what went wrong: to a program that asked for JSON where it reads, to everybody else beside the output."""
+    """Print an error: as JSON on standard output where JSON was asked for, else on standard error."""
     if getattr(options, "json", False):
         import json
 

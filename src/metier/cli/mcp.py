@@ -1,4 +1,4 @@
-"""`metier mcp`."""
+"""`metier mcp`: the MCP server of skills, and the token of its HTTP transport."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _IS_POSIX = os.name == "posix"
 
 
 def token_file() -> Path:
-    """The file of the token."""
+    """Return the file of the token."""
     return default_config_folder() / "mcp-token"
 
 
 def kept_token(file: Path) -> str:
-    """The token in a file, which is made where there is none; raises where others could have read or written it."""
+    """Read the token of a file, which is made where there is none; raises where others may have read or written it."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
@@ -72,7 +72,7 @@ def _read(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Make it whole or not at all: another server that starts now finds all of it, or makes it itself."""
+    """Make the file whole or not at all: another server that starts now finds all of it, or makes it itself."""
     beside = file.with_name(f"{_part(file)}{secrets.token_hex(8)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
     try:
@@ -168,9 +168,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.http is None:
             _say_who_is_awaited()
-            return _until_told(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+            return _serve_until_signal(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
         token, whose = _token(options, host)
-        return _until_told(
+        return _serve_until_signal(
             lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, whose))
         )
     finally:
@@ -223,14 +223,14 @@ def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
 
 
 def _log_to_stderr() -> None:
-    """Standard output is the protocol's alone."""
+    """Send log lines to standard error: standard output is the protocol's alone."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 class _Plain(logging.Formatter):
-    """Log lines in which nothing that came from a client can act on a terminal, or look like another line."""
+    """Formats log lines so that no text of a client acts on a terminal, or looks like another line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         return shown(super().formatMessage(record), _MAX_LINE)
@@ -268,8 +268,8 @@ def _say_where(url: str, whose: str) -> None:
     print(f"Skills are served at {Style.text(url)}; for {whose}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
-def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:
-    """Serve until the client is gone, or somebody says to end; either is a good end."""
+def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:
+    """Serve until the client is gone, or a signal ends it; either is a good end."""
     import anyio
 
     async def main() -> None:
@@ -299,7 +299,7 @@ def _until_told(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None]
 
 
 class _Input:
-    """Standard input with an end that we can bring about: nothing interrupts a read that waits for the client."""
+    """Standard input that this process can end: nothing interrupts a read that waits for the client."""
 
     def __init__(self) -> None:
         self._client = os.dup(0)

@@ -216,7 +216,7 @@ def _written(root: str, file: str, before: str, after: str) -> bool:
 
 @contextlib.contextmanager
 def _told_to_a_person(file: str) -> Iterator[None]:
-    """While a file is used by what else serves models: what goes wrong is said in words for a person."""
+    """Word errors for a person while file tools, which word them for models, work on a file."""
     try:
         yield
     except FileMissing:
@@ -231,7 +231,7 @@ def _told_to_a_person(file: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
-    """While no other process installs anything in a folder."""
+    """Hold a lock while a configuration in a folder is changed."""
     if sys.platform == "win32":
         yield
         return
@@ -247,7 +247,7 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 
 def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
-    """Whether an entry is one that was written here: it starts this program, and nothing else is to be reached."""
+    """Tell whether an entry was written here: it starts this program, and reaches nothing else."""
     words: list[Any] = []
     for field, value in servers.entry.items():
         if value in (COMMAND, ARGUMENTS, WORDS):
@@ -265,7 +265,7 @@ def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
 
 
 def _entry(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> dict[str, Any]:
-    """What the client is told to start."""
+    """Return the entry by which the client starts the server."""
     command = _program(is_user=is_user)
     arguments = ["mcp", *_arguments(servers, root, options, is_user=is_user)]
     values = {COMMAND: command, ARGUMENTS: arguments, WORDS: [command, *arguments], NAME: options.name}
@@ -275,7 +275,7 @@ def _entry(servers: ServerFile, root: str, options: argparse.Namespace, *, is_us
 
 
 def _program(*, is_user: bool) -> str:
-    """How to start this program: by its name in a file that others get too, if that is enough to find it."""
+    """Return the command that starts this program: in a file that others get too its name, if that is enough."""
     script = os.path.abspath(sys.argv[0])
     if os.path.basename(script).partition(".")[0] != "metier" or not os.path.isfile(script):
         beside = os.path.join(os.path.dirname(sys.executable), "metier")

@@ -1,4 +1,4 @@
-"""Text for people: tables that fit the terminal, colour where there is one, and a stranger's words made harmless."""
+"""Output of commands: colour, tables that fit the terminal, JSON, errors, progress, and escaped text of strangers."""
 
 from __future__ import annotations
 

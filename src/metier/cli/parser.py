@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
     command = ""
     """The name of the command, for a module that has two."""
     passed_on = ""
-    """Where the words behind `--` go, for a command that passes them on: no version of Python reads them alike."""
+    """The argument that gets the words behind `--`: no two versions of Python read them alike."""
 
     def __init__(self, **options: Any) -> None:
         # `--skill NAME` is no `--skills DIR`.

@@ -171,7 +171,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def value_of(effective: EffectivePolicy, key: str) -> object:
-    """What holds for a key, as JSON has it."""
+    """Return the effective value of a key, as JSON has it."""
     if key == _APPROVAL and effective.required_of_plugins.keys() != effective.required.keys():
         return {"all layers": sorted(effective.required), "plugin": sorted(effective.required_of_plugins)}
     if key in ("tools.network", "tools.write"):
@@ -185,12 +185,12 @@ def _origins(effective: EffectivePolicy, key: str) -> list[str]:
 
 
 def _near(effective: EffectivePolicy, key: str) -> list[str]:
-    """The same for a table: full paths would leave no room for the values."""
+    """List the origins for a table: full paths would leave no room for the values."""
     return [f"{short_path(one.path)}:{one.line} ({one.layer})" for one in effective.origins.get(key, ())]
 
 
 def _words(value: Any) -> str:
-    """A value in a table, without the brackets of JSON."""
+    """Format a value for a table, without the brackets of JSON."""
     if value is None or value in ([], {}):
         return "-" if value is None else "nothing"
     if isinstance(value, bool):
@@ -229,14 +229,14 @@ def _explain(options: argparse.Namespace) -> int:
             {"about": what, **explanation.as_dict(), "listing": None if listing is None else listing_shape(listing)}
         )
     else:
-        _tell(what, explanation)
+        _print_explanation(what, explanation)
         if listing is not None:
             print(f"{Style(sys.stdout).dim('listing')}  {Style.text(str(listing), 1_000)}")
     return exit_code_of_outcome(explanation.outcome) if options.check else FINE
 
 
 def _listing(library_of: Callable[[], Library], name: str) -> ListingRule | None:
-    """The listing mode of a skill that is here, and what sets it."""
+    """Return the listing mode of a skill that is here, with its origin."""
     if not name:
         return None
     from metier.cli.policy_view import PolicyView
@@ -260,7 +260,7 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
     return found
 
 
-def _tell(what: str, explanation: Explanation) -> None:
+def _print_explanation(what: str, explanation: Explanation) -> None:
     style = Style(sys.stdout)
     print(f"{style.outcome(explanation.outcome)}  {Style.text(what, 1_000)}")
     if explanation.would is not None:

@@ -1,4 +1,4 @@
-"""`metier policy test`: cases in a file, tried against what policy allows."""
+"""Questions to policy: those of `metier policy explain`, and the cases of `metier policy test`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _BRINGING = ("install", "update", "publish", "propose", "deploy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyQuestion:
-    """What somebody wants to know the answer to."""
+    """A question to policy: an action of a caller, with a skill or without."""
 
     skill: str = ""
     point: str = ""
-    """Empty: what follows from the rest of it."""
+    """Empty: the point that follows from the rest."""
     tool: str = ""
     arguments: dict[str, Any] | None = None
     command: str | None = None
@@ -58,11 +58,11 @@ class PolicyQuestion:
     tenant: str | None = None
     environment: str | None = None
     layer: str = ""
-    """Where a skill would be that is not here."""
+    """The layer of a skill that is not here."""
 
 
 def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[str, Explanation]:
-    """What it is about, in words, and the answer; asks nobody and records nothing."""
+    """Describe a question and answer it; asks nobody and records nothing."""
     point = _point_of(question)
     subject: Subject | None = None
     entry: Entry | None = None
@@ -80,7 +80,7 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
     elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
     guard = Guard(audit=MemoryLog())
-    tool, arguments = _call(question) if point == "tool-call" else ("", {})
+    tool, arguments = _tool_call(question) if point == "tool-call" else ("", {})
     ceilings: tuple[Ceiling, ...] = ()
     if entry is not None and subject is not None and point == "tool-call":
         enforcement = guard.enforcement_of(entry.place, entry.folder)
@@ -106,7 +106,7 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
     if point == "script-run":
         # Nothing of a skill is run before it was loaded.
         found = explain(guard, replace(action, point="load", command="", path=""), actor).before(found)
-    return _words(point, action, subject), found
+    return _describe(point, action, subject), found
 
 
 def _point_of(question: PolicyQuestion) -> str:
@@ -135,7 +135,7 @@ def _entry(library: Library, question: PolicyQuestion, point: str) -> Entry | No
         raise
 
 
-def _call(question: PolicyQuestion) -> tuple[str, dict[str, Any]]:
+def _tool_call(question: PolicyQuestion) -> tuple[str, dict[str, Any]]:
     if question.command is not None:
         if question.tool or question.arguments is not None:
             raise InvalidArgument("--command stands for --tool and --args.", hint="Give it alone.")
@@ -145,7 +145,7 @@ def _call(question: PolicyQuestion) -> tuple[str, dict[str, Any]]:
     return question.tool, question.arguments or {}
 
 
-def _words(point: str, action: Action, subject: Subject | None) -> str:
+def _describe(point: str, action: Action, subject: Subject | None) -> str:
     parts = [point]
     if subject is not None:
         where = f" ({subject.layer})" if subject.layer else ""
@@ -163,7 +163,7 @@ _EXAMPLE = "- {skill: pdf, tool: WebFetch, expect: deny}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PolicyCase:
     """A question, and the answer that it must have."""
 
     name: str
@@ -171,23 +171,23 @@ class Case:
     question: PolicyQuestion
     expect: str
     rule: str = ""
-    """What must have decided: a part of its name is enough."""
+    """The rule that must have decided: a part of its name is enough."""
 
 
 def run_cases(options: argparse.Namespace) -> int:
     cases = read_cases(os.path.abspath(options.file))
     library = cache(lambda: library_of(options))
     usual = {name: getattr(options, name) for name in ("agent", "tenant", "environment")}
-    results = [_tried(case, usual, library) for case in cases]
+    results = [_try_case(case, usual, library) for case in cases]
     failed = sum(not result["passed"] for result in results)
     if options.json:
         print_json({"cases": results, "failed": failed})
     else:
-        _tell(results, failed)
+        _print_results(results, failed)
     return PROBLEMS if failed else FINE
 
 
-def _tried(case: Case, usual: dict[str, str | None], library: Callable[[], Library]) -> dict[str, Any]:
+def _try_case(case: PolicyCase, usual: dict[str, str | None], library: Callable[[], Library]) -> dict[str, Any]:
     given: dict[str, Any] = {
         name: value for name, value in usual.items() if value and getattr(case.question, name) is None
     }
@@ -211,7 +211,7 @@ def _tried(case: Case, usual: dict[str, str | None], library: Callable[[], Libra
     }
 
 
-def _tell(results: list[dict[str, Any]], failed: int) -> None:
+def _print_results(results: list[dict[str, Any]], failed: int) -> None:
     style = Style(sys.stdout)
     rows = [
         ["ok" if one["passed"] else "FAILED", one["name"], one["expected"], one["decision"], one["rule"]]
@@ -224,8 +224,8 @@ def _tell(results: list[dict[str, Any]], failed: int) -> None:
     print(f"{plural(len(results), 'case')}, {f'{failed} failed' if failed else 'all as expected'}")
 
 
-def read_cases(path: str) -> list[Case]:
-    """The cases in a file; raises `PolicyInvalid` with the line of what is none."""
+def read_cases(path: str) -> list[PolicyCase]:
+    """Read the cases of a file; raises `PolicyInvalid` with the line of an error."""
     text = ""
     try:
         data = read_regular_file(path)
@@ -233,41 +233,43 @@ def read_cases(path: str) -> list[Case]:
     except (OSError, ValueError) as error:
         data = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
     if isinstance(data, str):
-        raise _wrong(path, 1, f"it cannot be read: {data}", "Name a plain file with cases.")
+        raise _case_error(path, 1, f"it cannot be read: {data}", "Name a plain file with cases.")
     tree = read_tree(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     if tree.flaws:
-        raise _wrong(path, tree.flaws[0].line, f"the YAML cannot be read: {shown(tree.flaws[0].message)}", _EXAMPLE)
+        raise _case_error(
+            path, tree.flaws[0].line, f"the YAML cannot be read: {shown(tree.flaws[0].message)}", _EXAMPLE
+        )
     root = tree.roots[0] if tree.roots else None
     if root is not None and root.kind == "map":
         root = next((value for key, value in root.pairs if key.text == "cases"), None)
     if root is None or root.kind != "list" or not root.items:
-        raise _wrong(path, 1, "there are no cases", f"Write a list: {_EXAMPLE}")
-    return [_case(path, number, item) for number, item in enumerate(root.items, 1)]
+        raise _case_error(path, 1, "there are no cases", f"Write a list: {_EXAMPLE}")
+    return [_read_case(path, number, item) for number, item in enumerate(root.items, 1)]
 
 
-def _case(path: str, number: int, node: Node) -> Case:
+def _read_case(path: str, number: int, node: Node) -> PolicyCase:
     if node.kind != "map":
-        raise _wrong(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
+        raise _case_error(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
     said: dict[str, Any] = {}
     for key, value in node.pairs:
         if key.text not in _FIELDS or key.text in said:
             what = "is given twice" if key.text in said else "is no part of a case"
-            raise _wrong(path, key.line, f"`{shown(key.text)}` {what}", f"A case has {', '.join(_FIELDS)}.")
+            raise _case_error(path, key.line, f"`{shown(key.text)}` {what}", f"A case has {', '.join(_FIELDS)}.")
         if key.text == "args" and value.kind == "map":
-            said["args"] = _plain(value)
+            said["args"] = _to_json(value)
         elif value.kind != "text":
-            raise _wrong(path, value.line, f"`{key.text}` is {value.noun}", "Write text.")
+            raise _case_error(path, value.line, f"`{key.text}` is {value.noun}", "Write text.")
         else:
             said[key.text] = value.text
     expect = said.get("expect", "")
     if expect not in EFFECTS:
         what = f"case {number} expects {shown(expect) or 'nothing'}"
-        raise _wrong(path, node.line, what, "Expect allow, ask or deny.")
+        raise _case_error(path, node.line, what, "Expect allow, ask or deny.")
     if said.get("by", "model") not in ("model", "user", "host"):
-        raise _wrong(path, node.line, f"case {number} is by nobody", "Write `by: model`, user or host.")
+        raise _case_error(path, node.line, f"case {number} is by nobody", "Write `by: model`, user or host.")
     texts = {name: said[name] for name in _TEXTS if name in said}
     name = said.get("name") or " ".join(str(said[one]) for one in ("point", "skill", "tool", "command") if one in said)
-    return Case(
+    return PolicyCase(
         name=name or f"case {number}",
         line=node.line,
         question=PolicyQuestion(**texts, arguments=said.get("args")),
@@ -276,14 +278,14 @@ def _case(path: str, number: int, node: Node) -> Case:
     )
 
 
-def _plain(node: Node) -> Any:
-    """Arguments of a call: all scalars are text, as most arguments are."""
+def _to_json(node: Node) -> Any:
+    """Convert the arguments of a call: all scalars are text, as most arguments are."""
     if node.kind == "list":
-        return [_plain(item) for item in node.items]
+        return [_to_json(item) for item in node.items]
     if node.kind == "map":
-        return {key.text: _plain(value) for key, value in node.pairs}
+        return {key.text: _to_json(value) for key, value in node.pairs}
     return node.text
 
 
-def _wrong(path: str, line: int, what: str, hint: str) -> PolicyInvalid:
+def _case_error(path: str, line: int, what: str, hint: str) -> PolicyInvalid:
     return PolicyInvalid(f"{shown(path, 300)}:{line}: {what}.", hint=hint, path=path, line=line)

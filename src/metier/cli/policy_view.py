@@ -1,4 +1,4 @@
-"""Policy on each skill of a library: denied, off, left to people, shown by its name alone, or pinned."""
+"""The policy status of each skill of a library: denied, off, left to people, listed by name alone, or pinned."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _REASONS = {"name-only": "Policy lists its name alone.", "pinned": "Policy keeps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyStatus:
-    """What policy says to a skill."""
+    """The status that policy gives a skill."""
 
     status: Literal["denied", "off", "manual", "name-only", "pinned"]
     reason: str
     rule: str = ""
-    """What decided, with the file, the line and the layer of a policy that says so."""
+    """The rule that decided, with the file, the line and the layer of its policy."""
     code: str = ""
 
     @property
@@ -56,7 +56,7 @@ class PolicyStatus:
 
 
 class PolicyView:
-    """What policy files and quarantines say to the skills of a library, for whoever it is seen by."""
+    """Policy files and quarantines applied to the skills of a library, for its caller."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -65,20 +65,20 @@ class PolicyView:
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
         guard = Guard(governance=self.governance)
-        self._barred = guard.barred_skills(actor, by="model", has_reserved=has_reserved)
+        self._barred_skills = guard.barred_skills(actor, by="model", has_reserved=has_reserved)
         self._listings = self.governance.listings
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
-        """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
+        """Tell whether the `allowed-tools` of a place, or of the skill in a folder of it, restrict calls."""
         return enforcement_of(place, self.governance.effective, {}, folder)
 
     def of(self, entry: Entry) -> PolicyStatus | None:
-        """What policy says to a skill; None where it says nothing."""
-        if self._barred is not None and not entry.is_broken:
+        """Return the policy status of a skill; None where policy says nothing."""
+        if self._barred_skills is not None and not entry.is_broken:
             try:
-                digest = self._library.digest(entry) if self._barred.looks_inside else ""
+                digest = self._library.digest(entry) if self._barred_skills.looks_inside else ""
             except MetierError as error:
-                # What cannot be read might be what is barred, so nobody is shown it.
+                # A skill that cannot be read might be barred, so nobody is shown it.
                 return PolicyStatus(status="denied", reason=error.message, code=error.code)
             subject = Subject(
                 name=entry.name,
@@ -88,54 +88,56 @@ class PolicyView:
                 trusted=entry.trusted,
                 entry=entry,
             )
-            # What is denied to everybody counts before what a listing mode keeps from models.
-            found = sorted(self._barred.against(subject), key=lambda decision: decision.check == "skills.listing")
-            for verdict in found[:1]:
-                is_off = verdict.check == "skills.listing" and verdict.code != "not-for-models"
-                status: Literal["denied", "off", "manual"] = "off" if is_off else "denied"
-                if verdict.code == "not-for-models":
-                    status = "manual"
-                return PolicyStatus(status=status, reason=verdict.reason, rule=verdict.rule, code=verdict.code)
+            # A denial for everybody counts before a listing mode, which keeps a skill from models alone.
+            found = sorted(self._barred_skills.against(subject), key=lambda one: one.check == "skills.listing")
+            if found:
+                denial = found[0]
+                is_listing = denial.check == "skills.listing"
+                is_manual = denial.code == "not-for-models"
+                status: Literal["denied", "off", "manual"] = (
+                    "manual" if is_manual else "off" if is_listing else "denied"
+                )
+                return PolicyStatus(status=status, reason=denial.reason, rule=denial.rule, code=denial.code)
         rule = self._listings.rule_for(entry.name, entry.source)
         if rule is not None and (rule.mode == "name-only" or rule.mode == "pinned"):
             return PolicyStatus(status=rule.mode, reason=_REASONS[rule.mode], rule=f"skills.listing ({rule.origin})")
         return None
 
     def listing(self, entry: Entry) -> ListingRule:
-        """The listing mode of a skill, and what sets it."""
+        """Return the listing mode of a skill, with its origin."""
         return listing_rule(entry, self._listings)
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
-        """What policy says to each of some skills that it says something to."""
-        if self._barred is None and not self._listings:
+        """Collect the policy status of each skill that has one."""
+        if self._barred_skills is None and not self._listings:
             return {}
-        words = ((entry, self.of(entry)) for entry in entries)
-        return {entry: word for entry, word in words if word is not None}
+        statuses = ((entry, self.of(entry)) for entry in entries)
+        return {entry: status for entry, status in statuses if status is not None}
 
     def names(self) -> frozenset[str] | None:
-        """The only names that models may know of; None where policy says nothing against any."""
-        if self._barred is None:
+        """Return the only names that models may know of; None where policy says nothing against any."""
+        if self._barred_skills is None:
             return None
-        kept = {entry.name for entry, word in self.among(self._library).items() if word.is_kept_from_models}
+        kept = {entry.name for entry, status in self.among(self._library).items() if status.is_kept_from_models}
         return frozenset(entry.name for entry in self._library if entry.name not in kept)
 
 
-def warn_of_denied(words: dict[Entry, PolicyStatus], errors: Iterable[PolicyProblem] = ()) -> None:
-    """Say on standard error which skills are denied, and by whom, and which policy files cannot be used."""
+def warn_of_denied(statuses: dict[Entry, PolicyStatus], errors: Iterable[PolicyProblem] = ()) -> None:
+    """Print on standard error which skills are denied by which rule, and which policy files cannot be used."""
     style = Style(sys.stderr)
     for problem in errors:
         said = Style.text(f"A policy file cannot be used. {problem}", 1_000)
         print(f"{style.warn('warning')}: {said}", file=sys.stderr)
-    denied = [(entry, word) for entry, word in words.items() if word.status == "denied"]
-    for entry, word in denied[:_MOST_SAID]:
-        said = Style.text(f"{entry.name} ({entry.layer}) is denied: {word.sentence}", 1_000)
+    denied = [(entry, status) for entry, status in statuses.items() if status.status == "denied"]
+    for entry, status in denied[:_MOST_SAID]:
+        said = Style.text(f"{entry.name} ({entry.layer}) is denied: {status.sentence}", 1_000)
         print(f"{style.warn('warning')}: {said}", file=sys.stderr)
     if len(denied) > _MOST_SAID:
         print(f"and {len(denied) - _MOST_SAID:,} more; `metier list --all` shows them", file=sys.stderr)
 
 
 def unknown_tool_warnings(skill: Skill) -> list[Diagnostic]:
-    """A warning where `allowed-tools` names a tool that no agent is known to have."""
+    """Warn where `allowed-tools` names a tool that no agent is known to have."""
     unknown = unknown_tools(skill.allowed_tools)
     return [Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []
 

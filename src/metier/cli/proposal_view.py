@@ -1,4 +1,4 @@
-"""A proposal as somebody should see it who decides: what is new first, then why, what scanners say, and the diff."""
+"""The view of a proposal for its reviewers: new capabilities first, then reasons, findings and the diff."""
 
 from __future__ import annotations
 

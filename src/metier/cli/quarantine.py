@@ -104,7 +104,7 @@ def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person)
 
 
 def _as_written(options: argparse.Namespace, kind: BlockKind, value: str) -> tuple[str, bool]:
-    """What is meant, written as the skill that is here has it; and whether one is."""
+    """Return the target as the skill that is here is written, and whether one is here."""
     if kind == "digest":
         return value, False  # to look for it would mean to read all skills, while somebody waits for the brake
     known = {entry.name if kind == "name" else entry.source for entry in library_of(options).snapshot.entries}
@@ -114,7 +114,7 @@ def _as_written(options: argparse.Namespace, kind: BlockKind, value: str) -> tup
 
 def _print_usage(style: Style, used: list[SkillUsage]) -> None:
     if not used:
-        print("Nobody used it, as far as the audit trail says.")
+        print("Nobody used it, as far as the audit log says.")
         return
     sessions = plural(len(used), "session")
     print(f"{sessions} used it, since {style.when(min(one.first for one in used))}:")

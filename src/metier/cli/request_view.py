@@ -1,4 +1,4 @@
-"""All that somebody should see who decides about a request: gathered from the store, for people and for programs."""
+"""The view of an approval request for its approvers: capabilities, scripts, findings and changes of its content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestView:
-    """A request with what its content can do, what scanners say to it, and what is new in it."""
+    """A request with the capabilities, the findings and the changes of its content."""
 
     request: ApprovalRequest
     evidence: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -35,7 +35,7 @@ class RequestView:
     findings: Sequence[Mapping[str, Any]]
     """The worst first, without those that somebody answers for."""
     scan_problem: str = ""
-    """Why the findings are not all there is to find; empty when they are."""
+    """The reason for which findings may be missing; empty when none are."""
     files: Sequence[RevisionFile] = ()
     before: Approval | None = None
     """The last approval of other content of the skill."""
@@ -46,7 +46,7 @@ class RequestView:
     changes: str | None = None
     """The difference from that content, or from nothing; None where the content itself was not kept."""
     approvals: Sequence[Approval] = field(default=())
-    """What was decided about exactly this content."""
+    """The decisions about exactly this content."""
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints, but for who may decide."""
@@ -75,7 +75,7 @@ def approval_shape(approval: Approval) -> dict[str, Any]:
 
 
 def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView:
-    """Gather it; raises `IntegrityFailed` where the store has not kept what it says."""
+    """Collect the view from the store; raises `IntegrityFailed` where the store is not as it was written."""
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
     rows = scope.scans.latest(request.digest)
@@ -122,18 +122,18 @@ def _changed(old: Files, new: Files) -> list[tuple[str, str]]:
 
 
 def print_request_view(found: RequestView, *, full: bool) -> None:
-    """Print it, the most important first; without `full`, so much as fits on a screen."""
+    """Print the view, the most important first; without `full`, as much as fits on a screen."""
     _Page(found, full=full).show()
 
 
 class _Page:
     def __init__(self, found: RequestView, *, full: bool) -> None:
-        self._found = found
+        self._view = found
         self._full = full
         self._style = Style(sys.stdout)
 
     def show(self) -> None:
-        style, asked = self._style, self._found.request
+        style, asked = self._style, self._view.request
         where = ", ".join(part for part in (asked.layer, asked.environment or "any environment") if part)
         name = f"{style.strong(Style.text(asked.skill))}  {style.dim(Style.text(where))}  {asked.status}"
         print(f"{asked.id}  {name}" if asked.id else name)
@@ -147,8 +147,8 @@ class _Page:
         self._changes()
 
     def _capabilities(self) -> None:
-        asked = self._found.request
-        has_before = self._found.before is not None
+        asked = self._view.request
+        has_before = self._view.before is not None
         if asked.new and has_before:
             self._head("NEW CAPABILITIES", self._style.bad)
             for name in asked.new:
@@ -163,7 +163,7 @@ class _Page:
             print("  none")
 
     def _capability(self, name: str, paint: Callable[[str], str]) -> None:
-        places = self._found.evidence.get(name, ())
+        places = self._view.evidence.get(name, ())
         shown = places if self._full else places[:_FEW_PLACES]
         print(f"  {paint(Style.text(name))}")
         for place in shown:
@@ -171,7 +171,7 @@ class _Page:
         self._more(len(places) - len(shown), "place", "    ")
 
     def _scripts(self) -> None:
-        scripts = list(self._found.request.scripts.items())
+        scripts = list(self._view.request.scripts.items())
         if not scripts:
             return
         self._head("SCRIPTS")
@@ -181,7 +181,7 @@ class _Page:
         self._more(len(scripts) - len(shown), "script", "  ")
 
     def _findings(self) -> None:
-        found = self._found
+        found = self._view
         self._head("FINDINGS")
         if found.scan_problem:
             self._say(f"  {found.scan_problem}", self._style.bad)
@@ -198,7 +198,7 @@ class _Page:
         self._more(len(found.findings) - len(shown), "finding", "  ")
 
     def _changes(self) -> None:
-        found = self._found
+        found = self._view
         if found.changes is None:
             self._head("CONTENT")
             self._say("  It was not kept: whoever decides has to look at it where it lies.", self._style.bad)

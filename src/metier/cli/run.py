@@ -47,7 +47,7 @@ _ENDED = {
     "crash": ("It crashed the shell's interpreter.", "`--runner native` runs it in a real shell."),
     "signal": ("A signal ended it.", ""),
 }
-"""Why a script did not end by itself, and what can be done about it."""
+"""The reasons for which a script was ended, each with advice."""
 _LIMIT_OF = {
     "timeout": "seconds",
     "memory": "memory_bytes",
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(outcome_shape(outcome))
     else:
-        _tell(outcome, execution, limits, options)
+        _print_notes(outcome, execution, limits, options)
     return outcome.exit_code or int(not outcome.is_success)
 
 
@@ -169,7 +169,7 @@ def _run_shown(
 
 
 def script_named(active: ActiveSkill, script: str) -> str:
-    """The path of a script that was named by its path, or by its name alone where no other has the same."""
+    """Return the path of a script that was named by path, or by name where no other has the same."""
     paths = [file.path for file in active.listing.scripts()]
     if script in paths or "/" in script:
         return script
@@ -183,7 +183,7 @@ def script_named(active: ActiveSkill, script: str) -> str:
 
 
 def _policy(options: argparse.Namespace) -> Policy:
-    """What the person at the keyboard allows, by the options that they gave."""
+    """Return the policy that the options of the command state."""
     network, hosts = options.network, options.host or []
     if options.runner == "plain" and (hosts or network in ("none", "restricted")):
         raise InvalidArgument(
@@ -241,8 +241,8 @@ def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> Non
         error.hint = joined(error.hint, _ONCE)
 
 
-def _tell(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:
-    """What a person should know beside what the script wrote."""
+def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:
+    """Print notes, truncation and the reason of an early end beside the output of the script."""
     style = Style(sys.stderr)
     for note in outcome.notes:
         print(f"{style.warn('note')}: {Style.text(note, 1_000)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What this machine can keep a script from, by which runner, and how to get more."""
+"""The report on the sandboxes of this machine: the limits that each runner enforces, and the steps to more."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a Linux machine."""
+    """The properties of a Linux machine that decide which sandboxes it has."""
 
     tier: str | None
-    """How cages are made; None if none can be."""
+    """The kind of sandbox that can be made; None if none can be."""
     landlock: int = 0
     """The version of Landlock, 0 if there is none."""
     has_bubblewrap: bool = False
     settings: tuple[str, ...] = ()
-    """Those of `_SETTINGS` that forbid namespaces."""
+    """Settings, of `_SETTINGS`, that forbid namespaces."""
 
 
 def runners() -> list[dict[str, Any]]:
-    """Each runner with what it enforces here, by what means, and how to get more. Never raises."""
-    return [_runner("native", _native), _runner("virtual", _virtual), _runner("plain", _plain)]
+    """Describe each runner: the limits that it enforces here, its means, and the steps to more. Never raises."""
+    return [_runner("native", _native_runner), _runner("virtual", _virtual_runner), _runner("plain", _plain_runner)]
 
 
 def advice(facts: Facts) -> Iterator[str]:
-    """How a Linux machine can be made to enforce more.
+    """List the steps by which a Linux machine enforces more.
 
     >>> list(advice(Facts(tier="namespaces", landlock=7)))
     []
@@ -84,7 +84,7 @@ def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]
     }
 
 
-def _native() -> tuple[RunnerCapabilities, list[str]]:
+def _native_runner() -> tuple[RunnerCapabilities, list[str]]:
     runner = native_runner()
     capabilities = runner.capabilities()
     if platform.system() != "Linux":
@@ -114,14 +114,14 @@ def _setting(name: str) -> str:
         return ""
 
 
-def _virtual() -> tuple[RunnerCapabilities, list[str]]:
+def _virtual_runner() -> tuple[RunnerCapabilities, list[str]]:
     from metier.run import VirtualRunner
 
     capabilities = VirtualRunner().capabilities()
     return capabilities, ["pip install 'metier[shell]'"] if importlib.util.find_spec("bashkit") is None else []
 
 
-def _plain() -> tuple[RunnerCapabilities, list[str]]:
+def _plain_runner() -> tuple[RunnerCapabilities, list[str]]:
     from metier.run import PlainRunner
 
     return replace(PlainRunner().capabilities(), how="a plain process, only where somebody asks for it"), []

@@ -37,7 +37,7 @@ _BAR = 40
 
 
 def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, seconds: float) -> None:
-    """Print what scanning skills said, each with the path of its SKILL.md."""
+    """Print the reports of skills, each with the path of its SKILL.md."""
     style = Style(sys.stdout)
     for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
         if report.findings or report.status == "error" or len(scanned) <= _FEW:
@@ -56,8 +56,8 @@ def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, secon
     print((style.bad(line) if bad else style.good(line)) + took)
 
 
-def print_kept(rows: Sequence[ScanRow]) -> None:
-    """Print what is in the store now, a line for each scanner."""
+def print_recorded(rows: Sequence[ScanRow]) -> None:
+    """Print a line for each scanner whose results are in the store now."""
     style = Style(sys.stdout)
     for engine in dict.fromkeys(row.engine for row in rows):
         own = [row for row in rows if row.engine == engine]
@@ -119,14 +119,14 @@ def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRecorder:
-    """Who keeps results, for which tenant, and the policy that says which scanners there are."""
+    """Records the results of the scanners that policy names, for a tenant."""
 
     scope: TenantScope
     person: Person
     effective: EffectivePolicy
 
     def others(self, place: ScanTarget, own: ScanReport) -> dict[str, ScanReport]:
-        """What the scanners of the policy say to the content that our own looked at."""
+        """Run the scanners that policy names on the same content."""
         from metier.run.external_scanner import reports_of
 
         return reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
@@ -134,7 +134,7 @@ class ScanRecorder:
     def keep(
         self, place: ScanTarget, own: ScanReport, others: Mapping[str, ScanReport], imported: Sequence[Finding]
     ) -> tuple[ScanRow, ...]:
-        """Put it into the store, and what was imported with it."""
+        """Write the reports and imported findings to the store."""
         from metier.guard.scan_records import record_scans
 
         reports = {"core": own, **others}
@@ -151,7 +151,7 @@ class ScanRecorder:
 
 @contextlib.contextmanager
 def recorder_of(options: argparse.Namespace) -> Iterator[ScanRecorder | None]:
-    """Whoever gives the command, if they want results to be kept; raises `NotPermitted` where they may not."""
+    """Make the recorder for `--keep`; None without it. Raises `NotPermitted` where the user may not record results."""
     if not options.keep:
         yield None
         return
@@ -170,13 +170,13 @@ _NOTHING = ScanReport(name="", digest="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned:
-    """A skill and what scanning it said."""
+    """A skill and the report of its scan."""
 
     path: str
-    """Where its SKILL.md is."""
+    """The path of its SKILL.md."""
     report: ScanReport
     kept: tuple[ScanRow, ...] = ()
-    """What the store has of it now."""
+    """The results that the store has of it now."""
 
     def as_json(self) -> dict[str, Any]:
         kept = [{name: value for name, value in asdict(row).items() if name != "findings"} for row in self.kept]
@@ -247,7 +247,7 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scanning:
-    """How skills are looked at."""
+    """Scans skills with this scanner and others, under suppressions."""
 
     suppressions: tuple[Suppression, ...]
     scanners: tuple[ExternalScanner, ...]
@@ -287,7 +287,7 @@ def _print(found: Sequence[Scanned], options: argparse.Namespace, seconds: float
     else:
         print_scanned([(one.path, one.report) for one in found], options.fail_on, seconds)
         if options.keep:
-            print_kept([row for one in found for row in one.kept])
+            print_recorded([row for one in found for row in one.kept])
 
 
 def _is_at(report: ScanReport, severity: str) -> bool:
@@ -341,6 +341,6 @@ def _read(path: str, limit: int) -> bytes:
 
 
 def _relative(folder: str) -> str:
-    """A folder as seen from here, where it is below; code hosts show findings by such paths."""
+    """Return a folder relative to the working folder, where it is below; code hosts show findings by such paths."""
     here = os.getcwd()
     return os.path.relpath(folder, here) if folder.startswith(os.path.join(here, "")) else folder

@@ -1,4 +1,4 @@
-"""The skills that `metier scan` is to look at, and which of them the findings of other scanners are about."""
+"""The skills that `metier scan` scans, and the assignment of other scanners' findings to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ScanTarget(NamedTuple):
     """A skill that was found."""
 
     location: str
-    """Where its SKILL.md is."""
+    """The path of its SKILL.md."""
     folder: str
     """The name of its folder."""
     package: Package
@@ -34,29 +34,29 @@ class ScanTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTargets:
-    """All that was found, each skill once."""
+    """The skills to scan, each once."""
 
     found: dict[str, ScanTarget] = field(default_factory=dict)
     """By location."""
     missing: tuple[str, ...] = ()
-    """What was named and is neither a path nor a skill."""
+    """Arguments that are neither a path nor the name of a skill."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Archives that were not opened, and why."""
+    """Archives that were not opened, each with the reason."""
 
 
 def targets_of(options: argparse.Namespace) -> ScanTargets:
-    """The skills at the paths that were named, or of those names; raises `SourceUnavailable` where there are none."""
+    """Find the skills at the named paths, or of those names; raises `SourceUnavailable` where there are none."""
     places = ScanTargets()
     missing: list[str] = []
     for path in options.paths:
         if os.path.lexists(expanded(path)):
             try:
-                found = list(_at(path))
+                found = list(_at_path(path))
             except ArchiveRefused as error:
                 places.refused[path] = error.message
                 continue
         else:
-            found = _named(path, options)
+            found = _by_name(path, options)
             missing += [] if found else [path]
         for place in found:
             places.found.setdefault(place.location, place)
@@ -67,7 +67,7 @@ def targets_of(options: argparse.Namespace) -> ScanTargets:
     return replace(places, missing=tuple(missing))
 
 
-def _at(path: str) -> Iterator[ScanTarget]:
+def _at_path(path: str) -> Iterator[ScanTarget]:
     source, keys, findings = skills_at(path)
     for finding in findings:
         if finding.diagnostic.severity != "info":
@@ -80,7 +80,7 @@ def _at(path: str) -> Iterator[ScanTarget]:
         yield ScanTarget(source.location(key), folder_of(source, key), source.package(key))
 
 
-def _named(name: str, options: argparse.Namespace) -> list[ScanTarget]:
+def _by_name(name: str, options: argparse.Namespace) -> list[ScanTarget]:
     if os.sep in name or "/" in name:
         return []
     try:
@@ -93,7 +93,7 @@ def _named(name: str, options: argparse.Namespace) -> list[ScanTarget]:
 def assign_findings(
     findings: Sequence[Finding], places: Mapping[str, ScanTarget], paths: Sequence[str]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
-    """Findings of another scanner by the location of the skill that they lie in, and those that lie in none."""
+    """Group findings of another scanner by the location of their skill, and those that lie in none."""
     homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(expanded(path)) for path in paths)])
     found: dict[str, list[Finding]] = {}
     strays: list[Finding] = []

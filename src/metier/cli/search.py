@@ -35,12 +35,12 @@ def run(options: argparse.Namespace) -> int:
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
     query = " ".join(options.query)
     for_people = options.agent is None and not options.for_models
-    barred = PolicyView(library)
-    names = None if for_people else barred.names()
+    policy = PolicyView(library)
+    names = None if for_people else policy.names()
     results = library.search(
-        query, options.k, include_unlisted=for_people, names=names, listing=barred.governance.listings
+        query, options.k, include_unlisted=for_people, names=names, listing=policy.governance.listings
     )
-    words = barred.among(result.entry for result in results)
+    statuses = policy.among(result.entry for result in results)
     if options.json:
         shapes = [
             {
@@ -50,12 +50,12 @@ def run(options: argparse.Namespace) -> int:
                 "layer": result.layer,
                 "why": result.why,
             }
-            | ({"policy": words[result.entry].as_json()} if result.entry in words else {})
+            | ({"policy": statuses[result.entry].as_json()} if result.entry in statuses else {})
             for result in results
         ]
         print_json(shapes)
         return 0
-    warn_of_denied(words)
+    warn_of_denied(statuses)
     style = Style(sys.stdout)
     if not results:
         print(_nothing(library, query))
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
             result.name,
             f"{result.score:.2f}",
             result.layer,
-            _why(result.why, result.entry, words.get(result.entry)),
+            _why(result.why, result.entry, statuses.get(result.entry)),
             _one_line(result.description),
         )
         for result in results
@@ -91,7 +91,7 @@ def update_index(library: Library) -> None:
 
 
 def _nothing(library: Library, text: str) -> str:
-    """Why nothing was found, and what to do."""
+    """Explain an empty result, with advice."""
     if not len(library):
         return "No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one."
     query = Query.read(text)
@@ -112,13 +112,13 @@ def _count(library: Library, text: str) -> str:
     return plural(len(library.search(text, 100, include_unlisted=True)), "skill")
 
 
-def _why(why: str, entry: Entry, word: PolicyStatus | None) -> str:
+def _why(why: str, entry: Entry, status: PolicyStatus | None) -> str:
     state = entry.readiness()
     notes = [] if state.is_ready else [str(state)]
     if entry.is_hidden_from_models:
         notes.append("not for models")
-    if word is not None:
-        notes.append(word.status)
+    if status is not None:
+        notes.append(status.status)
     return f"{why} ({'; '.join(notes)})" if notes else why
 
 

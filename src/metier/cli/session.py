@@ -109,7 +109,7 @@ class SessionPrompt:
         self.is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
         self.exit_code = FINE
         if not as_json:
-            session.listen(self._tell)
+            session.listen(self._print_event)
 
     def talk(self) -> None:
         """Until the input ends or somebody says quit."""
@@ -297,7 +297,7 @@ class SessionPrompt:
         for line in text.splitlines():
             print("\t".join(Style.text(part, 100_000) for part in line.split("\t")))
 
-    def _tell(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         paint = self._style.bad if event.kind == "refused" else self._style.dim
         # What somebody should know says more than that it happened.
         says = event.kind == "noted" or event.data.get("rule", "default") != "default"

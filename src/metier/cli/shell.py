@@ -49,7 +49,7 @@ _OPENING = frozenset(
 
 
 def missing_end(text: str) -> str:
-    """What has to come before a command line can be run: the end of a here-document, or just `more`; nothing if it can.
+    """Return the text that an incomplete command line lacks: the end of a here-document, or `more`; empty if complete.
 
     >>> missing_end("if true; then"), missing_end("cat <<END"), missing_end("echo done")
     ('more', 'END', '')
@@ -179,7 +179,7 @@ _NO_HOOKS = refuse("hooks", "No hook runs for skills that are mounted in a shell
 
 
 class _Gate:
-    """What policy, approvals and quarantines say to a skill that is mounted, which is to load it."""
+    """Admits skills to be mounted, which counts as loading them: policy, approvals and quarantines decide."""
 
     def __init__(self, library: Library) -> None:
         caller = library.caller

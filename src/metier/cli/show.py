@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metier.skill import Skill
 
 
-_TOLD_APART = {
+_SHOWN_APART = {
     "name", "description", "diagnostics", "frontmatter", "extra", "display_name", "declared_name",
     "description_source", "body_lines", "body_tokens",
 }  # fmt: skip
@@ -50,12 +50,12 @@ def run(options: argparse.Namespace) -> int:
         return _print_content(options, library)
     entry = library.get(options.name)
     listing = _listing(entry)
-    barred = PolicyView(library)
-    word, mode = barred.of(entry), barred.listing(entry)
-    enforcement = barred.enforcement_of(entry.place, entry.folder)
+    policy = PolicyView(library)
+    status, mode = policy.of(entry), policy.listing(entry)
+    enforcement = policy.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     if options.json:
-        shape = entry_shape(entry, Machine(), mode, word=word)
+        shape = entry_shape(entry, Machine(), mode, status=status)
         shape["others"] = [
             {
                 "layer": one.layer,
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         shape["diagnostics"] += [found.as_json() for found in unknown_tool_warnings(entry.skill)]
         shape["allowed_tools"] = enforcement.as_dict()
         shape["fields"] = _fields(entry.skill)
-        shape["extra"] = _plain(entry.skill.extra)
+        shape["extra"] = _to_json(entry.skill.extra)
         shape["body_lines"] = entry.skill.body_lines
         shape["body_tokens"] = entry.skill.body_tokens
         shape["files"] = [dataclasses.asdict(file) for file in listing.files]
@@ -87,9 +87,9 @@ def run(options: argparse.Namespace) -> int:
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
     rows.append(("readiness", _readiness(entry)))
     rows.append(("listing", str(mode)))
-    if word is not None and word.status == "denied":
-        rows.append(("policy", f"{word.status}: {word.sentence}"))
-    rows.extend((_written(key), _short(value)) for key, value in _fields(entry.skill).items())
+    if status is not None and status.status == "denied":
+        rows.append(("policy", f"{status.status}: {status.sentence}"))
+    rows.extend((_field_name(key), _short(value)) for key, value in _fields(entry.skill).items())
     if entry.skill.allowed_tools is not None:
         rows.append(("enforcement", str(enforcement)))
     rows.extend((key, _short(value)) for key, value in entry.skill.extra.items())
@@ -136,23 +136,23 @@ def _fields(skill: Skill) -> dict[str, Any]:
     for field in dataclasses.fields(skill):
         value = getattr(skill, field.name)
         default = field.default if field.default is not dataclasses.MISSING else None
-        if field.name in _TOLD_APART or value == default or value in ((), {}):
+        if field.name in _SHOWN_APART or value == default or value in ((), {}):
             continue
-        plain = _plain(value)
+        plain = _to_json(value)
         if plain not in ({}, []):
             found[field.name] = plain
     return found
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _to_json(item) for key, item in value.items()}
+    return [_to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _written(key: str) -> str:
+def _field_name(key: str) -> str:
     return key if key == "when_to_use" else key.replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""`metier store`: made, brought up to date, saved, brought back, checked."""
+"""`metier store`: migration, backup, restoring and checks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _migrate(options: argparse.Namespace) -> int:
         print_json({"store": where, "before": before, "version": after})
         return FINE
     what = f"is up to date, at version {after}" if before == after else f"was brought to version {after}"
-    print(f"{_good()} The store {_shown(where)} {what if before else f'was made, at version {after}'}.")
+    print(f"{_check_mark()} The store {_escape(where)} {what if before else f'was made, at version {after}'}.")
     return FINE
 
 
@@ -96,7 +96,9 @@ def _backup(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"store": str(store), "file": options.file, "rows": rows, "blobs": manifest["blobs"]})
         return FINE
-    print(f"{_good()} {_shown(options.file)} has {plural(rows, 'row')} and {plural(manifest['blobs'], 'content')}.")
+    print(
+        f"{_check_mark()} {_escape(options.file)} has {plural(rows, 'row')} and {plural(manifest['blobs'], 'content')}."
+    )
     print("It is signed, and holds everything but the keys that sign; keep it where only you can read it.")
     return FINE
 
@@ -147,18 +149,18 @@ def _restore(options: argparse.Namespace) -> int:
 
 def _print_restored(store: str, restored: RestoreReport) -> None:
 
-    what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_shown(restored.made_at)}"
-    print(f"{_good()} The store {_shown(store)} holds {what}.")
+    what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_escape(restored.made_at)}"
+    print(f"{_check_mark()} The store {_escape(store)} holds {what}.")
     if restored.distrusted:
-        print(f"Nothing in it that loosens was brought back: {_shown(restored.distrusted)}.")
+        print(f"Nothing in it that loosens was brought back: {_escape(restored.distrusted)}.")
     for line in withheld_lines(restored):
         print(line)
     for path in restored.set_aside:
-        print(f"What was there before is now {_shown(path)}.")
+        print(f"What was there before is now {_escape(path)}.")
 
 
 def _faults(url: str) -> list[StoreProblem]:
-    """The faults of the audit trail, as `metier audit verify` names them."""
+    """List the faults of the audit log, as `metier audit verify` names them."""
     from metier.cli.audit import key_file
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import verify_store
@@ -172,14 +174,14 @@ def _faults(url: str) -> list[StoreProblem]:
         StoreProblem(
             severity="warning",  # another machine has another key
             part="tables",
-            message=f"Not all of the audit trail can be checked. {fault.message}",
+            message=f"Not all of the audit log can be checked. {fault.message}",
             hint=f"Put audit-ID.pub of the machine that signed it into the folder {shown(keys, 300)}.",
         )
         if fault.kind == "unknown-key"
         else StoreProblem(
             severity="error",
             part="tables",
-            message=f"The audit trail is not as it was written. {fault.message}",
+            message=f"The audit log is not as it was written. {fault.message}",
             hint="`metier audit verify` says more; bring a backup back if nobody can tell why.",
         )
         for fault in faults
@@ -187,7 +189,7 @@ def _faults(url: str) -> list[StoreProblem]:
 
 
 def _who_restores(options: argparse.Namespace, url: str) -> Person:
-    """Who brings a backup back: an admin; where the store cannot say who is one, whoever owns its folder."""
+    """Return the person who restores: an admin, or the owner of the folder where the store cannot say who is one."""
     try:
         store = Store.peek(url)
         if store is not None:
@@ -240,13 +242,13 @@ def _check(options: argparse.Namespace) -> int:
         print_json({"store": where, "exists": exists, "problems": [asdict(problem) for problem in problems]})
         return INTEGRITY if errors else FINE
     if not exists:
-        print(f"There is no store at {_shown(where)} yet; the first record or approval makes it.")
+        print(f"There is no store at {_escape(where)} yet; the first record or approval makes it.")
         return FINE
     _print(problems)
     if not problems:
-        print(f"{_good()} The store {_shown(where)} is as it should be, and so is its audit trail.")
+        print(f"{_check_mark()} The store {_escape(where)} is as it should be, and so is its audit log.")
     elif not errors:
-        print(f"The store {_shown(where)} can be used; {plural(len(problems), 'warning')}.")
+        print(f"The store {_escape(where)} can be used; {plural(len(problems), 'warning')}.")
     return INTEGRITY if errors else FINE
 
 
@@ -257,16 +259,16 @@ def _print(problems: Sequence[StoreProblem]) -> None:
         print(f"  {style.dim('→ ' + Style.text(for_person(problem.hint), 1_000))}")
 
 
-def _good() -> str:
+def _check_mark() -> str:
     return Style(sys.stdout).good("✓")
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     return Style.text(text, 4_096)
 
 
 def record_withheld(store: Store, restored: RestoreReport, person: Person) -> None:
-    """Record each in the trail of its tenant: the records of it are not in the backup either.
+    """Record in the audit log of each tenant what stays forbidden: the backup has no records of it.
 
     Who stays, and who stays removed, is on record already.
     """
@@ -284,24 +286,24 @@ def record_withheld(store: Store, restored: RestoreReport, person: Person) -> No
 
 
 def withheld_lines(restored: RestoreReport) -> Iterator[str]:
-    """A line for each."""
+    """Format a line for each item that a backup does not bring back."""
     for block in restored.kept_blocks:
-        what = f"{block.kind} {_shown(block.value)}{_whose(block.tenant)}"
+        what = f"{block.kind} {_escape(block.value)}{_whose(block.tenant)}"
         yield f"The {what} is not blocked in the backup, and stays in quarantine."
     for one in restored.kept_decisions:
-        what = f"{_shown(one.id)} of {_shown(one.skill)}{_whose(one.tenant)}"
+        what = f"{_escape(one.id)} of {_escape(one.skill)}{_whose(one.tenant)}"
         if one.decision == "revoked":
             yield f"The approval {what} counts in the backup, and stays revoked."
         else:
             yield f"The refusal {what} is not in the backup, and stays."
     yield from map(_line, restored.kept_people)
     for token in restored.kept_tokens:
-        what = f"{_shown(token.id)} of {_shown(token.person)}{_whose(token.tenant)}"
+        what = f"{_escape(token.id)} of {_escape(token.person)}{_whose(token.tenant)}"
         yield f"The token {what} counts in the backup, and stays revoked."
 
 
 def _line(person: KeptPerson) -> str:
-    who = f"{_shown(person.kind)} {_shown(person.name)}{_whose(person.tenant)}"
+    who = f"{_escape(person.kind)} {_escape(person.name)}{_whose(person.tenant)}"
     if person.state == "removed":
         return f"The {who} is in the backup, and stays removed."
     if person.state == "admin":
@@ -318,4 +320,4 @@ def _record_decision(scope: TenantScope, kept: KeptDecision, person: Person) -> 
 
 
 def _whose(tenant: str) -> str:
-    return f" (tenant {_shown(tenant)})" if tenant else ""
+    return f" (tenant {_escape(tenant)})" if tenant else ""

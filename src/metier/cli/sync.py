@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"dry_run": options.dry_run, "folders": [_shape(one) for one in done]})
     else:
         for one in done:
-            _tell(one, is_rehearsal=options.dry_run)
+            _print_steps(one, is_dry_run=options.dry_run)
     return 0 if all(one.is_fine for one in done) else 1
 
 
@@ -94,7 +94,7 @@ def _shape(done: Synced) -> dict[str, Any]:
     return {"folder": done.folder, "ok": done.is_fine, "skills": [asdict(step) for step in done.steps]}
 
 
-def _tell(done: Synced, *, is_rehearsal: bool) -> None:
+def _print_steps(done: Synced, *, is_dry_run: bool) -> None:
     style = Style(sys.stdout)
     paint = {
         "added": style.good,
@@ -113,7 +113,7 @@ def _tell(done: Synced, *, is_rehearsal: bool) -> None:
             _explain(step)
     counts = {kind: sum(step.done == kind for step in done.steps) for kind in dict.fromkeys(s.done for s in done.steps)}
     said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "nothing to do"
-    would = " Nothing was written: this was a rehearsal." if is_rehearsal else ""
+    would = " Nothing was written: this was a dry run." if is_dry_run else ""
     print(style.dim(f"{Style.text(done.folder, 4_096)}: {plural(len(done.steps), 'skill')}, {said}.{would}"))
 
 

@@ -1,4 +1,4 @@
-"""The person at the terminal, asked before something happens that policy says to ask about."""
+"""The terminal of a person: live output of scripts, events of agents, questions, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ class LiveOutput:
         self._is_silent = is_silent
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
         self._styles = {name: Style(stream) for name, stream in self._streams.items()}
-        self._told: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._printed: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._is_line_open = self._is_shown = False
         self._second = 0
         self.failure: OSError | None = None
-        """Why nothing more can be written: whoever read it is gone, or the disk is full."""
+        """The error of the last write: the reader is gone, or the disk is full."""
 
     def take(self, line: OutputLine) -> None:
         """Show a line that a job wrote."""
         with self._lock:
-            self._told[line.stream].append(line.text)
+            self._printed[line.stream].append(line.text)
             self._write(line.stream, line.text)
 
     def tick(self) -> None:
-        """Say how long it has taken, once a second, if somebody looks."""
+        """Print how long it has taken, once a second, if a person looks."""
         second = int(time.monotonic() - self._started)
         with self._lock:
             if second == self._second or self._is_line_open or not self._styles["stderr"].is_terminal:
@@ -67,7 +67,7 @@ class LiveOutput:
             self._is_shown = True
 
     def end(self, outcome: Outcome | None = None) -> None:
-        """Take away what was said about time, and show what of an outcome was not told as a line."""
+        """Remove the line about time, and print output that did not come as a line."""
         with self._lock:
             if outcome is not None:
                 self._write("stdout", self._untold("stdout", outcome.stdout))
@@ -81,7 +81,7 @@ class LiveOutput:
                 self._is_line_open = False
 
     def _untold(self, name: str, text: str) -> str:
-        told = "".join(self._told[name])
+        told = "".join(self._printed[name])
         return text[len(told) :] if text.startswith(told) else ""
 
     def _write(self, name: str, text: str) -> None:
@@ -151,14 +151,14 @@ class TerminalPrompt:
 
 
 def at_terminal() -> TerminalPrompt | None:
-    """The person at the terminal; None where there is no terminal, so that what has to be asked waits."""
+    """Return a prompt at the terminal; None where there is none, so that questions wait."""
     with _terminal() as terminal:
         return None if terminal is None else TerminalPrompt()
 
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[TextIO | None]:
-    """Where a person types, also when what this command reads comes from elsewhere."""
+    """Open the terminal at which a person types, also when the input of this command comes from elsewhere."""
     if sys.stdin.isatty():
         yield sys.stdin
         return
@@ -172,7 +172,7 @@ def _terminal() -> Iterator[TextIO | None]:
 
 
 def _forget_what_was_typed(terminal: TextIO) -> None:
-    """What was typed or pasted before a question stood there is no answer to it."""
+    """Discard lines that were typed or pasted before the question: they are no answer to it."""
     if os.name != "nt":
         import termios
 
@@ -180,7 +180,7 @@ def _forget_what_was_typed(terminal: TextIO) -> None:
 
 
 def _line(terminal: TextIO) -> str:
-    """What is typed, until the line or the run ends."""
+    """Read a typed line, unless the run ends first."""
     if os.name == "nt":
         return terminal.readline()
     import select
@@ -200,7 +200,7 @@ _MARKS = {"loaded": "↳", "unloaded": "↰", "read": "·", "ran": "▸", "refus
 
 
 class EventPrinter:
-    """The events of one run, shown as they come."""
+    """Prints the events of one run as they come."""
 
     def __init__(self, *, is_silent: bool = False) -> None:
         self._is_silent = is_silent
@@ -227,7 +227,7 @@ class EventPrinter:
             self._is_line_open = False
 
     def suspended(self, questions: Iterable[Question], way_on: str, tenant: str = "") -> None:
-        """Say what has to be answered first, and how it goes on then."""
+        """Print the questions that a run waits for, and the command that resumes it."""
         style, requests = self._beside, []
         self.end()
         for question in questions:
@@ -258,7 +258,7 @@ class EventPrinter:
 
 @contextlib.contextmanager
 def ended_by_interrupt() -> Iterator[anyio.CancelScope]:
-    """Ctrl-C ends what is done meanwhile, and nothing else: who asked sees by the scope whether it was pressed.
+    """Let Ctrl-C cancel the work of this block, and nothing else; the scope says whether it was pressed.
 
     Threads that work for it are told as well, also one that waits for a person to answer.
     """

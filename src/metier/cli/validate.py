@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ValidationResult(NamedTuple):
-    """What validation says about one skill."""
+    """The diagnostics of one skill."""
 
     path: str
     name: str | None

@@ -1,4 +1,4 @@
-"""`metier waiting`: what waits for somebody, for people and for programs that tell people."""
+"""`metier waiting`: the pending items of a person, also for programs that notify people."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     store = peek_store()
     if store is None:
         # Nothing was ever asked for, and to look is no reason to make a store.
-        return _tell(options, [], _NOTHING)
+        return _print_items(options, [], _NOTHING)
     store.close()
     with acting(options) as (scope, person):
         effective = Policies.discover().current()
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         cursor = found[-1].cursor if found else since
         found = [one for one in found if one.cursor > since]
         report = _report(found, max(cursor, since))
-        code = _tell(options, found, report)
+        code = _print_items(options, found, report)
         if found and options.then and not _hand_over(options.then, report, limit, scope, person):
             return code  # it is told again the next time
         if options.new:
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _waiting(scope: TenantScope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
-    """All that waits for somebody's decision, or was asked for by them, in the order it came."""
+    """List the pending items that a person may decide or asked for, in the order they came."""
     require_role(person, "viewer", "see what waits")
     found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
     return sorted(found, key=lambda one: one.cursor)
@@ -91,7 +91,7 @@ def _report(found: list[PendingItem], cursor: str) -> dict[str, Any]:
     return {"waiting": items, "counts": counts, "oldest_seconds": oldest, "cursor": cursor}
 
 
-def _tell(options: argparse.Namespace, found: list[PendingItem], report: dict[str, Any]) -> int:
+def _print_items(options: argparse.Namespace, found: list[PendingItem], report: dict[str, Any]) -> int:
     if options.json:
         print_json(report)
     elif not found:
@@ -108,7 +108,7 @@ def _tell(options: argparse.Namespace, found: list[PendingItem], report: dict[st
 
 
 def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: TenantScope, person: Person) -> bool:
-    """Have a program tell somebody, with the report as JSON on its input; whether it did.
+    """Start a program with the report as JSON on its input, and return whether it succeeded.
 
     That it failed is recorded, and changes nothing else.
     """
