@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
 import pytest
 
+from metier.guard.policy.effective import DEFAULT
 from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
@@ -26,6 +28,13 @@ def test_the_example_of_the_page_is_sound_and_has_an_opinion_on_nearly_every_key
     file = parse_policy(example, "policy.yaml", "enterprise")
     assert [str(problem) for problem in file.problems] == []
     assert KEYS.keys() - file.settings.keys() == {"strict", "skills.allow", "tools.allow"}
+
+
+@pytest.mark.each("name", sorted(KEYS))
+def test_a_key_sets_a_field_that_the_effective_policy_declares(name: str) -> None:
+    path = KEYS[name].path
+    missing = f"declare `{'.'.join(path)}` in EffectivePolicy, or give the row of `{name}` its field"
+    assert not path or functools.reduce(lambda found, one: getattr(found, one, ...), path, DEFAULT) is not ..., missing
 
 
 def test_every_capability_can_be_named() -> None:

@@ -64,8 +64,8 @@ class Key:
     about: str
     """One sentence for the reference."""
     field: str | None = None
-    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`; None for the field that is
-    called like the key, "" for no field."""
+    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`, where it is not called like the
+    key (`skills_deny`, or `run.hosts` in a section of its own); "" for no field."""
     raw_default: Any = None
     """The default, where it is not that of the field."""
     is_grant: bool = False
@@ -80,8 +80,10 @@ class Key:
     @property
     def path(self) -> tuple[str, ...]:
         """The names that lead to its field; empty for no field."""
-        field = self.name.replace("-", "_") if self.field is None else self.field
-        return tuple(field.split(".")) if field else ()
+        if self.field is not None:
+            return tuple(self.field.split(".")) if self.field else ()
+        *section, name = self.name.replace("-", "_").split(".")
+        return (*section, name) if section in (["run"], ["scan"], ["audit"]) else ("_".join((*section, name)),)
 
     @property
     def default(self) -> Any:
@@ -169,9 +171,8 @@ _ALL_KEYS = (
         "sources.allow",
         allow_lists(_SOURCES, _source_problem),
         "Where skills may come from; `[]` is nowhere.",
-        field="sources_allow",
     ),
-    Key("sources.deny", deny_list(_SOURCES, _source_problem), "Where skills never come from.", field="sources_deny"),
+    Key("sources.deny", deny_list(_SOURCES, _source_problem), "Where skills never come from."),
     Key(
         "sources.require.digest",
         flag(),
@@ -190,8 +191,8 @@ _ALL_KEYS = (
         "The signatures that count, the best first; without `none`, one is needed.",
         field="sources_require.signature",
     ),
-    Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none.", field="skills_allow"),
-    Key("skills.deny", deny_list(_SKILLS), "Skills that are not there.", field="skills_deny"),
+    Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none."),
+    Key("skills.deny", deny_list(_SKILLS), "Skills that are not there."),
     Key(
         "skills.listing",
         listing_modes(),
