@@ -29,7 +29,7 @@ from typing import NoReturn
 ALL_NEED = ("metier.cli.list", "metier._session", "metier.library.places", "yaml")
 _STORE = (
     "metier.store.sqlite",
-    "metier.store.statements",
+    "metier.store.schema",
     "metier.store.audit_log",
     "sqlalchemy.dialects.sqlite.pysqlite",
 )

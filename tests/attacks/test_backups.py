@@ -24,7 +24,7 @@ import pytest
 from tests.attacks.governed import BARRED, SKILLS, Governed, command, governed, let_go, loaded, settle
 
 from metier.store import Install, Proposal, ScanRow, Store
-from metier.store.canonical_json import canonical, chain_hash
+from metier.store.audit_log import canonical, chain_hash
 
 pytestmark = pytest.mark.covers("SEC-18")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from metier.store import Approval, Person, Store, data_folder, default_store
-from metier.store.migrations import newest
+from metier.store.connection_pool import Backend
 from metier.store.schema import protection, unprotection
 
 Call = Callable[..., tuple[int, str, str]]
@@ -30,10 +30,12 @@ def blocked() -> set[str]:
 def test_a_store_is_made_and_then_up_to_date(metier: Call) -> None:
     code, out, err = metier("store", "migrate")
     assert (code, err) == (0, "")
-    assert out == f"✓ The store {default_store()} was made, at version {newest()}.\n"
-    assert metier("store", "migrate")[1] == f"✓ The store {default_store()} is up to date, at version {newest()}.\n"
+    assert out == f"✓ The store {default_store()} was made, at version {Backend.newest}.\n"
+    assert (
+        metier("store", "migrate")[1] == f"✓ The store {default_store()} is up to date, at version {Backend.newest}.\n"
+    )
     code, out, _ = metier("store", "migrate", "--json")
-    assert json.loads(out) == {"store": default_store(), "before": newest(), "version": newest()}
+    assert json.loads(out) == {"store": default_store(), "before": Backend.newest, "version": Backend.newest}
 
 
 def test_a_backup_is_made_and_brought_back(metier: Call, tmp_path: Path) -> None:
@@ -210,8 +212,8 @@ def test_a_store_is_checked(metier: Call) -> None:
     code, out, err = metier("store", "check")
     assert (code, err) == (0, "")
     assert "is as it should be" in out
-    with Store.open() as store, store.driver.transaction():
-        store.driver.change("DROP TRIGGER audit_log_no_delete")
+    with Store.open() as store, store.pool.transaction():
+        store.pool.change("DROP TRIGGER audit_log_no_delete")
     code, out, err = metier("store", "check")
     assert (code, err) == (3, "")
     assert "error tables The trigger audit_log_no_delete is missing." in out
@@ -318,10 +320,10 @@ def test_a_backup_with_a_trail_that_nobody_wrote_so_is_told(metier: Call, tmp_pa
     with Store.open() as store:
         for number in range(3):
             store.of().audit.append({"type": "tool.called", "tool": f"tool-{number}"})
-        with store.driver.transaction():
+        with store.pool.transaction():
             harm = "UPDATE audit_log SET outcome = 'deny' WHERE seq = 2"
             for statement in (*unprotection("sqlite"), harm, *protection("sqlite")):
-                store.driver.change(statement)
+                store.pool.change(statement)
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip")
     assert code == 3

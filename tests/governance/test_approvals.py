@@ -273,7 +273,7 @@ def test_a_governed_skill_that_somebody_wrote_into_is_quarantined(
     assert refused(other, "peek").code in ("integrity-failed", "skill-quarantined")
     assert "peek" not in other.instructions()
     with scope.transaction():
-        scope.store.driver.change("DELETE FROM blocks")
+        scope.store.pool.change("DELETE FROM blocks")
     (changed,) = {value for kind, value in scope.state().blocked if kind == "digest"}
     assert changed == other.library.digest("peek")
 

@@ -13,8 +13,7 @@ from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from metier.guard.audit.export import Format, export_lines, format_record
-from metier.store.canonical_json import canonical
-from metier.store.link import ChainedRecord
+from metier.store.audit_log import ChainedRecord, canonical
 
 CALL = {
     "timestamp": "2026-01-01T10:00:00.250+00:00",

@@ -130,8 +130,8 @@ def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, s
             for _ in range(600):
                 scope.audit.append({"type": "tool.called", "decision": "allow"})
         given = granted(scope, subject)
-        assert scope.ledger().seq == 602
-        folder = Path(store.ledgers.folder or "")
+        assert scope.recorded_decisions().seq == 602
+        folder = Path(store.decision_reader.folder or "")
     (kept,) = folder.glob("*.ledger")
     assert json.loads(kept.read_bytes())["granted"].keys() == {given.id}
     with keep_ledgers(Store.open(url)) as store:
@@ -147,10 +147,10 @@ def test_what_was_verified_of_another_trail_does_not_count(url: str, subject: Su
             for _ in range(600):
                 store.of().audit.append({"type": "tool.called", "decision": "allow"})
         granted(store.of(), subject)
-        store.of().ledger()
+        store.of().recorded_decisions()
     Path(url.removeprefix("sqlite:///")).unlink()
     with keep_ledgers(Store.open(url)) as store:
-        assert store.of().ledger().granted == {}
+        assert store.of().recorded_decisions().granted == {}
 
 
 @pytest.mark.parametrize("own", ["call.allowed", "skill.activated", "approval.requested", "", ["token.made"]])
@@ -162,7 +162,7 @@ def test_a_record_decides_by_its_own_type_and_not_by_one_inside_of_a_field(url: 
         fields = {"reason": "user ada", "notes": ["digest d1"], "approval": "a-1", "terms": "t"}
         for inner in ("token.made", "approval.granted", "person.removed", "skill.released"):
             scope.audit.append({**fields, "event": "call", "type": own, "extra": {**fields, "type": inner}})
-        ledger = scope.ledger()
+        ledger = scope.recorded_decisions()
         assert scope.people.all() == [ADA]
         assert ledger.blocked == {"digest d1": "It leaks."}
         assert not ledger.granted

@@ -18,8 +18,7 @@ from metier.guard.audit.export import export_lines
 from metier.guard.audit.keys import SigningKey, known_keys
 from metier.guard.audit.verification import ChainFault, ChainVerification, verify_export, verify_store
 from metier.store import Store, TenantScope
-from metier.store.audit_log import AuditTable
-from metier.store.canonical_json import canonical, chain_hash
+from metier.store.audit_log import AuditTable, canonical, chain_hash
 from metier.store.location import parse_address
 
 __all__ = ["store_url"]

@@ -211,7 +211,7 @@ def test_records_that_cannot_be_written_leave_the_skill_as_it_was(
     propose: Callable[..., Proposal], scope: TenantScope, guard: Guard, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposal = propose()
-    database = type(scope.store.driver.database)
+    database = type(scope.store.pool.backend)
     commit = database.commit
 
     def fails(*args: Any) -> None:

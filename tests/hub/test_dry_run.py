@@ -18,7 +18,7 @@ from metier.hub.deployment import deploy
 from metier.hub.dry_run import dry_run_deploy
 from metier.skill import FolderPackage
 from metier.store import Approval, Person, Store, TenantScope
-from metier.store.rows import every_row
+from metier.store.all_tenants import every_row
 from metier.store.schema import tables_of
 
 Guarded = Callable[..., Guard]
@@ -45,7 +45,7 @@ def made(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
 
 def all_of(tmp_path: Path, store: Store) -> dict[str, Any]:
     """Everything that could have been changed."""
-    rows = {table.name: list(every_row(store.driver, table.name)) for table in tables_of("sqlite")}
+    rows = {table.name: list(every_row(store.pool, table.name)) for table in tables_of("sqlite")}
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "metier.db" not in path.name}
     return {"rows": rows, "files": files, "folders": sorted(path for path in tmp_path.rglob("*") if path.is_dir())}
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from metier.errors import StoreUnavailable
 from metier.store import Store, TenantScope
-from metier.store.audit_log import AuditTable
-from metier.store.canonical_json import canonical, parse_strict
+from metier.store.audit_log import AuditTable, canonical
+from metier.store.canonical_json import parse_strict
 
 
 def record(**values: Any) -> dict[str, Any]:
@@ -207,8 +207,8 @@ def test_the_apps_own_connection_cannot_change_or_remove_a_record(
 ) -> None:
     scope.audit.append(record(skill="a"))
     before = list(scope.audit.walk())
-    with pytest.raises(StoreUnavailable, match="only be added to"), store.driver.transaction():
-        store.driver.change(statement)
+    with pytest.raises(StoreUnavailable, match="only be added to"), store.pool.transaction():
+        store.pool.change(statement)
     assert list(scope.audit.walk()) == before
 
 

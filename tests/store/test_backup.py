@@ -65,8 +65,8 @@ def test_everything_is_brought_back_into_either_database(tmp_path: Path, backup:
         assert verify("acme", new.of("acme").audit.walk(), (), {}).is_ok
         # What was restored goes on: the chain, and its protection.
         new.of("acme").audit.append({"type": "skill.activated"})
-        with pytest.raises(StoreUnavailable), new.driver.transaction():
-            new.driver.change("DELETE FROM audit_log")
+        with pytest.raises(StoreUnavailable), new.pool.transaction():
+            new.pool.change("DELETE FROM audit_log")
     assert restored.blobs == 1
     assert restored.rows > 20
 

@@ -33,8 +33,8 @@ def test_nothing_is_wrong_with_a_store_that_nobody_else_touched(store: Store) ->
     ],
 )
 def test_tables_that_somebody_changed_are_told(store: Store, statement: str) -> None:
-    with pytest.raises(ZeroDivisionError), store.driver.transaction():
-        store.driver.change(statement)
+    with pytest.raises(ZeroDivisionError), store.pool.transaction():
+        store.pool.change(statement)
         assert "tables" in [problem.part for problem in check_store(store)]
         raise ZeroDivisionError
     assert check_store(store) == []
@@ -46,8 +46,8 @@ def test_that_the_protection_of_the_audit_log_is_gone_is_told(store: Store) -> N
         "sqlite": "DROP TRIGGER audit_log_no_update",
         "postgresql": "ALTER TABLE audit_log DISABLE TRIGGER audit_log_no_change",
     }
-    with store.driver.transaction():
-        store.driver.change(statement[store.kind])
+    with store.pool.transaction():
+        store.pool.change(statement[store.kind])
     assert parts(store) == ["tables"]
     (problem,) = check_store(store)
     assert "audit_log_no_" in problem.message
@@ -63,8 +63,8 @@ def test_a_content_that_is_gone_or_damaged_is_told(store: Store) -> None:
         assert parts(store) == ["contents"]
     else:
         for change in ("UPDATE blobs SET data = 'other'", "DELETE FROM blobs"):
-            with store.driver.transaction():
-                store.driver.change(change)
+            with store.pool.transaction():
+                store.pool.change(change)
             assert parts(store) == ["contents"]
 
 

@@ -61,7 +61,7 @@ def test_whoever_passes_over_a_failure_inside_is_told_when_the_rest_was_lost_wit
         with scope.transaction():
             block(scope, "a")
             with pytest.raises(StoreUnavailable):
-                store.driver.change("UPDATE no_such_table SET x = 1")
+                store.pool.change("UPDATE no_such_table SET x = 1")
     except StoreUnavailable:
         assert names(scope) == []
     else:
@@ -70,14 +70,14 @@ def test_whoever_passes_over_a_failure_inside_is_told_when_the_rest_was_lost_wit
 
 def test_nothing_is_changed_outside_of_a_transaction(store: Store) -> None:
     with pytest.raises(InvalidArgument):
-        store.driver.change("DELETE FROM blocks")
-    with pytest.raises(InvalidArgument), store.driver.snapshot(), store.driver.transaction():
+        store.pool.change("DELETE FROM blocks")
+    with pytest.raises(InvalidArgument), store.pool.snapshot(), store.pool.transaction():
         pass
 
 
 def test_a_snapshot_is_of_one_moment(scope: TenantScope, store: Store) -> None:
     block(scope, "a")
-    with store.driver.snapshot():
+    with store.pool.snapshot():
         assert names(scope) == ["a"]
         with ThreadOf(lambda: block(store.of("acme"), "b")):
             pass
@@ -103,7 +103,7 @@ def test_connections_are_kept_few_and_closed_at_the_end(store: Store) -> None:
     ready = threading.Barrier(8)
 
     def hold() -> None:
-        with store.driver.snapshot():
+        with store.pool.snapshot():
             store.of("acme").blocks.all()
             ready.wait(60)
 
@@ -112,12 +112,12 @@ def test_connections_are_kept_few_and_closed_at_the_end(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(store.driver._pool.idle) <= 4
-    idle = list(store.driver._pool.idle)
+    assert len(store.pool._pool.idle) <= 4
+    idle = list(store.pool._pool.idle)
     store.close()
-    assert store.driver._pool.idle == []
+    assert store.pool._pool.idle == []
     for connection in idle:
-        with pytest.raises(store.driver.database.failures):
+        with pytest.raises(store.pool.backend.failures):
             connection.execute("SELECT 1")
 
 

@@ -13,11 +13,17 @@ import pytest
 from metier.errors import StoreUnavailable
 from metier.store import Store, migrations
 from metier.store.checks import check_store
+from metier.store.connection_pool import Backend
 from metier.store.location import Kind
-from metier.store.migrations import STEPS, Run, newest
+from metier.store.migrations import STEPS, Run, Step
 
-NOW = newest()
+NOW = Backend.newest
 FIRST = Path(__file__).with_name("version-1.sql")
+
+
+def add_steps(patch: pytest.MonkeyPatch, *steps: Step) -> None:
+    patch.setattr(migrations, "STEPS", (*STEPS, *steps))
+    patch.setattr(Backend, "newest", NOW + len(steps))
 
 
 def add_colours(run: Run, kind: Kind) -> None:
@@ -32,8 +38,8 @@ def break_in_the_middle(run: Run, kind: Kind) -> None:
 
 def columns(store: Store, table: str) -> set[str]:
     if store.kind == "sqlite":
-        return {row[1] for row in store.driver.execute(f"PRAGMA table_info({table})")}
-    rows = store.driver.execute(
+        return {row[1] for row in store.pool.execute(f"PRAGMA table_info({table})")}
+    rows = store.pool.execute(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?",
         (table,),
     )
@@ -59,24 +65,17 @@ def test_a_store_is_made_once(url: str) -> None:
 def test_a_store_is_brought_up_to_date_and_keeps_what_it_has(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(url) as store:
         store.of("acme").blocks.add("name", "x", reason="", by="ada")
-    monkeypatch.setattr(migrations, "STEPS", (*STEPS, add_colours, lambda run, kind: run("DROP TABLE colours")))
+    add_steps(monkeypatch, add_colours, lambda run, kind: run("DROP TABLE colours"))
     assert Store.migrate(url) == (NOW, NOW + 2)
     with Store.open(url) as store:
         assert "colour" in columns(store, "blocks")
         assert columns(store, "colours") == set()
-        assert store.driver.execute("SELECT value, colour FROM blocks") == [("x", "red")]
+        assert store.pool.execute("SELECT value, colour FROM blocks") == [("x", "red")]
 
 
 def test_only_a_file_is_brought_up_to_date_by_opening_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
-    monkeypatch.setattr(
-        migrations,
-        "STEPS",
-        (
-            *STEPS,
-            add_colours,
-        ),
-    )
+    add_steps(monkeypatch, add_colours)
     if url.startswith("sqlite"):
         with Store.open(url) as store:
             assert "colour" in columns(store, "blocks")
@@ -89,39 +88,18 @@ def test_only_a_file_is_brought_up_to_date_by_opening_it(url: str, monkeypatch: 
 def test_a_step_that_fails_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            migrations,
-            "STEPS",
-            (
-                *STEPS,
-                break_in_the_middle,
-            ),
-        )
+        add_steps(patch, break_in_the_middle)
         with pytest.raises(ZeroDivisionError):
             Store.migrate(url)
     with Store.open(url) as store:
         assert check_store(store) == []
-    monkeypatch.setattr(
-        migrations,
-        "STEPS",
-        (
-            *STEPS,
-            add_colours,
-        ),
-    )
+    add_steps(monkeypatch, add_colours)
     assert Store.migrate(url) == (NOW, NOW + 1)
 
 
 def test_a_store_of_a_later_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(
-            migrations,
-            "STEPS",
-            (
-                *STEPS,
-                add_colours,
-            ),
-        )
+        add_steps(patch, add_colours)
         Store.migrate(url)
     for use in (Store.open, Store.peek, Store.migrate):
         with pytest.raises(StoreUnavailable, match=f"version {NOW + 1}; this version of Métier knows {NOW}") as caught:
@@ -168,25 +146,11 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 def test_a_step_that_was_killed_in_the_middle_never_happened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.migrate(url)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            migrations,
-            "STEPS",
-            (
-                *STEPS,
-                killed,
-            ),
-        )
+        add_steps(patch, killed)
         assert at_once(url) == [""]
     with Store.open(url) as store:
         assert "colour" not in columns(store, "blocks")
-    monkeypatch.setattr(
-        migrations,
-        "STEPS",
-        (
-            *STEPS,
-            add_colours,
-        ),
-    )
+    add_steps(monkeypatch, add_colours)
     assert Store.migrate(url) == (NOW, NOW + 1)
 
 
@@ -194,14 +158,7 @@ def test_a_step_that_was_killed_in_the_middle_never_happened(url: str, monkeypat
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_of_several_processes_that_come_at_once_one_does_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert at_once(url, 4) == [str((0, NOW)), *[str((NOW, NOW))] * 3]
-    monkeypatch.setattr(
-        migrations,
-        "STEPS",
-        (
-            *STEPS,
-            add_colours,
-        ),
-    )
+    add_steps(monkeypatch, add_colours)
     assert at_once(url, 4) == [str((NOW, NOW + 1)), *[str((NOW + 1, NOW + 1))] * 3]
 
 
@@ -239,17 +196,17 @@ def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
 
 
 def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) -> None:
-    with Store.open(postgres_url) as store, store.driver.transaction():
+    with Store.open(postgres_url) as store, store.pool.transaction():
         store.of().blocks.add("name", "miner", reason="", by="ada")
         store.of().audit.append({"type": "skill.activated"})
         for table in ("approval_requests", "approvals", "proposals", "tokens"):
-            store.driver.change(f"ALTER TABLE {table} DROP COLUMN number")
-        store.driver.change("ALTER TABLE tokens DROP COLUMN parent")
+            store.pool.change(f"ALTER TABLE {table} DROP COLUMN number")
+        store.pool.change("ALTER TABLE tokens DROP COLUMN parent")
         for table in ("audit_log", "audit_checkpoints"):
-            store.driver.change(f"ALTER TABLE {table} DROP CONSTRAINT {table}_counted")
-        store.driver.change("DROP TRIGGER audit_log_in_order ON audit_log")
-        store.driver.change("DROP FUNCTION audit_log_in_order()")
-        store.driver.change("UPDATE store_version SET version = 1")
+            store.pool.change(f"ALTER TABLE {table} DROP CONSTRAINT {table}_counted")
+        store.pool.change("DROP TRIGGER audit_log_in_order ON audit_log")
+        store.pool.change("DROP FUNCTION audit_log_in_order()")
+        store.pool.change("UPDATE store_version SET version = 1")
     assert Store.migrate(postgres_url) == (1, NOW)
     with Store.open(postgres_url) as store:
         assert check_store(store) == []

@@ -6,7 +6,7 @@ import pytest
 
 from metier.errors import InvalidArgument, PersonNotFound
 from metier.store import Person, Store, TenantScope
-from metier.store.rows import every_row
+from metier.store.all_tenants import every_row
 
 
 def test_somebody_who_was_added_is_known_with_their_roles(scope: TenantScope) -> None:
@@ -55,7 +55,7 @@ def test_of_a_token_only_the_hash_is_kept(scope: TenantScope, store: Store) -> N
     assert len(secret) > 40
     assert scope.people.tokens() == [token]
     assert token.label == "laptop"
-    assert secret not in str([list(every_row(store.driver, table)) for table in ("tokens", "people")])
+    assert secret not in str([list(every_row(store.pool, table)) for table in ("tokens", "people")])
 
 
 def test_a_token_counts_until_it_expires_or_is_revoked(scope: TenantScope, store: Store) -> None:

@@ -177,7 +177,7 @@ def test_a_backup_of_when_nobody_was_added_does_not_open_the_store_to_all(store:
 
 @pytest.mark.each("written", ["7", "[7]", "[[]]", "{", '["root"]'])
 def test_roles_that_nobody_wrote_here_are_none(store: Store, ours: TenantScope, after: Restore, written: str) -> None:
-    with store.driver.transaction():
-        store.driver.change("UPDATE people SET roles = ?, kind = ? WHERE name = ?", (written, "root", "vera"))
+    with store.pool.transaction():
+        store.pool.change("UPDATE people SET roles = ?, kind = ? WHERE name = ?", (written, "root", "vera"))
     restored = after(lambda _: ours.people.add(Person(name="vera", roles=frozenset({"viewer"}))))
     assert [(one.name, one.kind, one.roles) for one in restored.kept_people] == [("vera", "user", ())]

@@ -36,10 +36,10 @@ def before_each_statement(other: Store, decide: Callable[[], object]) -> Iterato
         def watch(name: str) -> None:
             original = getattr(ConnectionPool, name)
 
-            def watched(driver: ConnectionPool, *given: Any) -> Any:
-                if driver is not other.driver:
+            def watched(pool: ConnectionPool, *given: Any, **named: Any) -> Any:
+                if pool is not other.pool:
                     decide()
-                return original(driver, *given)
+                return original(pool, *given, **named)
 
             patch.setattr(ConnectionPool, name, watched)
 
@@ -58,7 +58,7 @@ def test_whatever_was_acknowledged_while_a_backup_came_back_is_kept(backup: Path
             nonlocal refused
             name = f"late-{len(acknowledged)}"
             try:
-                with other.driver.transaction(wait=SHORT):
+                with other.pool.transaction(wait=SHORT):
                     other.of().blocks.add("name", name, reason="", by="eve")
                 acknowledged.add(name)
             except StoreUnavailable:
@@ -78,10 +78,10 @@ def test_a_store_that_is_used_at_the_last_moment_is_in_use(
     with Store.open(store_url) as other:
         begin = ConnectionPool.transaction
 
-        def at_last(driver: ConnectionPool, *given: Any) -> AbstractContextManager[None]:
-            if driver is not other.driver:
+        def at_last(pool: ConnectionPool, *given: Any) -> AbstractContextManager[None]:
+            if pool is not other.pool:
                 other.of().blocks.add("name", "late", reason="", by="eve")
-            return begin(driver, *given)
+            return begin(pool, *given)
 
         monkeypatch.setattr(ConnectionPool, "transaction", at_last)
         with pytest.raises(InvalidArgument, match="is in use"):

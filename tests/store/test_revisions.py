@@ -150,8 +150,8 @@ def test_content_that_was_changed_in_the_table_is_noticed_and_mended_when_it_is_
     with Store.open(postgres_url) as store:
         scope = store.of()
         scope.revisions.put(revision(FILES), FILES)
-        with store.driver.transaction():
-            store.driver.change("UPDATE blobs SET data = ?", (b"other",))
+        with store.pool.transaction():
+            store.pool.change("UPDATE blobs SET data = ?", (b"other",))
         with pytest.raises(IntegrityFailed, match="not what was stored"):
             scope.revisions.files(digest(FILES))
         scope.revisions.put(revision(FILES), FILES)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from metier.store.connection_pool import creation, creation_file
 from metier.store.location import Kind
-from metier.store.migrations import creation, creation_file
-from metier.store.schema import protection, tables_of, written
+from metier.store.schema import creation_text, protection, tables_of
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_statements_that_are_written_down_make_the_tables_of_today(kind: Kind) -> None:
     path = creation_file(kind)
-    assert path.read_text(encoding="utf-8") == written(kind), "write them again: python -m metier.store.schema"
+    assert path.read_text(encoding="utf-8") == creation_text(kind), "write them again: python -m metier.store.schema"
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

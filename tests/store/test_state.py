@@ -94,7 +94,7 @@ def test_what_was_taken_back_is_never_mistaken_for_what_is(scope: TenantScope) -
 
 
 def test_of_many_tenants_only_so_many_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metier.store.store._STATES_KEPT", 5)
+    monkeypatch.setattr("metier.store.store._MAX_STATES", 5)
     for number in range(12):
         store.of(f"tenant-{number}").state()
     assert len(store.states) <= 5
@@ -110,12 +110,12 @@ def test_a_number_that_was_set_back_by_sql_hides_no_decision_from_others(store_u
     with Store.open(store_url) as ours, Store.open(store_url) as theirs:
         scope, other = ours.of("acme"), theirs.of("acme")
         approval = approve(scope)
-        ((number,),) = ours.driver.execute("SELECT number FROM generations WHERE tenant = 'acme'")
+        ((number,),) = ours.pool.execute("SELECT number FROM generations WHERE tenant = 'acme'")
         for change in (quarantine, CHANGES["revoke"], CHANGES["add approval"]):
             seen = other.state()
             change(scope, approval)
-            with ours.driver.transaction():
-                ours.driver.change("UPDATE generations SET number = ?", (number,))
+            with ours.pool.transaction():
+                ours.pool.change("UPDATE generations SET number = ?", (number,))
             assert other.state() is not seen
         assert other.state().blocked == {("name", "x")}
         assert approval not in other.state().approvals["d"]

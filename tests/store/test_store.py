@@ -52,14 +52,14 @@ def test_only_its_owner_can_read_a_new_store(tmp_path: Path) -> None:
 def test_what_was_committed_is_on_the_disk(tmp_path: Path) -> None:
     with Store.open(f"sqlite:///{tmp_path}/metier.db") as store:
         settings = ("journal_mode", "synchronous", "foreign_keys", "trusted_schema")
-        found = [store.driver.execute(f"PRAGMA {name}")[0][0] for name in settings]
+        found = [store.pool.execute(f"PRAGMA {name}")[0][0] for name in settings]
     assert found == ["wal", 2, 1, 0]
 
 
 def test_a_server_is_told_to_do_the_same(postgres_url: str) -> None:
     careless = postgres_url.replace("search_path", "synchronous_commit%3Doff%20-csearch_path")
     with Store.open(careless) as store:
-        assert store.driver.execute("SHOW synchronous_commit") == [("on",)]
+        assert store.pool.execute("SHOW synchronous_commit") == [("on",)]
 
 
 def test_nobody_sees_a_password() -> None:
@@ -176,8 +176,8 @@ def test_whoever_waits_too_long_for_other_machines_is_told(postgres_url: str, mo
 def test_a_full_disk_is_told_and_what_was_acknowledged_stays(tmp_path: Path) -> None:
     with Store.open(f"sqlite:///{tmp_path}/metier.db") as store:
         scope = store.of()
-        (pages,) = store.driver.execute("PRAGMA page_count")[0]
-        store.driver.execute(f"PRAGMA max_page_count = {pages + 20}")
+        (pages,) = store.pool.execute("PRAGMA page_count")[0]
+        store.pool.execute(f"PRAGMA max_page_count = {pages + 20}")
         kept = 0
         with pytest.raises(StoreUnavailable, match="full") as caught:
             while True:
@@ -236,7 +236,7 @@ def test_a_connection_that_breaks_inside_of_a_transaction_is_told_and_nothing_is
         scope = store.of()
         with pytest.raises(StoreUnavailable), scope.transaction():
             scope.blocks.add("name", "x", reason="", by="")
-            (process,) = store.driver.execute("SELECT pg_backend_pid()")[0]
+            (process,) = store.pool.execute("SELECT pg_backend_pid()")[0]
             with psycopg.connect(postgres_url, autocommit=True) as connection:
                 connection.execute("SELECT pg_terminate_backend(%s)", (process,))
             scope.blocks.add("name", "y", reason="", by="")
@@ -255,8 +255,8 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres_url: str) ->
 
 def test_a_store_that_nobody_closes_is_closed_when_it_is_no_longer_used(store_url: str) -> None:
     store = Store.open(store_url)
-    (connection,) = store.driver._pool.idle
-    failures = store.driver.database.failures
+    (connection,) = store.pool._pool.idle
+    failures = store.pool.backend.failures
     del store
     gc.collect()
     with pytest.raises(failures):

@@ -197,12 +197,12 @@ def test_a_statement_that_forgets_the_tenant_is_refused(store: Store) -> None:
 
 
 def test_no_other_module_asks_the_database_itself() -> None:
-    may = {"rows", "driver", "blobs", "checking", "store"}
+    may = {"scope", "all_tenants", "connection_pool", "blobs", "checks", "store"}
     for path in Path(metier.store.__file__).parent.glob("*.py"):
         asking = {
             node.attr
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute | ast.Name)
-            if (node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id).endswith("driver")
+            if (node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id).endswith("pool")
         }
         assert path.stem in may or not asking & {"execute", "change", "change_all"}, path.name

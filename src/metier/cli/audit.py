@@ -22,7 +22,7 @@ from metier.guard.audit.export import object_of
 from metier.guard.open_stores import require_store
 from metier.guard.policy.durations import seconds_of
 from metier.store import Store
-from metier.store.link import skill_ref
+from metier.store.audit_log import skill_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

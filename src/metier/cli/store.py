@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from metier.cli.parser import Parser
     from metier.store import TenantScope
     from metier.store.checks import StoreProblem
-    from metier.store.forbidden import KeptDecision
     from metier.store.restore import RestoreReport
-    from metier.store.restore_policy import KeptPerson
+    from metier.store.restore_policy import KeptDecision, KeptPerson
 
 
 def add(parser: Parser) -> None:

@@ -47,7 +47,7 @@ def note_pending(scope: TenantScope, type: str, actor: Actor, fields: Mapping[st
         items.append(_NewItem(scope, actor, "request", fields["request"]))
     elif type == "proposal.created" and fields["proposal"]:
         items.append(_NewItem(scope, actor, "proposal", fields["proposal"]))
-    elif type == "skill.quarantined" and (what := fields["notes"][0]) not in scope.ledger().blocked:
+    elif type == "skill.quarantined" and (what := fields["notes"][0]) not in scope.recorded_decisions().blocked:
         items.append(_NewItem(scope, actor, "quarantine", what.replace(" ", ":", 1)))
 
 
@@ -81,7 +81,7 @@ def _notify(effective: EffectivePolicy, item: _NewItem) -> None:
 
     scope, actor, notify = item.scope, item.actor, effective.notify
     # Inside of a caller's transaction it may still be rolled back.
-    if notify is None or item.kind not in notify.kinds or scope.store.driver.is_in_transaction:
+    if notify is None or item.kind not in notify.kinds or scope.store.pool.is_in_transaction:
         return
     try:
         name = actor.user or actor.agent or ""

@@ -142,7 +142,7 @@ def _name_of(url: str) -> str:
 
 def keep_ledgers(store: Store) -> Store:
     """Let what was verified of a store's audit trail outlast the process, away from the store."""
-    store.ledgers.folder = os.path.join(default_config_folder(), "stores")
+    store.decision_reader.folder = os.path.join(default_config_folder(), "stores")
     if store.kind != "sqlite":
         remember(store.url)  # nothing of it lies on this machine
     return store

@@ -1,7 +1,7 @@
-"""What must last: approvals, revisions, proposals, people and the audit trail, in SQLite or PostgreSQL.
+"""Lasting data: approvals, revisions, proposals, people and the audit log, in SQLite or PostgreSQL.
 
-Everything is asked of a `TenantScope`, which is all that one tenant may see. This room imports `skill`, and SQLAlchemy
-only where a statement is made that not every decision needs.
+`TenantScope` has all queries: a tenant sees its own data alone. This room imports `skill`, and SQLAlchemy only for
+statements that not every decision needs.
 
 >>> import tempfile
 >>> from metier.store import Store
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from metier.store.approvals import Approval as Approval
     from metier.store.approvals import ApprovalRequest as ApprovalRequest
     from metier.store.blocks import Block as Block
-    from metier.store.installs import Install as Install
+    from metier.store.blocks import ScanRow as ScanRow
     from metier.store.location import data_folder as data_folder
     from metier.store.location import default_store as default_store
     from metier.store.people import AccessToken as AccessToken
     from metier.store.people import Person as Person
     from metier.store.proposals import Proposal as Proposal
+    from metier.store.revisions import Install as Install
     from metier.store.revisions import Revision as Revision
     from metier.store.revisions import RevisionFile as RevisionFile
+    from metier.store.revisions import Version as Version
     from metier.store.revisions import revision_files as revision_files
-    from metier.store.scans import ScanRow as ScanRow
     from metier.store.scope import TenantScope as TenantScope
     from metier.store.state import GovernanceState as GovernanceState
     from metier.store.store import Store as Store
-    from metier.store.versions import Version as Version
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

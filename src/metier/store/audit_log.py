@@ -1,38 +1,62 @@
-"""The audit trail of one tenant: records in the order they came, each tied to the one before by its hash."""
+"""The audit log of one tenant: records in order of arrival, each chained to the one before by its hash."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.store.canonical_json import FIRST, OWN, canonical_text, chain_hash, escape_surrogates, written
-from metier.store.link import (
-    COLUMNS,
-    ChainedRecord,
-    ChainPosition,
-    columns_of,
-    is_decision,
-    record_of,
-    skill_ref,
+from metier.store.canonical_json import (
+    MAX_EXACT,
+    canonical_text,
+    escape_surrogates,
+    is_readable,
+    parse_strict,
+    serialize,
+    serialize_anything,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from metier.store.connection_pool import Value
-    from metier.store.rows import TenantRows
+    from metier.store.scope import TenantRows
 
-_NOT_SAID = OWN - {"seq", "tenant"}
+FIRST = "0" * 64
+"""The previous hash of the first record of a chain."""
+_FIELDS = {
+    "ts": "timestamp",
+    "event_type": "type",
+    "env": "environment",
+    "session": "session",
+    "trace_id": "correlation_id",
+    "digest": "digest",
+    "layer": "layer",
+    "point": "event",
+    "outcome": "decision",
+    "rule_id": "rule",
+    "policy_digest": "policy",
+}
+"""The columns that are a field of the record."""
+_COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
+# The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
+_DECISION = re.compile(
+    r'"type":"(?:approval\.(?:granted|automatic|denied|revoked)|skill\.(?:quarantined|released)'
+    r'|person\.(?:added|removed)|token\.(?:made|revoked))"'
+)
+_ACTORS = {"model": "agent", "user": "user", "host": "host", "client": "host"}
+_RESERVED = ("prev_hash", "hash", "checkpoint")
 _CHECKPOINT = ("seq", "hash", "signed_at", "key_id", "signature")
-
 _LAST = "SELECT seq, hash FROM audit_log WHERE tenant = ? ORDER BY seq DESC LIMIT 1"
 _INSERT = (
-    f"INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash, {', '.join(COLUMNS)}) "
-    f"VALUES ({', '.join('?' * (5 + len(COLUMNS)))})"
+    f"INSERT INTO audit_log (tenant, seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)}) "
+    f"VALUES ({', '.join('?' * (5 + len(_COLUMNS)))})"
 )
-_SELECT = f"SELECT seq, data_json, prev_hash, hash, {', '.join(COLUMNS)} FROM audit_log WHERE tenant = ?"
+_SELECT = f"SELECT seq, data_json, prev_hash, hash, {', '.join(_COLUMNS)} FROM audit_log WHERE tenant = ?"
 _INSERT_CHECKPOINT = (
     f"INSERT INTO audit_checkpoints (tenant, {', '.join(_CHECKPOINT)}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
@@ -41,6 +65,47 @@ _HAS_CHECKPOINT = "SELECT 1 FROM audit_checkpoints WHERE tenant = ? AND seq = ? 
 _BATCH = 500
 _NONE_AFTER = 2**62
 _CONTAINS = {"sqlite": "instr(data_json, ?) > 0", "postgresql": "strpos(data_json, ?) > 0"}
+_MAX_LENGTH = 256 * 1024
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
+"""Between them, Python writes a float that is not whole without an exponent, as canonical JSON does."""
+_ENCODE = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainPosition:
+    """The number and the hash of a record in its chain."""
+
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedRecord:
+    """One record as the log keeps it, with its number, its hash and the hash of the record before."""
+
+    tenant: str
+    seq: int
+    record: dict[str, Any] | None
+    """The content; None if it cannot be read, which never holds for an appended record."""
+    text: str
+    """The content in the canonical form that its hash was taken of."""
+    previous: str
+    hash: str
+    columns: Mapping[str, str] | None = None
+    """The columns to search by; None for a record that does not come from a database."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether number, tenant, columns and hash are those of the content."""
+        if type(self.seq) is not int or self.seq < 1 or self.record is None:
+            return False
+        if (self.record.get("seq"), self.record.get("tenant")) != (self.seq, self.tenant):
+            return False
+        if self.columns is not None and columns_of(self.record) != self.columns:
+            return False
+        return chain_hash(self.previous, self.text) == self.hash
 
 
 class AuditTable:
@@ -49,57 +114,56 @@ class AuditTable:
     >>> import tempfile
     >>> from metier.store import Store
     >>> with Store.open(f"sqlite:///{tempfile.mkdtemp()}/metier.db") as store:
-    ...     trail = store.of("acme").audit
-    ...     stamp = trail.append({"type": "skill.activated", "skill": "pdf", "decision": "allow"})
-    ...     stamp.seq, [record["skill"] for record in trail.search(type="skill")]
+    ...     log = store.of("acme").audit
+    ...     position = log.append({"type": "skill.activated", "skill": "pdf", "decision": "allow"})
+    ...     position.seq, [record["skill"] for record in log.search(type="skill")]
     (1, ['pdf'])
     """
 
     def __init__(
         self, rows: TenantRows, follow: Callable[[ChainPosition, ChainPosition], None] = lambda *_: None
     ) -> None:
-        """The records among the rows of a tenant; `follow` is told of the last one and of one that came after it."""
+        """`follow` receives the positions before and after a record that decides nothing."""
         self._rows = rows
         self._follow = follow
         self.tenant = rows.tenant_in_records
-        """Whose it is, as its records say it."""
+        """The tenant, as its records have it."""
 
     def append(self, record: Mapping[str, Any], *, wait: float | None = None) -> ChainPosition:
-        """Keep a record, whatever is in it: what JSON cannot hold is written so that it can.
+        """Add a record, whatever is in it: a value that JSON cannot hold is replaced by the nearest that it can.
 
-        Of `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`, what the trail knows counts, not what a record says.
-        `wait` is for how many seconds others may be in the way; then it raises `StoreUnavailable`.
+        The log itself sets `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`. `wait` is the longest wait for other
+        writers in seconds; after that it raises `StoreUnavailable`.
         """
-        said: dict[str, Any] = {"seq": 0, "tenant": ""}
-        said.update(record)
-        for name in _NOT_SAID:
-            said.pop(name, None)
-        said["tenant"] = self.tenant
+        content: dict[str, Any] = {"seq": 0, "tenant": ""}
+        content.update(record)
+        for name in _RESERVED:
+            content.pop(name, None)
+        content["tenant"] = self.tenant
         with self._rows.transaction(wait):
             last = self._rows.statement(_LAST)
             if last and type(last[0][0]) is not int:
                 raise StoreUnavailable(
-                    "The last row of the audit trail has no number: it was put there.",
+                    "The last row of the audit log has no number: it was put there.",
                     hint=for_people("`metier audit verify` says what is wrong with it."),
                 )
             seq, previous = (last[0][0] + 1, last[0][1]) if last else (1, FIRST)
-            said["seq"] = seq
-            text, kept = written(said)
+            content["seq"] = seq
+            text, kept = _to_canonical(content)
             made = chain_hash(previous, text)
-            columns = columns_of(kept)
-            self._rows.change(_INSERT, seq, text, previous, made, *columns.values())
-        stamp = ChainPosition(seq=seq, hash=made)
-        if not is_decision(text) and not self._rows.driver.is_in_transaction:
-            self._follow(ChainPosition(seq=seq - 1, hash=previous), stamp)
-        return stamp
+            self._rows.change(_INSERT, seq, text, previous, made, *columns_of(kept).values())
+        position = ChainPosition(seq=seq, hash=made)
+        if not is_decision(text) and not self._rows.pool.is_in_transaction:
+            self._follow(ChainPosition(seq=seq - 1, hash=previous), position)
+        return position
 
     def last(self) -> ChainPosition | None:
-        """The last record's place and hash; None while there is none."""
+        """Return the position of the last record; None while there is none."""
         rows = self._rows.statement(_LAST)
         return ChainPosition(seq=rows[0][0], hash=rows[0][1]) if rows else None
 
     def walk(self, *, start: int | None = None, batch: int = _BATCH) -> Iterator[ChainedRecord]:
-        """All rows in order, or all from a number on; those that others add meanwhile too.
+        """Yield all rows in order, or all from a number on, with those that others add meanwhile.
 
         Without `start` that is every row, also one whose number no record can have.
         """
@@ -107,13 +171,13 @@ class AuditTable:
         while True:
             rows = self._rows.statement(f"{_SELECT}{where} ORDER BY seq LIMIT ?", *after, batch)
             for row in rows:
-                yield self._link(row)
+                yield self._chained(row)
             if len(rows) < batch:
                 return
             where, after = " AND seq > ?", (rows[-1][0],)
 
     def tail(self, count: int) -> list[dict[str, Any]]:
-        """The last records, the newest at the end."""
+        """Return the last records, the newest at the end."""
         return self.search(limit=count)[::-1]
 
     def search(
@@ -131,62 +195,52 @@ class AuditTable:
         text: str | None = None,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
-        """The records that all of it is true of, the newest first; a row that its own hash contradicts is none.
+        """Return the records that fit all filters, the newest first; a row that its own hash contradicts never fits.
 
         A skill is named by `name` or `name@source`, and found where it was active too; a type by all of it or by its
         first word. `since` and `until` are times as records have them. A text may stand anywhere, in any case.
         """
-        where: list[str] = []
-        values: list[Value] = []
-
-        def must(condition: str, *given: Value) -> None:
-            where.append(condition)
-            values.extend(given)
-
-        for column, value in {"outcome": outcome, "session": session, "digest": digest}.items():
-            if value is not None:
-                must(f"{column} = ?", escape_surrogates(value))
-        if type is not None:
-            family = escape_surrogates(type)
-            if "." in family:
-                must("event_type = ?", family)
-            else:
-                must("event_type >= ? AND event_type < ?", f"{family}.", f"{family}/")
-        if since is not None:
-            must("ts >= ?", escape_surrogates(since))
-        if until is not None:
-            must("ts < ?", escape_surrogates(until))
-        exact = {
-            name: escape_surrogates(value)
-            for name, value in {"user": user, "agent": agent}.items()
-            if value is not None
-        }
-        for name, value in exact.items():
-            must(_CONTAINS[self._rows.driver.kind], f'"{name}":{canonical_text(value)}')
-        if skill is not None:
-            must(_CONTAINS[self._rows.driver.kind], canonical_text(escape_surrogates(skill).partition("@")[0])[1:-1])
+        given = {"skill": skill, "type": type, "user": user, "agent": agent, "since": since, "until": until}
+        given |= {"outcome": outcome, "session": session, "digest": digest, "text": text}
+        wanted = {name: escape_surrogates(value) for name, value in given.items() if value is not None}
+        contains = _CONTAINS[self._rows.pool.kind]
+        conditions: list[tuple[str, tuple[Value, ...]]] = [
+            (f"{name} = ?", (wanted[name],)) for name in ("outcome", "session", "digest") if name in wanted
+        ]
+        if "type" in wanted:
+            family = wanted["type"]
+            exact, prefix = ("event_type = ?", (family,)), (f"{family}.", f"{family}/")
+            conditions.append(exact if "." in family else ("event_type >= ? AND event_type < ?", prefix))
+        conditions += [
+            (f"ts {operator} ?", (wanted[name],))
+            for name, operator in (("since", ">="), ("until", "<"))
+            if name in wanted
+        ]
+        conditions += [
+            (contains, (f'"{name}":{canonical_text(wanted[name])}',)) for name in ("user", "agent") if name in wanted
+        ]
+        if "skill" in wanted:
+            conditions.append((contains, (canonical_text(wanted["skill"].partition("@")[0])[1:-1],)))
         if text is not None and text.isascii():
-            # Of other letters, databases do not know which is the small one of which.
-            said = canonical_text(text.lower())[1:-1]
-            must(_CONTAINS[self._rows.driver.kind].replace("data_json", "lower(data_json)"), said)
-        wanted = _Wanted(
-            exact,
-            None if skill is None else escape_surrogates(skill),
-            None if text is None else escape_surrogates(text),
-        )
-        return self._newest(" AND ".join(["", *where]), values, wanted, limit)
+            # The databases do not know the lower case of other letters.
+            lowered = canonical_text(text.lower())[1:-1]
+            conditions.append((contains.replace("data_json", "lower(data_json)"), (lowered,)))
+        where = "".join(f" AND {condition}" for condition, _ in conditions)
+        return self._newest(where, [value for _, values in conditions for value in values], wanted, limit)
 
-    def _newest(self, where: str, values: list[Value], wanted: _Wanted, limit: int) -> list[dict[str, Any]]:
+    def _newest(self, where: str, values: list[Value], wanted: Mapping[str, str], limit: int) -> list[dict[str, Any]]:
+        # The database answers these filters only roughly, or not at all.
+        is_rough = not wanted.keys().isdisjoint(("user", "agent", "skill", "text"))
         found: list[dict[str, Any]] = []
         before = _NONE_AFTER
         while len(found) < limit:
-            size = _BATCH if wanted.is_more else min(_BATCH, limit - len(found))
+            size = _BATCH if is_rough else min(_BATCH, limit - len(found))
             sql = f"{_SELECT}{where} AND seq < ? ORDER BY seq DESC LIMIT ?"
             rows = self._rows.statement(sql, *values, before, size)
             for row in rows:
-                link = self._link(row)
-                if link.is_whole and link.record is not None and wanted.fits(link.record):
-                    found.append(link.record)
+                chained = self._chained(row)
+                if chained.is_whole and chained.record is not None and _fits(chained.record, wanted):
+                    found.append(chained.record)
                     if len(found) == limit:
                         return found
             if len(rows) < size:
@@ -194,16 +248,16 @@ class AuditTable:
             before = rows[-1][0]
         return found
 
-    def _link(self, row: tuple[Any, ...]) -> ChainedRecord:
+    def _chained(self, row: tuple[Any, ...]) -> ChainedRecord:
         seq, text, previous, made, *columns = row
         return ChainedRecord(
             tenant=self.tenant,
             seq=seq,
-            record=record_of(text),
+            record=parse_record(text),
             text=text,
             previous=previous,
             hash=made,
-            columns=dict(zip(COLUMNS, columns, strict=True)),
+            columns=dict(zip(_COLUMNS, columns, strict=True)),
         )
 
     def keep_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
@@ -212,33 +266,21 @@ class AuditTable:
             self._rows.change(_INSERT_CHECKPOINT, *(checkpoint[name] for name in _CHECKPOINT))
 
     def checkpoints(self) -> list[dict[str, Any]]:
-        """The checkpoints that are kept beside the records, in order."""
+        """Return the checkpoints beside the records, in order."""
         rows = self._rows.statement(_CHECKPOINTS)
         return [{"tenant": self.tenant, **dict(zip(_CHECKPOINT, row, strict=True))} for row in rows]
 
     def has_checkpoint(self, seq: int, key: str) -> bool:
-        """Whether a checkpoint at a record, signed by a key, is kept beside the records."""
+        """Return whether a checkpoint at a record, signed by a key, is kept beside the records."""
         return bool(self._rows.statement(_HAS_CHECKPOINT, seq, key))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a database is not asked, or asked only roughly."""
-
-    exact: Mapping[str, str]
-    skill: str | None
-    text: str | None
-
-    @property
-    def is_more(self) -> bool:
-        return bool(self.exact) or self.skill is not None or self.text is not None
-
-    def fits(self, record: dict[str, Any]) -> bool:
-        if any(record.get(name) != value for name, value in self.exact.items()):
-            return False
-        if self.skill is not None and not _is_about(record, self.skill):
-            return False
-        return self.text is None or _holds(record, self.text.casefold())
+def _fits(record: dict[str, Any], wanted: Mapping[str, str]) -> bool:
+    if any(record.get(name) != wanted[name] for name in ("user", "agent") if name in wanted):
+        return False
+    if "skill" in wanted and not _is_about(record, wanted["skill"]):
+        return False
+    return "text" not in wanted or _holds(record, wanted["text"].casefold())
 
 
 def _is_about(record: Mapping[str, Any], skill: str) -> bool:
@@ -250,8 +292,128 @@ def _is_about(record: Mapping[str, Any], skill: str) -> bool:
 
 
 def _holds(value: Any, text: str) -> bool:
-    if isinstance(value, dict):
-        return any(_holds(inner, text) for inner in value.values())
-    if isinstance(value, list):
-        return any(_holds(inner, text) for inner in value)
+    if isinstance(value, dict | list):
+        return any(_holds(inner, text) for inner in (value.values() if isinstance(value, dict) else value))
     return text in str(value).casefold()
+
+
+def columns_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns that a record is searched by."""
+    found = {column: _column(record.get(name)) for column, name in _FIELDS.items()}
+    by, user, agent = record.get("by"), _column(record.get("user")), _column(record.get("agent"))
+    kind = _ACTORS.get(by, "") if isinstance(by, str) else ""
+    if not kind:
+        kind = "user" if user else "agent" if agent else ""
+    found["actor_kind"] = kind
+    found["actor_id"] = user if kind == "user" else agent or user if kind == "host" else agent
+    found["skill_ref"] = skill_ref(record)
+    return found
+
+
+def skill_ref(record: Mapping[str, Any]) -> str:
+    """Return the skill that a record is about, as `name@source`; for a tool call the last loaded one.
+
+    >>> skill_ref({"skill": "pdf", "source": "acme"}), skill_ref({"active": ["notes", "pdf"]})
+    ('pdf@acme', 'pdf')
+    """
+    skill, source, active = _column(record.get("skill")), _column(record.get("source")), record.get("active")
+    if skill:
+        return f"{skill}@{source}" if source and "@" not in skill else skill
+    return _column(active[-1]) if isinstance(active, list | tuple) and active else ""
+
+
+def _column(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def chain_hash(previous: str, text: str) -> str:
+    """Return the hash of a record that follows the one with the hash `previous`."""
+    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+def follows(seq: int, previous: str, row: tuple[Any, Any, Any, Any]) -> bool:
+    """Return whether a row (number, text, previous hash, hash) comes next after a record of a number and a hash."""
+    number, text, before, made = row
+    is_next = type(number) is int and number == seq + 1 and before == previous
+    return is_next and type(text) is str and chain_hash(previous, text) == made
+
+
+def is_decision(text: str) -> bool:
+    """Return whether decisions depend on a record."""
+    return _DECISION.search(text) is not None
+
+
+def canonical(record: Mapping[str, Any]) -> str:
+    r"""Return the canonical JSON of a record, or of the nearest that JSON can hold; no content makes it fail.
+
+    >>> canonical({"b": float("nan"), "a": "\ud800", "c": 1.0})
+    '{"a":"\\\\ud800","b":"nan","c":1}'
+    """
+    return _to_canonical(record)[0]
+
+
+def _to_canonical(record: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the canonical JSON of a record, and what a reader of it gets; of a tuple that is a list."""
+    text = _serialize_simple(record)
+    if text is not None and len(text) <= _MAX_LENGTH:
+        return text, record
+    text = text or serialize(record)
+    if text is None or len(text) > _MAX_LENGTH:
+        text = serialize_anything(record)
+    return text, json.loads(text)
+
+
+def canonical_or_none(record: Mapping[str, Any]) -> str | None:
+    """Return the canonical JSON of a record; None for one that has none, or that nobody could read."""
+    return _serialize_simple(record) or serialize(record)
+
+
+def _serialize_simple(record: Mapping[str, Any]) -> str | None:
+    """Return the canonical JSON of a simple record at a fifth of the time; None for any other.
+
+    Python's own JSON is canonical but for names that are not ASCII, which it sorts otherwise, and for some numbers.
+    """
+    simple = {}
+    for name, value in record.items():
+        kind = type(value)
+        if kind is float:
+            if value.is_integer() and -MAX_EXACT <= value <= MAX_EXACT:
+                value = int(value)
+            elif not _LEAST_PLAIN <= abs(value) <= _MOST_PLAIN:
+                return None
+        elif kind is int:
+            if not -MAX_EXACT <= value <= MAX_EXACT:
+                return None
+        elif kind is tuple or kind is list:
+            if any(type(item) is not str for item in value):
+                return None
+        elif kind is not str and kind is not bool and value is not None:
+            return None
+        simple[name] = value
+    try:
+        if not "".join(simple).isascii():
+            return None
+        text = _ENCODE(simple)
+        if not text.isascii():
+            text.encode()  # raises for a lone surrogate
+    except (ValueError, RecursionError):
+        return None
+    return text
+
+
+def parse_record(text: str) -> dict[str, Any] | None:
+    """Return the record in a text; None where the text is not in the canonical form that the log writes.
+
+    >>> parse_record('{"seq":1}'), parse_record('{"seq":1,"seq":2}'), parse_record('{"seq": 1}')
+    ({'seq': 1}, None, None)
+    """
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict) or not is_readable(found):
+            return None
+        if _ENCODE(found) == text:
+            return found
+    except (TypeError, ValueError, RecursionError):
+        return None
+    found = parse_strict(text)  # whole numbers that only a float can hold are written like integers
+    return found if found is not None and canonical_or_none(found) == text else None

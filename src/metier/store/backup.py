@@ -1,7 +1,7 @@
-"""A backup: everything that a store holds at one moment, in one file, while others go on writing.
+"""Backups: all data of a store at one moment, in one file, while others go on writing.
 
 The file is a ZIP archive with the rows of each table as lines of JSON, the contents by their hash, and a manifest with
-the hash of every part, which is signed. What SQLite held can be brought back into PostgreSQL, and the other way round.
+the hash of every part, which is signed. A backup of SQLite can be restored into PostgreSQL, and the other way round.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from metier._paths import replace_file
 from metier.errors import InvalidArgument, StoreUnavailable
-from metier.store.blobs import sync_folder
+from metier.store.all_tenants import every_row
 from metier.store.codec import now
-from metier.store.migrations import newest
-from metier.store.rows import every_row
+from metier.store.connection_pool import Backend
+from metier.store.location import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ PROPOSALS = "proposals"
 
 
 def back_up(store: Store, path: Path | str, sign: Callable[[bytes], Mapping[str, str]]) -> dict[str, Any]:
-    """Write everything that a store holds into a new file; returns what its manifest says.
+    """Write all data of a store into a new file; returns its manifest.
 
     `sign` makes a signature of the manifest, which `restore` is given to check; `metier.guard.backups` has both.
     The file is complete or not there at all, and only its owner may read it.
@@ -58,30 +58,30 @@ def back_up(store: Store, path: Path | str, sign: Callable[[bytes], Mapping[str,
 
 
 def tables() -> list[str]:
-    """The tables that a backup has, those first that others refer to."""
+    """Return the tables of a backup, those first that others refer to."""
     from metier.store.schema import tables_of
 
     return [table.name for table in tables_of("sqlite")]
 
 
 def kept_blobs(revisions: Iterable[Mapping[str, Any]], files: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The hashes of all contents that belong to a revision whose content is kept."""
+    """Return the hashes of all contents of revisions whose content is kept."""
     kept = {(row["tenant"], row["digest"]) for row in revisions if row["kept"]}
     return {row["sha256"] for row in files if (row["tenant"], row["digest"]) in kept}
 
 
 def _fill(store: Store, archive: zipfile.ZipFile, sign: Callable[[bytes], Mapping[str, str]]) -> dict[str, Any]:
-    manifest: dict[str, Any] = {"format": FORMAT, "version": newest(), "kind": store.kind, "made_at": now()}
+    manifest: dict[str, Any] = {"format": FORMAT, "version": Backend.newest, "kind": store.kind, "made_at": now()}
     manifest["store"] = str(store)
-    # Before the rows: a checkpoint must not speak of records that came later.
+    # Before the rows: a checkpoint must not sign records that came later.
     manifest["files"] = {name: _add(archive, f"files/{name}", [data])[0] for name, data in _files(store.folder)}
     manifest["tables"] = {}
-    with store.driver.snapshot():
+    with store.pool.snapshot():
         for table in tables():
-            lines = (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in every_row(store.driver, table))
+            lines = (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in every_row(store.pool, table))
             sha256, count = _add(archive, f"tables/{table}.jsonl", lines)
             manifest["tables"][table] = {"sha256": sha256, "rows": count}
-        names = kept_blobs(every_row(store.driver, "revisions"), every_row(store.driver, "revision_files"))
+        names = kept_blobs(every_row(store.pool, "revisions"), every_row(store.pool, "revision_files"))
         for name in sorted(names):
             archive.writestr(f"blobs/{name}", store.blobs.get(name))
     manifest["blobs"] = len(names)
@@ -102,7 +102,7 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[bytes]) -> tuple[s
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """What lies beside the database, but is no blob."""
+    """Yield the files beside the database, without blobs."""
     with contextlib.suppress(FileNotFoundError):
         yield CHECKPOINTS, (folder / CHECKPOINTS).read_bytes()
     with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Contents of files by their hash: beside a SQLite file in a folder, in PostgreSQL in a table."""
+"""Contents of files by hash: in a folder beside a SQLite file, in a table of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from metier._paths import write_file
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.hints import for_people
+from metier.store.location import make_folder, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,18 +28,18 @@ _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os
 
 
 class Blobs(Protocol):
-    """Wherever the contents of files are kept."""
+    """A place for the contents of files."""
 
     def put(self, contents: Iterable[bytes]) -> None:
-        """Keep contents; when this returns they are there to stay, with the transaction around it if there is one."""
+        """Keep contents: they are durable when this returns, or with the transaction around it."""
         ...
 
     def get(self, sha256: str) -> bytes:
-        """The content with this hash; raises `IntegrityFailed` for one that no longer has it."""
+        """Return the content with this hash; raises `IntegrityFailed` for one that was changed."""
         ...
 
     def names(self) -> Iterator[str]:
-        """The hashes of everything that is kept."""
+        """Yield the hashes of all contents."""
         ...
 
 
@@ -49,7 +50,7 @@ class FolderBlobs:
         self.folder = folder / "blobs" / "sha256"
 
     def put(self, contents: Iterable[bytes]) -> None:
-        """Write what is not there yet, each file complete or not at all, and all of it on the disk."""
+        """Write the missing contents, each file complete or not at all, and wait until all are on the disk."""
         changed: set[str] = set()
         try:
             for data in contents:
@@ -69,11 +70,11 @@ class FolderBlobs:
             ) from None
 
     def get(self, sha256: str) -> bytes:
-        """The content with this hash."""
+        """Return the content with this hash."""
         try:
             file = os.open(self._path(sha256), os.O_RDONLY | _PLAIN)
             with open(file, "rb") as stream:
-                return _verified(sha256, stream.read())
+                return _require_hash(sha256, stream.read())
         except FileNotFoundError:
             raise _lost(sha256) from None
         except OSError as error:
@@ -84,7 +85,7 @@ class FolderBlobs:
             ) from None
 
     def names(self) -> Iterator[str]:
-        """The hashes of everything that is kept."""
+        """Yield the hashes of all contents."""
         with contextlib.suppress(FileNotFoundError):
             for folder in sorted(os.listdir(self.folder)):
                 with contextlib.suppress(NotADirectoryError):
@@ -93,12 +94,12 @@ class FolderBlobs:
                             yield folder + name
 
     def _path(self, sha256: str) -> str:
-        checked_sha256(sha256)
+        require_sha256(sha256)
         return os.path.join(self.folder, sha256[:2], sha256[2:])
 
     @staticmethod
     def _is_whole(path: str, data: bytes) -> bool:
-        # One that was damaged since is written again.
+        # A damaged one is written again.
         try:
             with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
                 return stream.read() == data
@@ -109,36 +110,36 @@ class FolderBlobs:
 class TableBlobs:
     """Contents as rows of a table."""
 
-    def __init__(self, driver: ConnectionPool) -> None:
-        self._driver = driver
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
 
     def put(self, contents: Iterable[bytes]) -> None:
-        """Add what is not there yet."""
-        with self._driver.transaction():
+        """Add the missing contents."""
+        with self._pool.transaction():
             for data in contents:
-                self._driver.change(_PUT, (hashlib.sha256(data).hexdigest(), data))
+                self._pool.change(_PUT, (hashlib.sha256(data).hexdigest(), data))
 
     def get(self, sha256: str) -> bytes:
-        """The content with this hash."""
-        found = self._driver.execute("SELECT data FROM blobs WHERE sha256 = ?", (checked_sha256(sha256),))
+        """Return the content with this hash."""
+        found = self._pool.execute("SELECT data FROM blobs WHERE sha256 = ?", (require_sha256(sha256),))
         if not found:
             raise _lost(sha256)
-        return _verified(sha256, bytes(found[0][0]))
+        return _require_hash(sha256, bytes(found[0][0]))
 
     def names(self) -> Iterator[str]:
-        """The hashes of everything that is kept."""
-        for (sha256,) in self._driver.execute("SELECT sha256 FROM blobs ORDER BY sha256"):
+        """Yield the hashes of all contents."""
+        for (sha256,) in self._pool.execute("SELECT sha256 FROM blobs ORDER BY sha256"):
             yield sha256
 
 
-def checked_sha256(text: object) -> str:
-    """A hash; raises `InvalidArgument` for what is none, and so can be no part of a path."""
+def require_sha256(text: object) -> str:
+    """Return a hash; raises `InvalidArgument` for anything else, which must not become a part of a path."""
     if not isinstance(text, str) or not _SHA256.fullmatch(text):
         raise InvalidArgument(f"{text!r:.100} is no sha256.", hint="Write 64 hexadecimal digits.")
     return text
 
 
-def _verified(sha256: str, data: bytes) -> bytes:
+def _require_hash(sha256: str, data: bytes) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
         raise IntegrityFailed(
             f"The stored content {sha256[:12]}… is not what was stored.",
@@ -156,23 +157,3 @@ def _lost(sha256: str) -> FileMissing:
         hint=for_people("Bring back a backup with `metier store restore`; `metier store check` lists what is missing."),
         sha256=sha256,
     )
-
-
-def make_folder(path: str) -> None:
-    """Make a folder and those that it lies in, as far as they are not there, for their owner alone."""
-    if not os.path.isdir(path):
-        make_folder(os.path.dirname(path))
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-        sync_folder(os.path.dirname(path))
-
-
-def sync_folder(folder: str) -> None:
-    """See that the names in a folder are on the disk too."""
-    if os.name == "nt":  # folders cannot be opened there; the system writes names by itself
-        return
-    file = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -1,25 +1,27 @@
-"""What nobody may use: skills that were blocked by name, by digest or by where they come from."""
+"""Blocked skills, and the evidence that decisions refer to: results of scanners and texts of policy files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import from_row, now, require_choice, require_key, to_row
+from metier.store.codec import RecordTable, now, require_choice, require_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from metier.store.ledger import RecordedDecisions
-    from metier.store.rows import TenantRows
+    from metier.store.scope import TenantRows
+    from metier.store.state import RecordedDecisions
 
 BlockKind: TypeAlias = Literal["name", "digest", "source"]
 _KINDS = ("name", "digest", "source")
+_SEVERITIES = "SELECT engine, max_severity FROM scans WHERE tenant = ? AND digest = ? ORDER BY engine, number"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A name, a digest or a source that is blocked."""
+    """A blocked name, digest or source."""
 
     kind: BlockKind
     value: str
@@ -28,36 +30,53 @@ class Block:
     at: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRow:
+    """One run of a scanner over one content."""
+
+    digest: str
+    engine: str
+    engine_version: str = ""
+    ruleset: str = ""
+    """The digest of its rules."""
+    status: str = "ok"
+    """`ok`, or `error` for an incomplete run."""
+    max_severity: str = ""
+    ms: int = 0
+    findings: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    at: str = ""
+
+
 class Blocks:
     """The blocks of a tenant."""
 
-    def __init__(self, rows: TenantRows, ledger: Callable[[], RecordedDecisions]) -> None:
-        self._rows = rows
-        self._ledger = ledger
+    def __init__(self, rows: TenantRows, decisions: Callable[[], RecordedDecisions]) -> None:
+        self._table = RecordTable(rows, "blocks", Block, order=("at", "kind", "value"))
+        self._decisions = decisions
 
     def add(self, kind: BlockKind, value: str, *, reason: str, by: str) -> Block:
-        """Block it, from the next decision on; of several reasons the last one counts."""
+        """Block it from now on; of several reasons the last one counts."""
         require_choice("kind of block", kind, _KINDS)
         block = Block(kind=kind, value=require_key(kind, value), reason=reason, by=by, at=now())
-        with self._rows.transaction():
-            self._rows.insert("blocks", to_row(block), "replace")
-            self._rows.bump()
+        with self._table.rows.transaction():
+            self._table.insert(block, "replace")
+            self._table.rows.bump()
         return block
 
     def remove(self, kind: BlockKind, value: str) -> bool:
-        """Block it no longer; False when it was not blocked. What a record put in quarantine takes a record too."""
-        with self._rows.transaction():
-            was_blocked = self._rows.delete("blocks", {"kind": kind, "value": value}) > 0
-            was_blocked = was_blocked or f"{kind} {value}" in self._ledger().blocked
+        """Remove a block; False when there was none. A recorded quarantine needs a record of its release too."""
+        with self._table.rows.transaction():
+            was_blocked = self._table.delete(kind=kind, value=value)
+            was_blocked = was_blocked or f"{kind} {value}" in self._decisions().blocked
             if was_blocked:
-                self._rows.bump()
+                self._table.rows.bump()
         return was_blocked
 
     def all(self) -> list[Block]:
-        """Everything that is blocked, the oldest first; at the end, what only the audit trail still has."""
-        found = [from_row(Block, row, {}) for row in self._rows.select("blocks", order=("at", "kind", "value"))]
+        """Return all blocks, the oldest first; at the end, those that only the audit log still has."""
+        found = self._table.find()
         known = {(block.kind, block.value) for block in found}
-        for what, reason in self._ledger().blocked.items():
+        for what, reason in self._decisions().blocked.items():
             kind, value = split_block(what)
             if (kind, value) not in known:
                 found.append(Block(kind=kind, value=value, reason=reason, by="", at=""))  # type: ignore[arg-type]
@@ -65,6 +84,56 @@ class Blocks:
 
 
 def split_block(what: str) -> tuple[str, str]:
-    """The kind and the value of a block, as a record has it: `name miner`."""
+    """Return the kind and the value of a block as a record has it: `name miner`."""
     kind, _, value = what.partition(" ")
     return kind, value
+
+
+class Scans:
+    """The scans of a tenant."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._table = RecordTable(rows, "scans", ScanRow, order=("engine", "number"), json={"findings": list})
+
+    def put(self, scan: ScanRow) -> ScanRow:
+        """Add the result of a scanner beside its earlier ones."""
+        require_key("digest", scan.digest)
+        require_key("engine", scan.engine)
+        scan = scan if scan.at else replace(scan, at=now())
+        rows = self._table.rows
+        with rows.transaction():
+            earlier = rows.select("scans", {"digest": scan.digest, "engine": scan.engine}, ("-number",))
+            self._table.insert(scan, number=earlier[0]["number"] + 1 if earlier else 1)
+        return scan
+
+    def severities(self, digest: str) -> dict[str, str]:
+        """Return the worst severity that each engine found in its last run over a content: every load asks for it."""
+        # This statement is written out, because SQLAlchemy takes long to import.
+        return dict(self._table.rows.statement(_SEVERITIES, digest))
+
+    def latest(self, digest: str) -> list[ScanRow]:
+        """Return the last run of each engine over a content."""
+        return list({scan.engine: scan for scan in self._table.find(digest=digest)}.values())
+
+
+class PolicyTexts:
+    """The texts of the policy files that were in force for a tenant."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._rows = rows
+
+    def keep(self, digest: str, layer: str, path: str, text: str) -> bool:
+        """Keep a policy file under its digest; False when it was kept already."""
+        row = {
+            "digest": require_key("digest", digest),
+            "layer": layer,
+            "path_hash": hashlib.sha256(path.encode(errors="surrogatepass")).hexdigest(),
+            "path": path,
+            "text": text,
+            "loaded_at": now(),
+        }
+        return self._rows.insert("policies", row, "ignore")
+
+    def texts(self, digest: str) -> dict[str, str]:
+        """Return the files that were kept under a digest, by path."""
+        return {row["path"]: row["text"] for row in self._rows.select("policies", {"digest": digest}, ("path",))}

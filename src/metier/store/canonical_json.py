@@ -1,8 +1,7 @@
-"""A record in the one form that its hash is taken of (RFC 8785), whatever is in it."""
+"""Canonical JSON (RFC 8785) of any record, and strict parsing of JSON that somebody else wrote."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -14,71 +13,31 @@ from rfc8785 import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-OWN = frozenset({"seq", "tenant", "prev_hash", "hash", "checkpoint"})
-"""What the trail itself says of a record; no record can say it instead."""
-
-FIRST = "0" * 64
-"""What the first record of a chain is tied to."""
-
-_MAX_LENGTH = 256 * 1024
+MAX_EXACT = 2**53 - 1
+"""The largest whole number that every reader of JSON reads exactly."""
 _MAX_TEXT = 2_000
 _MAX_DEPTH = 16
 _MAX_PARTS = 200_000
 _MAX_FIELDS = 100
 _MAX_ROOM = 8 * 1024
 """Characters that each field of a record may have, once it has too many altogether."""
-_MAX_EXACT = 2**53 - 1
-_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
-"""Between them, Python writes a float that is not whole as everybody does: without an exponent."""
-_ENCODE = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-).encode
 
 
-def canonical(record: Mapping[str, Any]) -> str:
-    r"""The canonical JSON of a record; what JSON cannot hold is written so that it can, and no content makes it fail.
-
-    >>> canonical({"b": float("nan"), "a": "\ud800", "c": 1.0})
-    '{"a":"\\\\ud800","b":"nan","c":1}'
-    """
-    return written(record)[0]
-
-
-def written(record: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The canonical JSON of a record, and what a reader of it gets; of a tuple that is a list."""
+def serialize(record: Mapping[str, Any]) -> str | None:
+    """Return the canonical JSON of a record; None for one that has none, or that nobody could read."""
     try:
-        text = _quickly(record)
-    except (ValueError, RecursionError):
-        text = None
-    if text is not None and len(text) <= _MAX_LENGTH:
-        return text, record
-    text = canonical_or_none(record)
-    if text is None or len(text) > _MAX_LENGTH:
-        text = dumps(_Harmless().value(dict(record), 0)).decode()
-    return text, json.loads(text)
-
-
-def canonical_or_none(record: Mapping[str, Any]) -> str | None:
-    """The canonical JSON of a record; None for one that has none, or that nobody could read."""
-    try:
-        found = _quickly(record)
-        if found is None and is_readable(record):
-            found = dumps(dict(record)).decode()
+        return dumps(dict(record)).decode() if is_readable(record) else None
     except (ValueError, RecursionError):
         return None
-    return found
 
 
-def is_canonical(record: dict[str, Any], text: str) -> bool:
-    """Whether Python's own JSON of a record is the text that it was read from, which then has no other reading."""
-    try:
-        return _ENCODE(record) == text
-    except ValueError:
-        return False
+def serialize_anything(record: Mapping[str, Any]) -> str:
+    """Return canonical JSON as close to a record as JSON allows, shortened where it is too long."""
+    return dumps(_Sanitizer().value(dict(record), 0)).decode()
 
 
 def is_readable(value: Any) -> bool:
-    """Whether a value has no more levels and parts than anything that is kept."""
+    """Return whether a value has no more levels and parts than any record that is kept."""
     left, level = _MAX_PARTS, [value]
     for _ in range(_MAX_DEPTH + 1):
         level = list(itertools.islice((inner for one in level for inner in _parts(one)), left + 1))
@@ -92,38 +51,8 @@ def _parts(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
 
 
-def _quickly(record: Mapping[str, Any]) -> str | None:
-    """The same for most records, at a fifth of the time: those for which Python's own JSON is canonical.
-
-    It is but for names that are not ASCII, which it sorts otherwise, and for some numbers, which it writes otherwise.
-    """
-    simple = {}
-    for name, value in record.items():
-        kind = type(value)
-        if kind is float:
-            if value.is_integer() and -_MAX_EXACT <= value <= _MAX_EXACT:
-                value = int(value)
-            elif not _LEAST_PLAIN <= abs(value) <= _MOST_PLAIN:
-                return None
-        elif kind is int:
-            if not -_MAX_EXACT <= value <= _MAX_EXACT:
-                return None
-        elif kind is tuple or kind is list:
-            if any(type(item) is not str for item in value):
-                return None
-        elif kind is not str and kind is not bool and value is not None:
-            return None
-        simple[name] = value
-    if not "".join(simple).isascii():
-        return None
-    text = _ENCODE(simple)
-    if not text.isascii():
-        text.encode()  # raises for what is no character
-    return text
-
-
 def escape_surrogates(text: str) -> str:
-    r"""A text as a record has it: what is no character is written out.
+    r"""Return a text as a record has it: lone surrogates are escaped.
 
     >>> escape_surrogates("a\ud800")
     'a\\ud800'
@@ -132,32 +61,20 @@ def escape_surrogates(text: str) -> str:
 
 
 def canonical_text(text: str) -> str:
-    """A text as it stands in canonical JSON, with its quotes."""
+    """Return a text as it stands in canonical JSON, with its quotes."""
     return dumps(text).decode()
 
 
 def parse_strict(text: str) -> dict[str, Any] | None:
-    """A JSON object that somebody else wrote; None for what is none, or could be read in more than one way."""
+    """Return a JSON object; None for anything else, or for a text with more than one reading."""
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=_number)
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number, parse_int=_number)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def chain_hash(previous: str, text: str) -> str:
-    """The hash of a record that follows the one with the hash `previous`."""
-    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-
-
-def follows(seq: int, previous: str, row: tuple[Any, Any, Any, Any]) -> bool:
-    """Whether a row (number, text, previous hash, hash) is the next one behind the record of a number and a hash."""
-    number, text, tied_to, made = row
-    is_next = type(number) is int and number == seq + 1 and tied_to == previous
-    return is_next and type(text) is str and chain_hash(previous, text) == made
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name stands twice in an object")
@@ -165,28 +82,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(digits: str) -> int | float:
-    # What is over the exact whole numbers was written for a float that happens to be whole.
+    # A number over the exact whole numbers was written for a float that happens to be whole.
     number = float(digits)
-    return number if abs(number) > _MAX_EXACT else int(digits)
+    return number if abs(number) > MAX_EXACT else int(digits)
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-class _Harmless:
-    """Makes records such that JSON can hold them, as long as there is room."""
+class _Sanitizer:
+    """Makes values that JSON can hold, as long as there is room."""
 
     def __init__(self) -> None:
         self._room = _MAX_ROOM
 
     def value(self, value: Any, depth: int) -> Any:
-        """The value, or the nearest to it that JSON can hold."""
+        """Return the value, or the nearest to it that JSON can hold."""
         self._room -= 8
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
-            return int(value) if -_MAX_EXACT <= value <= _MAX_EXACT else self._text(_digits(value))
+            return int(value) if -MAX_EXACT <= value <= MAX_EXACT else self._text(_digits(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else str(float(value))
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Whether a store is as it should be: its file, its tables, and the contents that its revisions refer to."""
+"""Checks of a store: its file, its tables, its rows against the audit log, and the contents of revisions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
+from metier.store.all_tenants import every_row
 from metier.store.codec import RESTORE
-from metier.store.migrations import creation
-from metier.store.rows import every_row
+from metier.store.connection_pool import creation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProblem:
-    """Something about a store that is not as it should be."""
+    """A defect of a store."""
 
     severity: Literal["error", "warning"]
     part: Literal["database", "tables", "contents", "folder"]
@@ -36,12 +36,12 @@ class StoreProblem:
 
 
 def check_store(store: Store) -> list[StoreProblem]:
-    """Everything that is wrong with a store; nothing is changed."""
+    """Return all defects of a store; nothing is changed."""
     found: list[StoreProblem] = []
     try:
         found += _database(store)
         found += _tables(store)
-        with store.driver.snapshot():  # a decision that is made meanwhile is in the rows and in the records, or in none
+        with store.pool.snapshot():  # a decision that is made meanwhile is in both rows and records, or in neither
             found += _unrecorded(store)
         found += _contents(store)
     except StoreUnavailable as error:
@@ -52,10 +52,10 @@ def check_store(store: Store) -> list[StoreProblem]:
 def _database(store: Store) -> Iterator[StoreProblem]:
     if store.kind != "sqlite":
         return
-    for (line,) in store.driver.execute("PRAGMA integrity_check(20)"):
+    for (line,) in store.pool.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
             yield StoreProblem(severity="error", part="database", message=f"SQLite says: {line}.", hint=RESTORE)
-    for table, *_ in store.driver.execute("PRAGMA foreign_key_check"):
+    for table, *_ in store.pool.execute("PRAGMA foreign_key_check"):
         message = f"A row of {table} refers to one that is not there."
         yield StoreProblem(severity="error", part="database", message=message, hint=RESTORE)
     for path in (store.url.removeprefix("sqlite:///"), str(store.folder)):
@@ -69,11 +69,11 @@ def _database(store: Store) -> Iterator[StoreProblem]:
 
 
 def missing_protection(store: Store) -> list[StoreProblem]:
-    """The parts of the schema that close the audit log to everything but new records and are gone or were changed.
+    """Return the protections of the audit log that are missing or were changed.
 
-    A trigger that is not ours may change what is written to any table.
+    A foreign trigger may change what is written to any table.
     """
-    return [_schema_problem(name, what) for name, what in _differences(store.driver) if _protects(name)]
+    return [_schema_problem(name, what) for name, what in _differences(store.pool) if _protects(name)]
 
 
 def _protects(name: str) -> bool:
@@ -82,8 +82,8 @@ def _protects(name: str) -> bool:
 
 
 def _tables(store: Store) -> Iterator[StoreProblem]:
-    """Compare the tables with those that this version makes."""
-    for name, what in _differences(store.driver):
+    """Compare the tables with those of a new store."""
+    for name, what in _differences(store.pool):
         yield _schema_problem(name, what)
 
 
@@ -96,16 +96,16 @@ def _schema_problem(name: str, what: str) -> StoreProblem:
     )
 
 
-def _differences(driver: ConnectionPool) -> Iterator[tuple[str, str]]:
-    """The parts of the schema that are not as this version makes them, each with what became of it."""
-    expected, found = _expected(driver), _actual(driver)
+def _differences(pool: ConnectionPool) -> Iterator[tuple[str, str]]:
+    """Yield the parts of the schema that differ from a new store, each with the difference."""
+    expected, found = _expected(pool), _actual(pool)
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             yield name, "is missing" if name not in found else "is not ours" if name not in expected else "was changed"
 
 
-def _expected(driver: ConnectionPool) -> dict[str, str]:
-    if driver.kind == "sqlite":
+def _expected(pool: ConnectionPool) -> dict[str, str]:
+    if pool.kind == "sqlite":
         import sqlite3
         from contextlib import closing
 
@@ -140,8 +140,8 @@ UNION ALL SELECT 'trigger', tgname, concat_ws(' ', relname, tgenabled, tgtype, t
 """
 
 
-def _actual(driver: ConnectionPool) -> dict[str, str]:
-    return _by_title(driver.execute(_SQLITE_SCHEMA if driver.kind == "sqlite" else _POSTGRESQL_SCHEMA))
+def _actual(pool: ConnectionPool) -> dict[str, str]:
+    return _by_title(pool.execute(_SQLITE_SCHEMA if pool.kind == "sqlite" else _POSTGRESQL_SCHEMA))
 
 
 def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
@@ -149,8 +149,8 @@ def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
 
 
 def _unrecorded(store: Store) -> Iterator[StoreProblem]:
-    """The rows that would loosen something and have no record in the audit trail, and the quarantines without a row."""
-    rows = {table: _by_tenant(every_row(store.driver, table)) for table in (*_RECORDED, "blocks")}
+    """Yield the rows that would loosen something without a record, and the recorded prohibitions without a row."""
+    rows = {table: _by_tenant(every_row(store.pool, table)) for table in (*_RECORDED, "blocks")}
     for tenant in store.tenants():
         scope = store.of(tenant)
         counting = {
@@ -163,16 +163,16 @@ def _unrecorded(store: Store) -> Iterator[StoreProblem]:
                 is_active = not row.get("revoked_at") and row.get("decision") != "denied"
                 if is_active and row[key] not in counting[table]:
                     yield _unlike_records(
-                        f"The {what} {row[key]!r:.100} has no record in the audit trail: it is nothing."
+                        f"The {what} {row[key]!r:.100} has no record in the audit log: it is nothing."
                     )
-        ledger = scope.ledger()
+        decisions = scope.recorded_decisions()
         blocks = {f"{row['kind']} {row['value']}" for row in rows["blocks"][tenant]}
         refusals = {row["id"] for row in rows["approvals"][tenant] if _refuses(row)}
-        refused = {one for one, against in ledger.against.items() if "revoked_at" not in against}
+        refused = {one for one, against in decisions.against.items() if "revoked_at" not in against}
         for what, gone in {
-            "quarantine of the": ledger.blocked.keys() - blocks,
+            "quarantine of the": decisions.blocked.keys() - blocks,
             "refusal": refused - refusals,
-            "person": ledger.people.keys() - counting["people"],
+            "person": decisions.people.keys() - counting["people"],
         }.items():
             for name in sorted(gone):
                 message = (
@@ -205,12 +205,12 @@ def _unlike_records(message: str) -> StoreProblem:
 
 
 def _contents(store: Store) -> Iterator[StoreProblem]:
-    """See that every content is there, is what its hash says, and makes the digest that it was kept under."""
+    """Check that every content is there, has its hash, and makes the digest of its revision."""
     files: dict[tuple[str, str], list[DigestEntry]] = defaultdict(list)
     hashes: set[str] = set()
-    with store.driver.snapshot():
-        kept = {(row["tenant"], row["digest"]) for row in every_row(store.driver, "revisions") if row["kept"]}
-        for row in every_row(store.driver, "revision_files"):
+    with store.pool.snapshot():
+        kept = {(row["tenant"], row["digest"]) for row in every_row(store.pool, "revisions") if row["kept"]}
+        for row in every_row(store.pool, "revision_files"):
             key = row["tenant"], row["digest"]
             if key in kept:
                 content = bytes.fromhex(row["sha256"]) if _SHA256.fullmatch(row["sha256"]) else b""

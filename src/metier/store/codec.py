@@ -1,86 +1,117 @@
-"""Values as both databases keep them: any text comes back as it was, also one that neither could hold by itself."""
+"""Records and rows: dataclasses as the columns of a table, and back."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.hints import for_people
+from metier.store.connection_pool import encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.store.connection_pool import Value
+    from metier.store.scope import TenantRows
 
 Record = TypeVar("Record")
 
-_MARK = "\ufdd0"  # stands for no character, in any text
-_ODD = re.compile(f"[\0\ud800-\udfff{_MARK}]")
-# Nothing else is written so, or one text could be kept in two ways, of which a search finds but one.
-_WRITTEN = re.compile(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
-_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 RESTORE = for_people("Bring back a backup with `metier store restore FILE --force`.")
-"""The hint for what is damaged beyond repair."""
+"""The hint for damage beyond repair."""
 MAX_KEY = 2_000
-"""The longest text that may be a part of a key, in bytes: a page of an index must hold a few of them."""
+"""The longest text in bytes that may be a part of a key: a page of an index must hold a few of them."""
 
 
-def encode_text(text: str) -> str:
-    """A text that every database can hold: what is no character becomes a mark with its number.
+class RecordTable(Generic[Record]):
+    """The records of one tenant in one table."""
 
-    >>> decode_text(encode_text("a\\0b")) == "a\\0b"
-    True
+    def __init__(
+        self,
+        rows: TenantRows,
+        table: str,
+        kind: type[Record],
+        *,
+        order: tuple[str, ...] = (),
+        json: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        """`order` is the default order, `json` the types of the fields that are lists and mappings."""
+        self.rows = rows
+        self._table = table
+        self._kind = kind
+        self._order = order
+        self._json = json or {}
+
+    def find(self, order: tuple[str, ...] | None = None, **where: Value | None) -> list[Record]:
+        """Return the records with these values; None stands for any value."""
+        wanted = {name: value for name, value in where.items() if value is not None}
+        found = self.rows.select(self._table, wanted, self._order if order is None else order)
+        return [from_row(self._kind, row, self._json) for row in found]
+
+    def first(self, **where: Value) -> Record | None:
+        """Return the first record with these values."""
+        return next(iter(self.find(None, **where)), None)
+
+    def insert(
+        self, record: Record, conflict: Literal["refuse", "ignore", "replace"] = "refuse", **more: Value
+    ) -> bool:
+        """Add a record, with values of other columns; False when its key was there and the new one is ignored."""
+        return self.rows.insert(self._table, {**to_row(record), **more}, conflict)
+
+    def append(self, record: Record, conflict: Literal["refuse", "ignore"] = "refuse", **more: Value) -> bool:
+        """Add a record with the next number, by which listings keep the order of arrival."""
+        return self.rows.insert_next(self._table, {**to_row(record), **more}, conflict)
+
+    def update(self, values: Mapping[str, Value], **where: Value) -> bool:
+        """Change the records with these values; False when there is none."""
+        return self.rows.update(self._table, values, where) > 0
+
+    def delete(self, **where: Value) -> bool:
+        """Remove the records with these values; False when there is none."""
+        return self.rows.delete(self._table, where) > 0
+
+
+def terms_of(*parts: object) -> str:
+    """Return the digest of all values of a row, for the record that vouches for it.
+
+    >>> terms_of("a-1", ["scripts"]) == terms_of("a-1", ["scripts", "hooks"])
+    False
     """
-    if text.isascii() and "\0" not in text:
-        return text
-    return _ODD.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
-
-
-def decode_text(text: str) -> str:
-    """The text that was stored."""
-    return _WRITTEN.sub(lambda found: chr(int(found[1], 16)), text) if _MARK in text else text
-
-
-def decode_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows with every text in them as it was stored."""
-    for number, row in enumerate(rows):
-        for value in row:
-            if type(value) is str and not value.isascii() and _MARK in value:
-                rows[number] = tuple(decode_text(value) if type(value) is str else value for value in row)
-                break
-    return rows
+    text = json.dumps(parts, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def now() -> str:
-    """This moment, as every record has it: UTC, ISO 8601, with milliseconds."""
+    """Return the current time as all records have it: UTC, ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def new_id(letter: str) -> str:
-    """An id that tells nothing but its kind: `a-7f3k2m9q`."""
-    return f"{letter}-{''.join(_LETTERS[byte & 31] for byte in token_bytes(8))}"
+    """Return an id that tells nothing but its kind: `a-7f3k2m9q`."""
+    return f"{letter}-{''.join(_ID_CHARACTERS[byte & 31] for byte in token_bytes(8))}"
 
 
 def require_key(what: str, text: object) -> str:
-    """A text that may be a part of a key; raises `InvalidArgument` for one that is empty or too long."""
+    """Return a text that may be a part of a key; raises `InvalidArgument` for one that is empty or too long."""
     if not isinstance(text, str) or not text or len(encode_text(text).encode()) > MAX_KEY:
         raise InvalidArgument(f"The {what} must be a text of 1 to {MAX_KEY} bytes.", hint=f"Name another {what}.")
     return text
 
 
 def require_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raises `InvalidArgument` for what is none of the choices."""
+    """Raise `InvalidArgument` for a value that is none of the choices."""
     if value not in choices:
         raise InvalidArgument(f"{value!r:.100} is no {what}.", hint=f"Use one of: {', '.join(choices)}.")
 
 
 def to_row(record: Any) -> dict[str, Value]:
-    """The columns of a record; what is more than a text or a number becomes JSON."""
+    """Return the columns of a record; a value that is no text and no number becomes JSON."""
     found: dict[str, Value] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -88,35 +119,31 @@ def to_row(record: Any) -> dict[str, Value]:
     return found
 
 
-def to_json(value: object) -> str:
-    """A value as JSON in plain ASCII, the same for the same value."""
-    if isinstance(value, frozenset | set):
-        value = sorted(value)
+def from_row(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[str, Callable[[Any], Any]]) -> Record:
+    """Return a record from its columns; `json_fields` has the types of its lists and mappings."""
+    values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     try:
-        return json.dumps(value, separators=(",", ":"), default=_plain)
+        for name, make in json_fields.items():
+            values[name] = make(json.loads(values[name] or "null") or ())
+    except (ValueError, TypeError, RecursionError) as error:
+        what = re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
+        raise IntegrityFailed(f"A stored {what} cannot be read: {error}.", hint=RESTORE) from None
+    return kind(**values)
+
+
+def to_json(value: object) -> str:
+    """Return a value as JSON in plain ASCII, the same for the same value."""
+    try:
+        return json.dumps(value, separators=(",", ":"), default=_to_json_type)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"A value cannot be kept as JSON: {error}.", hint="Use texts, numbers and lists."
         ) from None
 
 
-def _plain(value: object) -> object:
+def _to_json_type(value: object) -> object:
     if isinstance(value, frozenset | set):
         return sorted(value)
     if hasattr(value, "items"):
         return dict(value.items())
     raise TypeError(f"{type(value).__name__} is none of its types")
-
-
-def from_row(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[str, Callable[[Any], Any]]) -> Record:
-    """A record from its columns; `json_fields` says what the lists and mappings in it are."""
-    values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]
-    try:
-        for name, make in json_fields.items():
-            values[name] = make(json.loads(values[name] or "null") or ())
-    except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityFailed(
-            f"A stored {kind.__name__.lower()} cannot be read: {error}.",
-            hint=RESTORE,
-        ) from None
-    return kind(**values)

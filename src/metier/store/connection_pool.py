@@ -1,16 +1,20 @@
 """Connections to a database: taken when needed, one transaction a thread, safe over a fork.
 
-What differs between databases is in `sqlite` and `postgresql`. Statements have `?` where a value goes.
+`Backend` is what SQLite and PostgreSQL have in common; `sqlite` and `postgresql` add the rest. Statements have `?`
+where a value goes. Any text comes back as it was written, also one that neither database could hold.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from metier.errors import InvalidArgument, StoreUnavailable
 
@@ -21,70 +25,172 @@ if TYPE_CHECKING:
     from metier.store.location import Kind
 
 Value: TypeAlias = str | int | bytes
-_KEPT = 4
+MIGRATION_LOCK = "\0migrations"
+END = ";\n\n"
+"""The end of every statement of a file."""
+_MAX_IDLE = 4
 """Connections that wait for their next use."""
 WAIT_SECONDS = 30.0
-"""How long a transaction waits for those before it: many times what they take."""
+"""The longest wait of a transaction for those before it: many times what they take."""
+_MARK = "\ufdd0"  # a code point that is no character in any text
+_UNSTORABLE = re.compile(f"[\0\ud800-\udfff{_MARK}]")
+# Nothing else is escaped, or one text could be stored in two ways, of which a search finds but one.
+_ESCAPED = re.compile(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
 
 
-class Backend(Protocol):
-    """What the driver needs of a kind of database."""
+def encode_text(text: str) -> str:
+    """Return a text that every database can hold: a code point that is no character becomes a mark with its number.
 
-    kind: Kind
-    name: str
-    """What people call it, without a password."""
-    failures: tuple[type[Exception], ...]
-    """What its connections raise."""
-    is_shared: bool
-    """Whether several connections of this process may write at once."""
+    >>> decode_text(encode_text("a\\0b")) == "a\\0b"
+    True
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    return _UNSTORABLE.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
 
-    def connect(self) -> Any:
-        """A connection to a database that has all tables; raises `StoreUnavailable`."""
-        ...
 
+def decode_text(text: str) -> str:
+    """Return the text that was encoded."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if _MARK in text else text
+
+
+def _decode_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    for number, row in enumerate(rows):
+        for value in row:
+            if type(value) is str and not value.isascii() and _MARK in value:
+                rows[number] = tuple(decode_text(value) if type(value) is str else value for value in row)
+                break
+    return rows
+
+
+class Backend(ABC):
+    """One kind of database: how its connections open, lock, commit and fail."""
+
+    kind: ClassVar[Kind]
+    failures: ClassVar[tuple[type[Exception], ...]]
+    """The exceptions of its connections."""
+    newest: ClassVar[int] = 2
+    """The version of the tables that this version of Métier works with."""
+    is_shared: ClassVar[bool]
+    """Whether several connections of this process may write at once, and other nodes too."""
+
+    def __init__(self, name: str, *, create: bool) -> None:
+        self.name = name
+        """The name for people, without a password."""
+        self.create = create
+
+    @abstractmethod
+    def reach(self) -> Any:
+        """Open a connection to the database, whatever its content; raises `StoreUnavailable`."""
+
+    @abstractmethod
     def is_usable(self, connection: Any) -> bool:
-        """Whether a connection that has waited still leads to the database."""
-        ...
+        """Return whether an idle connection still leads to the database."""
 
+    @abstractmethod
     def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
-        """Begin to write, alone among those that name the same lock; `wait` is for how many seconds at most."""
-        ...
+        """Begin to write, alone among those that name the same lock, after a wait of at most so many seconds."""
 
+    @abstractmethod
     def begin_snapshot(self, connection: Any) -> None:
         """Begin to read from one state of everything."""
-        ...
 
-    def run(self, connection: Any, sql: str, parameters: Sequence[Value]) -> Any:
-        """Carry out a statement; what is returned has `fetchall()` and `rowcount`."""
-        ...
+    @abstractmethod
+    def roll_back(self, connection: Any) -> None:
+        """Undo the transaction, if there is one."""
+
+    @abstractmethod
+    def version(self, connection: Any) -> int:
+        """Return the version of the tables; 0 where there are none."""
+
+    @abstractmethod
+    def set_version(self, connection: Any, version: int) -> None:
+        """Write the version, inside of the transaction that made it."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> MetierError:
+        """Return the error for the caller that a failure of the database means."""
+
+    def run(self, connection: Any, sql: str, parameters: Sequence[Value] = ()) -> Any:
+        """Execute a statement; the result has `fetchall()` and `rowcount`."""
+        return connection.execute(sql, parameters)
 
     def run_all(self, connection: Any, sql: str, parameters: Iterable[Sequence[Value]]) -> None:
-        """Carry out a statement for each of many values."""
-        ...
+        """Execute a statement for each of many rows of values."""
+        connection.executemany(sql, parameters)
 
     def commit(self, connection: Any) -> None:
-        """Make what the transaction has done last; raises when it does not."""
-        ...
+        """Commit the transaction: its changes are on the disk when this returns."""
+        connection.execute("COMMIT")
 
-    def roll_back(self, connection: Any) -> None:
-        """Forget what the transaction has done, if there is one."""
-        ...
+    def configure(self, connection: Any) -> None:  # noqa: B027
+        """Set what a connection needs before its first use."""
 
-    def version(self, connection: Any) -> int:
-        """The version of its tables; 0 where there are none."""
-        ...
+    def connect(self) -> Any:
+        """Return a connection to a database that has all tables; raises `StoreUnavailable`."""
+        connection = self.reach()
+        try:
+            self._prepare(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, self.failures):
+                raise self.explain(error) from None
+            raise
+        return connection
 
-    def set_version(self, connection: Any, version: int) -> None:
-        """Note the version, inside the transaction that made it."""
-        ...
+    def _prepare(self, connection: Any) -> None:
+        version = self.version(connection)
+        if version > self.newest or (not version and not self.create) or (0 < version < self.newest and self.is_shared):
+            from metier.store.migrations import wrong_version
 
-    def told(self, error: Exception) -> MetierError:
-        """What a failure means for whoever asked."""
-        ...
+            raise wrong_version(self.name, version)
+        self.configure(connection)
+        if version < self.newest:
+            self.migrate(connection)
+
+    def migrate(self, connection: Any) -> int:
+        """Make the tables, or bring them up to date step by step; returns the version that they had.
+
+        Each step is a transaction: a second process finds it done, and an interrupted one never happened.
+        """
+        first = -1
+        while True:
+            self.begin(connection, MIGRATION_LOCK)
+            try:
+                version = self.version(connection)
+                first = version if first < 0 else first
+                if version == self.newest:
+                    self.roll_back(connection)
+                    return first
+                if version == 0:
+                    for statement in creation(self.kind):
+                        self.run(connection, statement)
+                    self.set_version(connection, self.newest)
+                else:
+                    from metier.store.migrations import STEPS, wrong_version
+
+                    if version > self.newest:
+                        raise wrong_version(self.name, version)
+                    STEPS[version - 1](lambda sql: self.run(connection, sql), self.kind)
+                    self.set_version(connection, version + 1)
+                self.commit(connection)
+            except BaseException:
+                self.roll_back(connection)
+                raise
+
+
+def creation(kind: Kind) -> list[str]:
+    """Return the statements that make all tables of a new store; `metier.store.schema` has written them."""
+    return creation_file(kind).read_text(encoding="utf-8").split(END)[:-1]
+
+
+def creation_file(kind: Kind) -> Path:
+    """Return the file of these statements."""
+    return Path(__file__).with_name(f"{kind}.sql")
 
 
 @dataclass(slots=True)
-class _Pool:
+class _IdleConnections:
     idle: list[Any] = field(default_factory=list)
     process: int = field(default_factory=os.getpid)
 
@@ -97,108 +203,111 @@ class _Transaction:
     depth: int = 0
 
 
-_LEFT_BEHIND: list[_Pool] = []
-"""Connections of a parent process: they must neither be used nor closed here."""
+_LEFT_BEHIND: list[_IdleConnections] = []
+"""Connections of a parent process, which must neither be used nor closed here."""
 
 
 class ConnectionPool:
     """The connections of a process to one database, for all of its threads."""
 
-    def __init__(self, database: Backend) -> None:
-        self.database = database
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self._local = threading.local()
         self._open_pool()
 
     @property
     def kind(self) -> Kind:
         """`sqlite` or `postgresql`."""
-        return self.database.kind
+        return self.backend.kind
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether this thread is inside a transaction or a snapshot."""
+        """Whether this thread is inside of a transaction or a snapshot."""
         return self._current() is not None
 
     @property
     def is_writing(self) -> bool:
-        """Whether this thread is inside a transaction that may have changed something."""
+        """Whether this thread is inside of a transaction that may have changed something."""
         current = self._current()
         return current is not None and current.can_write
 
-    def execute(self, sql: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives: inside the transaction of this thread, else on its own."""
+    def execute(self, sql: str, parameters: Sequence[Value] = (), *, decode: bool = True) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, in the transaction of this thread if there is one."""
+        values = _encode(parameters)
         current = self._current()
         rows: list[tuple[Any, ...]] = []
 
         def read(connection: Any) -> None:
-            rows[:] = self.database.run(connection, sql, parameters).fetchall()
+            rows[:] = self.backend.run(connection, sql, values).fetchall()
 
         if current is None:
             self._give_back(*self._first(read))
-            return rows
-        try:
-            read(current.connection)
-        except self.database.failures as error:
-            raise self.database.told(error) from None
-        return rows
+        else:
+            with self._explaining():
+                read(current.connection)
+        return _decode_rows(rows) if decode else rows
 
     def change(self, sql: str, parameters: Sequence[Value] = ()) -> int:
-        """How many rows a statement changed; only inside of a transaction."""
-        current = self._current()
-        if current is None or not current.can_write:
-            raise _outside()
-        try:
-            changed: int = self.database.run(current.connection, sql, parameters).rowcount
+        """Return how many rows a statement changed; only inside of a transaction."""
+        connection = self._writing_connection()
+        with self._explaining():
+            changed: int = self.backend.run(connection, sql, _encode(parameters)).rowcount
             return changed
-        except self.database.failures as error:
-            raise self.database.told(error) from None
 
     def change_all(self, sql: str, parameters: Iterable[Sequence[Value]]) -> None:
-        """Carry out a statement for each of many values; only inside of a transaction."""
+        """Execute a statement for each of many rows of values; only inside of a transaction."""
+        connection = self._writing_connection()
+        with self._explaining():
+            self.backend.run_all(connection, sql, map(_encode, parameters))
+
+    def _writing_connection(self) -> Any:
         current = self._current()
         if current is None or not current.can_write:
-            raise _outside()
+            raise InvalidArgument("Changes are made inside of a transaction.", hint="Use `with scope.transaction():`.")
+        return current.connection
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
         try:
-            self.database.run_all(current.connection, sql, parameters)
-        except self.database.failures as error:
-            raise self.database.told(error) from None
+            yield
+        except self.backend.failures as error:
+            raise self.backend.explain(error) from None
 
     @contextlib.contextmanager
     def transaction(self, lock: str = "", wait: float | None = None) -> Iterator[None]:
-        """All that this thread does inside is one transaction; an inner one that fails takes back what it did alone.
+        """Make all that this thread does inside one transaction; an inner one that fails undoes its own part alone.
 
-        Those that name the same `lock` come one after the other, so what was read inside still holds at the end.
-        `wait` is for how many seconds it waits for those before it, by default as long as anybody does.
+        Those that name the same `lock` run one after the other, so what was read inside still holds at the end.
+        `wait` is the longest wait for those before it in seconds, by default `WAIT_SECONDS`.
         """
         current = self._current()
         if current is not None:
             with self._savepoint(current):
                 yield
             return
-        with self._alone(wait):
-            connection, pool = self._first(lambda connection: self.database.begin(connection, lock, wait))
+        with self._writing_alone(wait):
+            connection, pool = self._first(lambda connection: self.backend.begin(connection, lock, wait))
             self._local.current = _Transaction(connection, pool.process, can_write=True)
             try:
-                try:
-                    yield
-                    _require_same(pool)
-                    self.database.commit(connection)
-                except BaseException:
-                    self._roll_back(connection, pool)
-                    raise
-            except self.database.failures as error:
-                raise self.database.told(error) from None
+                with self._explaining():
+                    try:
+                        yield
+                        _require_same_process(pool)
+                        self.backend.commit(connection)
+                    except BaseException:
+                        self._roll_back(connection, pool)
+                        raise
             finally:
                 self._local.current = None
                 self._give_back(connection, pool)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that this thread reads inside is of one moment, whatever others write meanwhile."""
+        """Read all inside from one moment, whatever others write meanwhile."""
         if self._current() is not None:
             yield
             return
-        connection, pool = self._first(self.database.begin_snapshot)
+        connection, pool = self._first(self.backend.begin_snapshot)
         self._local.current = _Transaction(connection, pool.process, can_write=False)
         try:
             yield
@@ -208,13 +317,13 @@ class ConnectionPool:
             self._give_back(connection, pool)
 
     def close(self) -> None:
-        """Let go of all connections; the next use opens one again."""
+        """Close all idle connections; the next use opens one again."""
         closing = self._closing
         self._open_pool()
         closing()
 
     def _open_pool(self) -> None:
-        self._pool = _Pool()
+        self._pool = _IdleConnections()
         self._writing = threading.Lock()
         self._closing = weakref.finalize(self, _close, self._pool)
 
@@ -223,9 +332,9 @@ class ConnectionPool:
         return current if current is not None and current.process == os.getpid() else None
 
     @contextlib.contextmanager
-    def _alone(self, wait: float | None) -> Iterator[None]:
-        """Threads of one process wait for each other here, not in the database, which only looks now and then."""
-        if self.database.is_shared:
+    def _writing_alone(self, wait: float | None) -> Iterator[None]:
+        """Let threads of one process wait for each other here, not in the database, which only polls."""
+        if self.backend.is_shared:
             yield
             return
         self._after_fork()
@@ -241,45 +350,44 @@ class ConnectionPool:
     def _savepoint(self, current: _Transaction) -> Iterator[None]:
         if not current.can_write:
             raise InvalidArgument("Nothing can be changed while a snapshot is read.", hint="End the snapshot first.")
-        run, connection = self.database.run, current.connection
+        run, connection = self.backend.run, current.connection
         name = f"inner_{current.depth}"
         current.depth += 1
         try:
-            run(connection, f"SAVEPOINT {name}", ())
-            try:
-                yield
-            except BaseException:
-                # Some failures have ended the whole transaction already; then there is nothing left to take back.
-                with contextlib.suppress(*self.database.failures):
-                    run(connection, f"ROLLBACK TO SAVEPOINT {name}", ())
-                raise
-            run(connection, f"RELEASE SAVEPOINT {name}", ())
-        except self.database.failures as error:
-            raise self.database.told(error) from None
+            with self._explaining():
+                run(connection, f"SAVEPOINT {name}")
+                try:
+                    yield
+                except BaseException:
+                    # Some failures have ended the whole transaction already; then there is nothing left to undo.
+                    with contextlib.suppress(*self.backend.failures):
+                        run(connection, f"ROLLBACK TO SAVEPOINT {name}")
+                    raise
+                run(connection, f"RELEASE SAVEPOINT {name}")
         finally:
             current.depth -= 1
 
-    def _first(self, work: Callable[[Any], object]) -> tuple[Any, _Pool]:
-        """A connection on which the first work was done."""
+    def _first(self, work: Callable[[Any], object]) -> tuple[Any, _IdleConnections]:
+        """Return a connection after the first work on it."""
         while True:
             connection, pool, is_fresh = self._take()
             try:
                 work(connection)
                 return connection, pool
             except BaseException as error:
-                was_cut_off = not self.database.is_usable(connection)
+                was_cut_off = not self.backend.is_usable(connection)
                 connection.close()
-                if not isinstance(error, self.database.failures):
+                if not isinstance(error, self.backend.failures):
                     raise
-                # A server that was restarted has cut off those that waited; nothing was done on this one yet.
+                # A restarted server has cut off the idle connections; nothing was done on this one yet.
                 if is_fresh or not was_cut_off:
-                    raise self.database.told(error) from None
+                    raise self.backend.explain(error) from None
 
-    def _roll_back(self, connection: Any, pool: _Pool) -> None:
+    def _roll_back(self, connection: Any, pool: _IdleConnections) -> None:
         if pool.process == os.getpid():
-            self.database.roll_back(connection)
+            self.backend.roll_back(connection)
 
-    def _take(self) -> tuple[Any, _Pool, bool]:
+    def _take(self) -> tuple[Any, _IdleConnections, bool]:
         self._after_fork()
         pool = self._pool
         while pool.idle:
@@ -287,15 +395,15 @@ class ConnectionPool:
                 connection = pool.idle.pop()
             except IndexError:
                 break
-            if self.database.is_usable(connection):
+            if self.backend.is_usable(connection):
                 return connection, pool, False
             connection.close()
-        return self.database.connect(), pool, True
+        return self.backend.connect(), pool, True
 
-    def _give_back(self, connection: Any, pool: _Pool) -> None:
+    def _give_back(self, connection: Any, pool: _IdleConnections) -> None:
         if pool.process != os.getpid():
             return
-        if pool is self._pool and len(pool.idle) < _KEPT:
+        if pool is self._pool and len(pool.idle) < _MAX_IDLE:
             pool.idle.append(connection)
         else:
             connection.close()
@@ -307,16 +415,16 @@ class ConnectionPool:
             self._open_pool()
 
 
-def _close(pool: _Pool) -> None:
+def _encode(values: Sequence[Value]) -> list[Value]:
+    return [encode_text(value) if isinstance(value, str) else value for value in values]
+
+
+def _close(pool: _IdleConnections) -> None:
     while pool.idle and pool.process == os.getpid():
         pool.idle.pop().close()
 
 
-def _outside() -> InvalidArgument:
-    return InvalidArgument("Changes are made inside of a transaction.", hint="Use `with scope.transaction():`.")
-
-
-def _require_same(pool: _Pool) -> None:
+def _require_same_process(pool: _IdleConnections) -> None:
     if pool.process != os.getpid():
         raise InvalidArgument(
             "A transaction cannot be ended by another process than the one that began it.",
@@ -325,7 +433,7 @@ def _require_same(pool: _Pool) -> None:
 
 
 def busy() -> StoreUnavailable:
-    """Somebody else writes for longer than anybody should."""
+    """Return the error for a writer that holds the store for too long."""
     return StoreUnavailable(
         f"The store is busy: others have been writing to it for {WAIT_SECONDS:.0f} seconds.",
         hint="Try again; if it stays so, look for a process that hangs while it holds the store.",

@@ -1,7 +1,8 @@
-"""Where a store is: the address that names it, and the folder for what lies beside it."""
+"""The location of a store: its address, the data folder, and the folder for the files beside it."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -26,7 +27,7 @@ _HINT = "Write sqlite:////folder/metier.db or postgresql://user@host/database, i
 
 
 def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where what must last is kept: `$METIER_DATA`, else the user's folder for data of programs.
+    """Return the folder for lasting data: `$METIER_DATA`, else the user's folder for data of programs.
 
     >>> data_folder({"METIER_DATA": "/srv/metier"}).as_posix()
     '/srv/metier'
@@ -44,7 +45,7 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> str:
-    """The address of the store to use when nobody names one: `$METIER_STORE`, else a file in the data folder.
+    """Return the address of the default store: `$METIER_STORE`, else a file in the data folder.
 
     >>> default_store({"METIER_DATA": "/srv/metier"})
     'sqlite:////srv/metier/metier.db'
@@ -54,7 +55,7 @@ def default_store(environ: Mapping[str, str] = os.environ) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAddress:
-    """A store's address, taken apart."""
+    """The parsed address of a store."""
 
     kind: Kind
     target: str
@@ -70,7 +71,7 @@ class StoreAddress:
 
 
 def hide_password(text: str) -> str:
-    """An address without the password in it, for people to see.
+    """Return an address without its password, for people to see.
 
     >>> hide_password("postgresql://app:secret@db.example/metier")
     'postgresql://app:***@db.example/metier'
@@ -79,24 +80,44 @@ def hide_password(text: str) -> str:
 
 
 def parse_address(url: str | None = None) -> StoreAddress:
-    """Take an address apart; raises `InvalidArgument` for one that names no store."""
+    """Parse an address; raises `InvalidArgument` for one that names no store."""
     text = default_store() if url is None else url
     if not isinstance(text, str) or "\0" in text or len(text) > 4_096:
         raise InvalidArgument("The address of a store is a text of at most 4096 characters.", hint=_HINT)
     if text.startswith(_POSTGRESQL):
-        # Of each database its own, on this machine: checkpoints of one must not pass for those of another.
-        mark = hashlib.sha256(hide_password(text).encode(errors="surrogatepass")).hexdigest()[:12]
-        return StoreAddress(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{mark}")
+        # Each database has a folder of its own on this machine: its checkpoints must not pass for those of another.
+        short = hashlib.sha256(hide_password(text).encode(errors="surrogatepass")).hexdigest()[:12]
+        return StoreAddress(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{short}")
     path = text.removeprefix(_SQLITE)
     if not text.startswith(_SQLITE) or path in ("", ":memory:") or path.endswith(("/", os.sep)):
         is_path = text and "://" not in text and text != ":memory:"
         hint = f"For the file at that path, write {_SQLITE}{os.path.abspath(text)}" if is_path else _HINT
         raise InvalidArgument(f"{hide_password(text)!r} is not the address of a store.", hint=hint)
-    return _address_of_file(os.path.abspath(path))
+    return _file_address(os.path.abspath(path))
 
 
 @functools.lru_cache(64)
-def _address_of_file(path: str) -> StoreAddress:
-    """Kept, because every decision where there is no store yet asks for it."""
+def _file_address(path: str) -> StoreAddress:
+    """Return the address of a file, cached: every decision asks for it where there is no store yet."""
     folder, name = os.path.split(path)
     return StoreAddress(kind="sqlite", target=path, folder=Path(folder if name == _FILE else f"{path}.files"))
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and its missing parents for their owner alone, and wait until they are on the disk."""
+    if not os.path.isdir(path):
+        make_folder(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        sync_folder(os.path.dirname(path))
+
+
+def sync_folder(folder: str) -> None:
+    """Wait until the names in a folder are on the disk."""
+    if os.name == "nt":  # folders cannot be opened there; the system writes names by itself
+        return
+    file = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

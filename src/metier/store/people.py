@@ -1,4 +1,4 @@
-"""People and programs that may decide: their roles, and the tokens by which they are known."""
+"""People and programs that may decide: their roles and access tokens."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier.errors import PersonNotFound
 from metier.hints import for_people
 from metier.store.audit_log import AuditTable
-from metier.store.codec import from_row, new_id, now, require_choice, require_key, to_json, to_row
-from metier.store.ledger import terms_of
-from metier.store.rows import TenantRows, tenant_of_token
+from metier.store.codec import from_row, new_id, now, require_choice, require_key, terms_of, to_json, to_row
+from metier.store.scope import TenantRows, tenant_of_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.store.ledger import DecisionReader, RecordedDecisions
+    from metier.store.state import DecisionReader, RecordedDecisions
 
 PersonKind: TypeAlias = Literal["user", "agent", "service"]
 _KINDS = ("user", "agent", "service")
 _MAX_LINEAGE = 100
-"""Tokens of which each was made with the one before."""
+"""The longest chain of parents."""
 ROLES = ("viewer", "author", "reviewer", "admin")
 PREFIX = "mtr_"
-"""What every token begins with, so that one that leaked is found by those who look for secrets."""
+"""The prefix of every token, by which scanners for secrets find a leaked one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who is known, and what they may do."""
+    """A known person or program, and its roles."""
 
     name: str
     kind: PersonKind = "user"
     roles: frozenset[str] = field(default_factory=frozenset)
     """Of `viewer`, `author`, `reviewer` and `admin`."""
     token: str = field(default="", compare=False)
-    """The hash of the token that they are known by at this moment; "" for none."""
+    """The hash of the token that authenticated them; "" for none."""
 
     @property
     def title(self) -> str:
-        """Kind, name and roles, as records have them: `user ada: admin`."""
+        """Kind, name and roles as records have them: `user ada: admin`."""
         return f"{self.kind} {self.name}: {', '.join(sorted(self.roles))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token of somebody, without the secret: that is shown once, and only its hash is kept."""
+    """A token of a person, without the secret: that is shown once, and only its hash is kept."""
 
     id: str
     person: str
@@ -62,15 +61,15 @@ class AccessToken:
 
 
 class People:
-    """The people of a tenant: those whom the audit trail has records of; a row without one is nothing."""
+    """The people of a tenant: those with a record in the audit log; a row without one is void."""
 
-    def __init__(self, rows: TenantRows, ledgers: DecisionReader) -> None:
+    def __init__(self, rows: TenantRows, reader: DecisionReader) -> None:
         self._rows = rows
-        self._ledgers = ledgers
-        self._trail = AuditTable(rows)
+        self._reader = reader
+        self._log = AuditTable(rows)
 
     def add(self, person: Person, record: Mapping[str, Any] | None = None) -> Person:
-        """Add somebody, or give somebody who is there other roles; `record` is what the audit trail says besides."""
+        """Add a person, or change the roles of one; `record` has further fields of the audit record."""
         require_key("name", person.name)
         require_choice("kind of person", person.kind, _KINDS)
         for role in person.roles:
@@ -78,42 +77,43 @@ class People:
         row = {"name": person.name, "kind": person.kind, "roles": to_json(person.roles), "added_at": now()}
         with self._rows.transaction():
             self._rows.insert("people", row, "replace")
-            self._trail.append(_record("person.added", person.title, record))
+            self._log.append(_record("person.added", person.title, record))
         return person
 
     def get(self, name: str) -> Person | None:
-        """Somebody by their name."""
-        return next(iter(self._recorded_only({"name": name})), None)
+        """Return a person by name."""
+        return next(iter(self._confirmed({"name": name})), None)
 
     def all(self) -> list[Person]:
-        """Everybody, by name."""
-        return self._recorded_only({})
+        """Return all people, by name."""
+        return self._confirmed({})
 
-    def _ledger(self) -> RecordedDecisions:
-        return self._ledgers.of(self._rows)
+    def _decisions(self) -> RecordedDecisions:
+        return self._reader.read(self._rows)
 
-    def _recorded_only(self, where: dict[str, Any]) -> list[Person]:
+    def _confirmed(self, where: dict[str, Any]) -> list[Person]:
         with self._rows.snapshot():
-            titles = self._ledger().people
+            titles = self._decisions().people
             rows = self._rows.select("people", where, ("name",))
         found = (from_row(Person, {**row, "token": ""}, {"roles": frozenset}) for row in rows)
         return [one for one in found if titles.get(one.name) == one.title]
 
     def remove(self, name: str, record: Mapping[str, Any] | None = None) -> bool:
-        """Remove somebody and all of their tokens; False when nobody has that name."""
+        """Remove a person and all of their tokens; False when nobody has that name."""
         with self._rows.transaction():
             person = self.get(name)
             self._rows.delete("tokens", {"person": name})
             was_there = self._rows.delete("people", {"name": name}) > 0
-            if name in self._ledger().people:
-                self._trail.append(record_of_removal(name, record, person.kind if person is not None else "user"))
+            if name in self._decisions().people:
+                self._log.append(record_of_removal(name, record, person.kind if person is not None else "user"))
             return was_there
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody was added yet."""
+        """Whether no person was added yet."""
         return (
-            not self._rows.statement("SELECT name FROM people WHERE tenant = ? LIMIT 1") and not self._ledger().people
+            not self._rows.statement("SELECT name FROM people WHERE tenant = ? LIMIT 1")
+            and not self._decisions().people
         )
 
     def new_token(
@@ -125,9 +125,9 @@ class People:
         parent: str = "",
         record: Mapping[str, Any] | None = None,
     ) -> tuple[AccessToken, str]:
-        """A token for somebody, and its secret, which nobody can show again.
+        """Return a new token for a person, and its secret, which nobody can show again.
 
-        With a `parent`, the hash of another token, it counts as long as that one does, and no longer.
+        With a `parent`, the hash of another token, it is valid as long as that one is.
         """
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._rows.transaction():
@@ -136,7 +136,7 @@ class People:
                     f"Nobody is called {name!r} here.", hint=for_people("`metier user list` shows who is known.")
                 )
             if parent:
-                ends = self._end_of(parent)
+                ends = self._expiry(parent)
                 expires_at = min(filter(None, (expires_at, ends)), default="")
             token = AccessToken(
                 id=new_id("t"), person=name, label=label, parent=parent, created_at=now(), expires_at=expires_at
@@ -146,36 +146,36 @@ class People:
         return token, secret
 
     def record_token(self, id: str, record: Mapping[str, Any] | None = None) -> None:  # noqa: A002
-        """Write the record that a token counts by."""
+        """Write the record without which a token is void."""
         (row,) = self._rows.select("tokens", {"id": id})
-        self._trail.append({**_record("token.made", f"{id} of {row['person']}", record), "terms": _token_terms(row)})
+        self._log.append({**_record("token.made", f"{id} of {row['person']}", record), "terms": _token_terms(row)})
 
     def by_token(self, secret: str) -> Person | None:
-        """Whose secret it is; None for one that is unknown, has expired or was revoked."""
+        """Return the person of a secret; None for one that is unknown, has expired or was revoked."""
         hashed = secret_hash(secret)
         try:
-            self._end_of(hashed)
+            self._expiry(hashed)
         except PersonNotFound:
             return None
         found = self._rows.select("tokens", {"secret_hash": hashed})
         person = self.get(found[0]["person"]) if found else None
         return replace(person, token=hashed) if person is not None else None
 
-    def _end_of(self, hashed: str) -> str:
-        """When a token, or one that it was made with, runs out, "" for never; `PersonNotFound` if one counts no more.
+    def _expiry(self, hashed: str) -> str:
+        """Return the time when a token or one of its parents expires, "" for never; raises `PersonNotFound` if void.
 
-        A token of one tenant may have been made with one of another.
+        The parent of a token may belong to another tenant.
         """
         ends: list[str] = []
         for _ in range(_MAX_LINEAGE):
-            tenant = tenant_of_token(self._rows.driver, hashed)
-            rows = TenantRows(self._rows.driver, tenant) if tenant is not None else self._rows
+            tenant = tenant_of_token(self._rows.pool, hashed)
+            rows = TenantRows(self._rows.pool, tenant) if tenant is not None else self._rows
             found = rows.select("tokens", {"secret_hash": hashed})
             if not found or not hmac.compare_digest(found[0]["secret_hash"], hashed):
                 break
-            ledger, row = self._ledgers.of(rows), found[0]
+            decisions, row = self._reader.read(rows), found[0]
             is_over = row["revoked_at"] or (row["expires_at"] and row["expires_at"] <= now())
-            if is_over or ledger.tokens.get(row["id"]) != _token_terms(row):
+            if is_over or decisions.tokens.get(row["id"]) != _token_terms(row):
                 break
             ends += filter(None, (row["expires_at"],))
             if not row["parent"]:
@@ -186,15 +186,15 @@ class People:
         )
 
     def tokens(self) -> list[AccessToken]:
-        """All tokens, the oldest first."""
+        """Return all tokens, the oldest first."""
         with self._rows.snapshot():
-            terms = self._ledger().tokens
+            terms = self._decisions().tokens
             rows = self._rows.select("tokens", order=("created_at", "number", "id"))
         known = (row for row in rows if row["revoked_at"] or terms.get(row["id"]) == _token_terms(row))
         return [from_row(AccessToken, row, {}) for row in known]
 
     def revoke_token(self, id: str, record: Mapping[str, Any] | None = None) -> list[AccessToken]:  # noqa: A002
-        """Accept a token no longer, nor those that were made with it; those that counted until now."""
+        """Revoke a token and those that were made with it; returns those that were valid until now."""
         with self._rows.transaction():
             counting = [one for one in self.tokens() if not one.revoked_at]
             hashes = {row["id"]: row["secret_hash"] for row in self._rows.select("tokens")}
@@ -203,18 +203,18 @@ class People:
                 found += [other for other in counting if other.parent == hashes[one.id] and other not in found]
             for one in found:
                 self._rows.update("tokens", {"revoked_at": now()}, {"id": one.id})
-                self._trail.append(_record("token.revoked", f"{one.id} of {one.person}", record))
+                self._log.append(_record("token.revoked", f"{one.id} of {one.person}", record))
         return found
 
 
 def record_of_removal(name: str, more: Mapping[str, Any] | None, kind: str = "user") -> dict[str, Any]:
-    """The record that somebody is no longer there."""
+    """Return the record of the removal of a person."""
     return _record("person.removed", f"{kind} {name}", more)
 
 
 def _record(type: str, reason: str, more: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: A002
-    said = {"timestamp": now(), "event": type.partition(".")[0], "type": type, "decision": "allow"}
-    return {**said, **(more or {}), "reason": reason}
+    content = {"timestamp": now(), "event": type.partition(".")[0], "type": type, "decision": "allow"}
+    return {**content, **(more or {}), "reason": reason}
 
 
 def _token_terms(row: Mapping[str, Any]) -> str:
@@ -222,5 +222,5 @@ def _token_terms(row: Mapping[str, Any]) -> str:
 
 
 def secret_hash(secret: str) -> str:
-    """What is kept of a secret: as random as it is long, it needs no slower hash."""
+    """Return the hash of a secret: as random as it is long, it needs no slower one."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()

@@ -1,16 +1,16 @@
-"""Proposals: changes to skills that wait for somebody to decide about them."""
+"""Proposals: changes of skills that wait for a decision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import from_row, new_id, now, require_choice, require_key, to_json, to_row
+from metier.store.codec import RecordTable, new_id, now, require_choice, require_key, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.store.rows import TenantRows
+    from metier.store.scope import TenantRows
 
 ProposalStatus: TypeAlias = Literal["open", "approved", "rejected", "stale", "applied", "withdrawn"]
 _STATUSES = ("open", "approved", "rejected", "stale", "applied", "withdrawn")
@@ -19,10 +19,10 @@ _JSON: Mapping[str, Callable[[Any], Any]] = {"evidence": list, "capabilities_new
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A change that somebody proposes, and what became of it."""
+    """A proposed change of a skill, and its status."""
 
     id: str = ""
-    """Given by the store."""
+    """Set by the store."""
     kind: Literal["update", "new"] = "update"
     skill: str
     """`name@source`."""
@@ -45,33 +45,30 @@ class Proposal:
     decided_at: str = ""
     applied_digest: str = ""
     recommendations: Sequence[Mapping[str, Any]] = field(default_factory=list)
-    """What others think of it, who may not decide."""
+    """Recommendations of reviewers who may not decide."""
 
 
 class Proposals:
     """The proposals of a tenant."""
 
     def __init__(self, rows: TenantRows) -> None:
-        self._rows = rows
+        self._table = RecordTable(rows, "proposals", Proposal, order=("created_at", "number", "id"), json=_JSON)
 
     def add(self, proposal: Proposal) -> Proposal:
-        """Park a proposal."""
+        """Add a proposal."""
         require_key("skill", proposal.skill)
         require_choice("status of a proposal", proposal.status, _STATUSES)
         added = replace(proposal, id=proposal.id or new_id("p"), created_at=proposal.created_at or now())
-        self._rows.insert_next("proposals", to_row(added))
+        self._table.append(added)
         return added
 
     def get(self, id: str) -> Proposal | None:  # noqa: A002
-        """The proposal of this id."""
-        found = self._rows.select("proposals", {"id": id})
-        return from_row(Proposal, found[0], _JSON) if found else None
+        """Return the proposal of this id."""
+        return self._table.first(id=id)
 
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
-        """All proposals, or those of a status or for a skill; the oldest first."""
-        where = {name: value for name, value in (("status", status), ("skill", skill)) if value is not None}
-        found = self._rows.select("proposals", where, ("created_at", "number", "id"))
-        return [from_row(Proposal, row, _JSON) for row in found]
+        """Return all proposals, or those of a status or a skill, the oldest first."""
+        return self._table.find(status=status, skill=skill)
 
     def move(
         self,
@@ -83,22 +80,22 @@ class Proposals:
         comment: str = "",
         applied_digest: str = "",
     ) -> bool:
-        """Move a proposal on, if it is where it is expected to be; False if it is not. What is empty stays."""
+        """Change the status of a proposal that has the expected one; False if it has another. Empty fields stay."""
         require_choice("status of a proposal", to, _STATUSES)
-        said = {"reviewer": reviewer, "comment": comment, "applied_digest": applied_digest}
-        changed = {"status": to, "decided_at": now(), **{name: text for name, text in said.items() if text}}
-        return self._rows.update("proposals", changed, {"id": id, "status": expected}) > 0
+        given = {"reviewer": reviewer, "comment": comment, "applied_digest": applied_digest}
+        changed = {"status": to, "decided_at": now(), **{name: text for name, text in given.items() if text}}
+        return self._table.update(changed, id=id, status=expected)
 
     def amend(self, id: str, *, justification: str, evidence: Sequence[str]) -> bool:  # noqa: A002
-        """Say otherwise why an open proposal is made; False when there is no open one of this id."""
+        """Change the justification of an open proposal; False when there is no open one of this id."""
         changed = {"justification": justification, "evidence": to_json(list(evidence))}
-        return self._rows.update("proposals", changed, {"id": id, "status": "open"}) > 0
+        return self._table.update(changed, id=id, status="open")
 
     def recommend(self, id: str, recommendation: Mapping[str, Any]) -> bool:  # noqa: A002
-        """Add what somebody thinks of an open proposal; False when there is no open one of this id."""
-        with self._rows.transaction():
+        """Add a recommendation to an open proposal; False when there is no open one of this id."""
+        with self._table.rows.transaction():
             found = self.get(id)
             if found is None or found.status != "open":
                 return False
-            told = to_json([*found.recommendations, recommendation])
-            return self._rows.update("proposals", {"recommendations": told}, {"id": id}) > 0
+            every = to_json([*found.recommendations, recommendation])
+            return self._table.update({"recommendations": every}, id=id)

@@ -1,4 +1,4 @@
-"""Bringing a backup back: all of it is looked at before anything is changed, and then it all changes at once."""
+"""Restores of backups: a backup is verified as a whole before anything changes, and then all changes at once."""
 
 from __future__ import annotations
 
@@ -17,55 +17,52 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import write_file
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.hints import for_people
+from metier.store.all_tenants import every_row, is_unused, lock_tables, refill
+from metier.store.audit_log import FIRST, follows
 from metier.store.backup import CHECKPOINTS, FORMAT, MANIFEST, PROPOSALS, SIGNATURE, kept_blobs, tables
-from metier.store.blobs import make_folder
-from metier.store.canonical_json import FIRST, follows
-from metier.store.forbidden import forbidden_since
-from metier.store.location import parse_address
-from metier.store.migrations import LOCK, newest
+from metier.store.connection_pool import MIGRATION_LOCK, Backend
+from metier.store.location import make_folder, parse_address
 from metier.store.people import Person, record_of_removal
-from metier.store.restore_policy import roles_in
-from metier.store.rows import every_row, is_unused, keep_others_out, refill
+from metier.store.restore_policy import parse_roles, restrictions_since
 from metier.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from metier.store.forbidden import Forbidden, KeptBlock, KeptDecision
-    from metier.store.restore_policy import KeptPerson, KeptToken
+    from metier.store.restore_policy import KeptBlock, KeptDecision, KeptPerson, KeptRestrictions, KeptToken
 
 TAKEN = "This was so before a backup was brought back that says otherwise."
 _BLOB = re.compile(r"blobs/([0-9a-f]{64})")
 _FILE = re.compile(rf"files/({re.escape(CHECKPOINTS)}|{PROPOSALS}/[^/\\\0:]{{1,200}}\.md)")
 _MAX_BYTES = 256 * 1024 * 1024
-"""Of one row, one content or one file."""
+"""The largest row, content or file."""
 _MAX_MANIFEST = 16 * 1024 * 1024
 _MAX_TOTAL, _MAX_RATIO = 1024**3, 200
-"""What all parts may have together, and how many times as much as the file has they may have if it is more."""
+"""The largest size of all parts, and the largest ratio to the size of the file above that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What was brought back, and what was moved out of its way."""
+    """The result of a restore: what was restored, and what was set aside or kept."""
 
     made_at: str
     origin: str
-    """The address of the store that the backup is of, as it says."""
+    """The address of the original store, as the backup has it."""
     distrusted: str
-    """Why nothing of it that loosens was brought back; "" where it is signed by a key that is known."""
+    """The reason why nothing of it that loosens was restored; "" where a known key signed it."""
     rows: int
     blobs: int
     set_aside: tuple[str, ...] = ()
-    """The files that were there before, under the names that they have now."""
+    """The earlier files, under their new names."""
     kept_blocks: tuple[KeptBlock, ...] = ()
-    """What was blocked and is not in the backup: it stays blocked, because to bring something back loosens nothing."""
+    """Blocks that are not in the backup: they stay, because a restore loosens nothing."""
     kept_decisions: tuple[KeptDecision, ...] = ()
-    """The approvals that were revoked and count in the backup, and the refusals that are not in it: they stay so."""
+    """Revoked approvals that are valid in the backup, and refusals that are not in it: they stay so."""
     kept_people: tuple[KeptPerson, ...] = ()
-    """Those who were removed or may do less than in the backup, and the admins of a tenant that would have none."""
+    """People who were removed or have lower roles than in the backup, and admins of a tenant that would have none."""
     kept_tokens: tuple[KeptToken, ...] = ()
-    """The tokens that count in the backup, and were revoked."""
+    """Revoked tokens that are valid in the backup."""
 
 
 def restore(
@@ -96,23 +93,23 @@ def restore(
         backup.verify()
         try:
             with Store.open(url) as store:
-                return _bring_back(store, backup, force=force, by=by)
+                return _restore_into(store, backup, force=force, by=by)
         except StoreUnavailable as error:
             if not force or not error.context.get("is_damaged"):
                 raise
         aside = _set_database_aside(parse_address(url).target)
         with Store.open(url) as store:
-            return _bring_back(store, backup, force=force, by=by, aside=aside)
+            return _restore_into(store, backup, force=force, by=by, aside=aside)
 
 
 class _Backup:
-    """The parts of a backup, each compared with what the manifest says of it."""
+    """The parts of a backup, each compared with its manifest."""
 
     def __init__(self, archive: zipfile.ZipFile, check: Callable[[bytes, object], str]) -> None:
         self._archive = archive
         names = archive.namelist()
         if len(set(names)) != len(names):
-            raise _damaged("a part of it is there twice")
+            raise _unusable("a part of it is there twice")
         written = self._bytes(MANIFEST, _MAX_MANIFEST)
         signature = json.loads(self._bytes(SIGNATURE, _MAX_MANIFEST)) if SIGNATURE in names else None
         self.distrusted = check(written, signature)
@@ -122,30 +119,30 @@ class _Backup:
         known = {MANIFEST, SIGNATURE, *(f"tables/{table}.jsonl" for table in tables())}
         strange = set(names) - known - set(self.blobs.values()) - {f"files/{name}" for name in self.manifest["files"]}
         if strange:
-            raise _damaged(f"{min(strange)!r:.80} is no part of one")
+            raise _unusable(f"{min(strange)!r:.80} is no part of one")
         size = sum(part.file_size for part in archive.infolist())
         if size > _MAX_TOTAL and size > _MAX_RATIO * sum(part.compress_size for part in archive.infolist()):
-            raise _damaged("it would unpack to many times its size")
+            raise _unusable("it would unpack to many times its size")
 
     def _read_manifest(self, written: bytes) -> dict[str, Any]:
         found = json.loads(written)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise _damaged("its manifest is of another kind")
-        if found.get("version") != newest():
+            raise _unusable("its manifest is of another kind")
+        if found.get("version") != Backend.newest:
             version = f"{found.get('version')!r:.20}"
             raise StoreUnavailable(
-                f"The backup has tables of version {version}; this version of Métier has {newest()}.",
+                f"The backup has tables of version {version}; this version of Métier has {Backend.newest}.",
                 hint=for_people(
                     "Bring it back with the version of Métier that made it, then run `metier store migrate`."
                 ),
             )
         parts = found.get("tables"), found.get("files")
         if not all(isinstance(part, dict) for part in parts) or found["tables"].keys() != set(tables()):
-            raise _damaged("its manifest lists other tables")
+            raise _unusable("its manifest lists other tables")
         return found
 
     def verify(self) -> None:
-        """Read all of it once; raises `IntegrityFailed` for the first part that is not what it should be."""
+        """Read all parts once; raises `IntegrityFailed` for the first one that does not fit the manifest."""
         for table in tables():
             for _ in self.rows(table):
                 pass
@@ -154,28 +151,28 @@ class _Backup:
         needed = kept_blobs(self.rows("revisions"), self.rows("revision_files"))
         if needed != self.blobs.keys():
             which = min(needed ^ self.blobs.keys())
-            raise _damaged(f"the content {which[:12]}… {'is missing' if which in needed else 'belongs to nothing'}")
+            raise _unusable(f"the content {which[:12]}… {'is missing' if which in needed else 'belongs to nothing'}")
         if self.distrusted:
             self._require_chains()
         for sha256 in self.blobs:
             self.blob(sha256)
 
     def _require_chains(self) -> None:
-        """Raise `IntegrityFailed` unless the records of each tenant are tied to each other from the first on."""
+        """Raise `IntegrityFailed` unless the records of each tenant are a chain from the first on."""
         last: dict[str, tuple[int, str]] = {}
         for row in self._saved("audit_log"):
             seq, previous = last.get(row["tenant"], (0, FIRST))
             if not follows(seq, previous, (row["seq"], row["data_json"], row["prev_hash"], row["hash"])):
-                raise _damaged(f"its audit trail is not as it was written from record {seq + 1:,} on")
+                raise _unusable(f"its audit log is not as it was written from record {seq + 1:,} on")
             last[row["tenant"]] = row["seq"], row["hash"]
 
     def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table that are brought back: only what loosens nothing of a backup that cannot be relied on."""
+        """Return the rows of a table to restore: of an untrusted backup, only rows that loosen nothing."""
         rows = self._saved(table)
         return filter(None, map(_LOOSENS[table], rows)) if self.distrusted and table in _LOOSENS else rows
 
     def _saved(self, table: str) -> Iterator[dict[str, Any]]:
-        from metier.store.statements import kinds_of
+        from metier.store.schema import kinds_of
 
         kinds = kinds_of(table)
         expected, sha256, count = self.manifest["tables"][table], hashlib.sha256(), 0
@@ -185,34 +182,34 @@ class _Backup:
                 count += 1
                 row = json.loads(line)
                 if not isinstance(row, dict) or {name: type(value) for name, value in row.items()} != kinds:
-                    raise _damaged(f"line {count} of {table} is no row")
+                    raise _unusable(f"line {count} of {table} is no row")
                 if any(abs(value) >= 2**63 for value in row.values() if isinstance(value, int)):
-                    raise _damaged(f"line {count} of {table} has a number that is too large")
+                    raise _unusable(f"line {count} of {table} has a number that is too large")
                 yield row
         if expected != {"sha256": sha256.hexdigest(), "rows": count}:
-            raise _damaged(f"the rows of {table} are not those that were saved")
+            raise _unusable(f"the rows of {table} are not those that were saved")
 
     def blob(self, sha256: str) -> bytes:
-        """A content by its hash."""
+        """Return a content by its hash."""
         return self._checked(self.blobs[sha256], sha256)
 
     def file(self, name: str) -> bytes:
-        """A file that lay beside the database."""
+        """Return a file that lay beside the database."""
         if name not in self.files:
-            raise _damaged(f"the file {name!r:.100} is missing")
+            raise _unusable(f"the file {name!r:.100} is missing")
         return self._checked(self.files[name], self.manifest["files"][name])
 
     def _checked(self, name: str, sha256: str) -> bytes:
         data = self._bytes(name)
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise _damaged(f"{name:.80} is not what was saved")
+            raise _unusable(f"{name:.80} is not what was saved")
         return data
 
     def _bytes(self, name: str, most: int = _MAX_BYTES) -> bytes:
         with self._archive.open(name) as stream:
             data = stream.read(most + 1)
         if len(data) > most:
-            raise _damaged(f"{name:.80} is too large")
+            raise _unusable(f"{name:.80} is too large")
         return data
 
 
@@ -229,28 +226,28 @@ _LOOSENS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "proposals": _undecided,
     **dict.fromkeys(("people", "tokens", "scans", "installs"), lambda row: None),
 }
-"""The tables whose rows may allow something, each with what is left of a row that nobody can rely on."""
+"""The tables whose rows may allow something, each with what remains of a row of an untrusted backup."""
 
 
-def _bring_back(
+def _restore_into(
     store: Store, backup: _Backup, *, force: bool, by: Mapping[str, Any] | None, aside: tuple[str, ...] = ()
 ) -> RestoreReport:
     _require_permission(store, force)
-    # Contents first, and under names that nothing refers to yet: whatever ends this early leaves the store as it was.
+    # Contents first, under names that nothing refers to yet: an early end leaves the store as it was.
     store.blobs.put(backup.blob(sha256) for sha256 in backup.blobs)
-    with store.driver.transaction(LOCK):
-        # Before anything is read: what somebody decides after that and before the end would be lost.
-        keep_others_out(store.driver)
+    with store.pool.transaction(MIGRATION_LOCK):
+        # Before anything is read: a decision between that and the end would be lost.
+        lock_tables(store.pool)
         _require_permission(store, force)
-        forbidden = forbidden_since(store, backup.rows)
-        # What belongs in a folder is known better here than by somebody whom nobody can rely on.
-        installs = list(every_row(store.driver, "installs")) if backup.distrusted else []
+        kept = restrictions_since(store, backup.rows)
+        # The installs of this store are more reliable than those of an untrusted backup.
+        installs = list(every_row(store.pool, "installs")) if backup.distrusted else []
         saved = {
             table: itertools.chain(backup.rows(table), installs if table == "installs" else ()) for table in tables()
         }
-        refill(store.driver, {table: forbidden.over(table, rows) for table, rows in saved.items()})
-        _record_people(store, forbidden, by)
-    store.ledgers.forget()
+        refill(store.pool, {table: kept.over(table, rows) for table, rows in saved.items()})
+        _record_people(store, kept, by)
+    store.decision_reader.forget()
     manifest = backup.manifest
     return RestoreReport(
         made_at=str(manifest.get("made_at")),
@@ -259,32 +256,32 @@ def _bring_back(
         rows=sum(found["rows"] for found in manifest["tables"].values()),
         blobs=len(backup.blobs),
         set_aside=(*aside, *_put_files(store.folder, backup)),
-        kept_blocks=forbidden.blocks,
-        kept_decisions=forbidden.decisions,
-        kept_people=forbidden.people,
-        kept_tokens=forbidden.tokens,
+        kept_blocks=tuple(kept.blocks),
+        kept_decisions=tuple(kept.decisions),
+        kept_people=tuple(kept.people),
+        kept_tokens=tuple(kept.tokens),
     )
 
 
-def _record_people(store: Store, forbidden: Forbidden, by: Mapping[str, Any] | None) -> None:
-    """Record who is there now other than the audit trail of the backup says: nobody counts without a record."""
-    said = {**(by or {}), "notes": [TAKEN]}
+def _record_people(store: Store, kept: KeptRestrictions, by: Mapping[str, Any] | None) -> None:
+    """Record the people who differ from the audit log of the backup: nobody counts without a record."""
+    fields = {**(by or {}), "notes": [TAKEN]}
     for tenant in store.tenants():
         scope = store.of(tenant)
-        people = {row["name"]: row for row in every_row(store.driver, "people") if row["tenant"] == tenant}
+        people = {row["name"]: row for row in every_row(store.pool, "people") if row["tenant"] == tenant}
         for name, row in people.items():
-            if (tenant, name) in forbidden.rows.get("people", {}):
-                roles = frozenset(roles_in(row["roles"]))
-                scope.people.add(Person(name=name, kind=row["kind"], roles=roles), said)
-        for name in scope.ledger().people.keys() - people.keys():
-            scope.audit.append(record_of_removal(name, said))
-        for token in forbidden.rows.get("tokens", {}).values():
+            if (tenant, name) in kept.rows.get("people", {}):
+                roles = frozenset(parse_roles(row["roles"]))
+                scope.people.add(Person(name=name, kind=row["kind"], roles=roles), fields)
+        for name in scope.recorded_decisions().people.keys() - people.keys():
+            scope.audit.append(record_of_removal(name, fields))
+        for token in kept.rows.get("tokens", {}).values():
             if token["tenant"] == tenant and not token["revoked_at"]:
-                scope.people.record_token(token["id"], said)
+                scope.people.record_token(token["id"], fields)
 
 
 def _require_permission(store: Store, force: bool) -> None:
-    if not force and not is_unused(store.driver):
+    if not force and not is_unused(store.pool):
         raise InvalidArgument(
             f"The store {store} is in use; all that it holds would be replaced.",
             hint="Make a backup of it first, then say --force; or set METIER_STORE to another place.",
@@ -292,14 +289,14 @@ def _require_permission(store: Store, force: bool) -> None:
 
 
 def _put_files(folder: Path, backup: _Backup) -> tuple[str, ...]:
-    """Write the files that are not there; returns what the old checkpoints are called now."""
+    """Write the missing files; returns the new name of the old checkpoints."""
     aside: tuple[str, ...] = ()
     try:
         checkpoints = folder / CHECKPOINTS
         with contextlib.suppress(FileNotFoundError):
             old = checkpoints.read_bytes()
             if CHECKPOINTS not in backup.files or backup.file(CHECKPOINTS) != old:
-                aside = (_moved(str(checkpoints), "before"),)
+                aside = (_set_aside(str(checkpoints), "before"),)
         for name in backup.files:
             path = folder / name
             if not os.path.lexists(path):
@@ -316,11 +313,11 @@ def _set_database_aside(path: str) -> tuple[str, ...]:
     moved = []
     for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
-            moved.append(_moved(path + suffix, "damaged"))
+            moved.append(_set_aside(path + suffix, "damaged"))
     return tuple(moved)
 
 
-def _moved(path: str, why: str) -> str:
+def _set_aside(path: str, why: str) -> str:
     target = f"{path}.{why}-{time.time_ns() // 1_000_000}"
     os.rename(path, target)
     return target
@@ -328,7 +325,7 @@ def _moved(path: str, why: str) -> str:
 
 @contextlib.contextmanager
 def _reading(path: Path | str) -> Iterator[None]:
-    """What goes wrong with the archive is said of it: a hostile one raises almost anything."""
+    """Turn every failure into one about the archive: a hostile one raises almost anything."""
     try:
         yield
     except MetierError:
@@ -342,10 +339,10 @@ def _reading(path: Path | str) -> Iterator[None]:
             f"{path} cannot be read: {error.strerror or error}.", hint="Check its permissions and the disk."
         ) from None
     except (zipfile.BadZipFile, zlib.error, ValueError, LookupError, EOFError, RuntimeError, RecursionError) as error:
-        raise _damaged(str(error)) from None
+        raise _unusable(str(error)) from None
 
 
-def _damaged(reason: str) -> IntegrityFailed:
+def _unusable(reason: str) -> IntegrityFailed:
     return IntegrityFailed(
         f"The backup cannot be used: {reason}.", hint="Nothing was changed; use another backup.", reason=reason
     )

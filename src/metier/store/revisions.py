@@ -1,24 +1,26 @@
-"""Revisions: what a skill consisted of, every file of it, under the digest of its content."""
+"""The contents of skills by digest, their history, and the content that belongs in each folder."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
 from metier.skill.package import digest_of_files, kind_of
-from metier.store.codec import from_row, now, require_choice, require_key, to_row
+from metier.store.codec import RecordTable, from_row, now, require_choice, require_key, to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metier.skill.package import FileMode, Files
     from metier.store.blobs import Blobs
-    from metier.store.rows import TenantRows
+    from metier.store.scope import TenantRows
 
 _MODES = ("file", "exec", "link")
+InstallState: TypeAlias = Literal["enabled", "disabled", "quarantined"]
+_STATES = ("enabled", "disabled", "quarantined")
 _JSON: Mapping[str, Callable[[Any], Any]] = {
     "frontmatter": dict,
     "capabilities": dict,
@@ -33,7 +35,7 @@ class RevisionFile:
 
     path: str
     sha256: str
-    """Of its content; of a link, that of its target."""
+    """The hash of its content; of a link, that of its target."""
     size: int
     mode: FileMode = "file"
     kind: str = "other"
@@ -41,7 +43,7 @@ class RevisionFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """The content of a skill at some time."""
+    """The content of a skill at one time."""
 
     digest: str
     skill: str
@@ -51,12 +53,12 @@ class Revision:
     """The tools that its frontmatter declares."""
     files: tuple[RevisionFile, ...] = ()
     parent: str = ""
-    """The digest that it came from."""
+    """The digest of the content before it."""
     first_seen: str = ""
 
 
 def revision_files(files: Files) -> tuple[RevisionFile, ...]:
-    """The files of a revision from their contents, by path.
+    """Return the files of a revision from their contents, by path.
 
     >>> [file.kind for file in revision_files({"SKILL.md": ("file", b"..."), "scripts/x.py": ("exec", b"...")})]
     ['skill', 'script']
@@ -81,15 +83,15 @@ class Revisions:
         self._blobs = blobs
 
     def put(self, revision: Revision, files: Files | None = None) -> None:
-        """Keep a revision, with its content where that is given; one that is there stays as it is.
+        """Keep a revision, with its content where that is given; an existing one stays as it is.
 
-        Content that does not make the digest is refused with `IntegrityFailed`.
+        Raises `IntegrityFailed` for content that does not make the digest.
         """
         require_key("digest", revision.digest)
         if files is not None:
             _check(revision, files)
-            # Before the row that refers to them, so that there is never one whose content is not there; in one order,
-            # so that no two that keep the same contents wait for each other.
+            # Before the row that refers to them, so that no row is without its content; in one order, so that two
+            # processes that keep the same contents do not wait for each other.
             paths = sorted(files, key=lambda path: hashlib.sha256(files[path][1]).digest())
             self._blobs.put(files[path][1] for path in paths)
         row = to_row(replace(revision, files=(), first_seen=revision.first_seen or now()))
@@ -101,14 +103,14 @@ class Revisions:
             if not self._rows.insert("revisions", {**row, **listed}, "ignore"):
                 if files is None or self.has(revision.digest):
                     return
-                # What was said of it before was never compared with its content.
+                # The earlier list of files was never compared with its content.
                 self._rows.update("revisions", listed, key)
                 self._rows.delete("revision_files", key)
             rows = [{**to_row(file), **key, "position": position} for position, file in enumerate(revision.files)]
             self._rows.insert_all("revision_files", rows)
 
     def get(self, digest: str) -> Revision | None:
-        """The revision with this digest."""
+        """Return the revision with this digest."""
         with self._rows.snapshot():
             found = self._rows.select("revisions", {"digest": digest})
             if not found:
@@ -118,11 +120,11 @@ class Revisions:
         return replace(from_row(Revision, {**found[0], "files": ""}, _JSON), files=listed)
 
     def has(self, digest: str) -> bool:
-        """Whether the content of this digest is kept."""
+        """Return whether the content of this digest is kept."""
         return bool(self._rows.select("revisions", {"digest": digest, "kept": 1}))
 
     def files(self, digest: str) -> dict[str, tuple[FileMode, bytes]]:
-        """The content of every file, by path, each as it was when it was kept."""
+        """Return the content of every file, by path."""
         if not self.has(digest):
             raise FileMissing(
                 f"The content of {digest:.20}… was not kept here.",
@@ -157,3 +159,98 @@ def _require_digest(digest: str, files: Files) -> None:
             ),
             digest=digest,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One step in the history of a skill."""
+
+    number: int
+    """From 1 on, in each folder by itself."""
+    skill: str
+    location: str
+    digest: str
+    by: str
+    reason: str
+    proposal: str = ""
+    """The proposal that it came from."""
+    at: str = ""
+
+
+class Versions:
+    """The histories of a tenant's skills."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._table = RecordTable(rows, "versions", Version)
+
+    def add(self, skill: str, location: str, digest: str, *, by: str, reason: str, proposal: str = "") -> Version:
+        """Note that a skill has this content from now on."""
+        require_key("location", location)
+        require_key("skill", skill)
+        with self._table.rows.transaction():
+            earlier = self._table.find(("-number",), location=location)
+            version = Version(
+                number=earlier[0].number + 1 if earlier else 1,
+                skill=skill,
+                location=location,
+                digest=digest,
+                by=by,
+                reason=reason,
+                proposal=proposal,
+                at=now(),
+            )
+            self._table.insert(version)
+        return version
+
+    def of(self, location_or_skill: str) -> list[Version]:
+        """Return the history of a folder, or else of a skill in all folders, the oldest first."""
+        found = self._table.find(("number",), location=location_or_skill)
+        return found or self._table.find(("at", "location", "number"), skill=location_or_skill)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """The content of a folder, the person who put it there, and whether it may be used."""
+
+    location: str
+    """The folder of the skill."""
+    skill: str
+    source: str = ""
+    layer: str = ""
+    digest: str
+    state: InstallState = "enabled"
+    by: str = ""
+    at: str = ""
+
+
+class Installs:
+    """The installs of a tenant."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        self._table = RecordTable(rows, "installs", Install, order=("location",))
+
+    def put(self, install: Install) -> Install:
+        """Note the content of a folder, in place of the one before."""
+        require_key("location", install.location)
+        require_choice("state of an install", install.state, _STATES)
+        install = install if install.at else replace(install, at=now())
+        with self._table.rows.transaction():
+            self._table.insert(install, "replace")
+            self._table.rows.bump()
+        return install
+
+    def get(self, location: str) -> Install | None:
+        """Return the install of a folder."""
+        return self._table.first(location=location)
+
+    def all(self) -> list[Install]:
+        """Return all installs, by folder."""
+        return self._table.find()
+
+    def remove(self, location: str) -> bool:
+        """Forget a folder; False when nothing was noted about it."""
+        with self._table.rows.transaction():
+            was_there = self._table.delete(location=location)
+            if was_there:
+                self._table.rows.bump()
+        return was_there

@@ -1,8 +1,9 @@
-"""The tables of a store, for both databases."""
+"""The tables of a store for both databases, and the statements on them; SQLAlchemy writes each once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -16,18 +17,29 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    bindparam,
+    delete,
+    literal_column,
+    select,
+    tuple_,
+    update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import TEXT
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from metier.store.canonical_json import FIRST
-from metier.store.migrations import END, creation_file
+from metier.store.audit_log import FIRST
+from metier.store.connection_pool import END, creation_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import ColumnElement
     from sqlalchemy.engine import Dialect
     from sqlalchemy.schema import SchemaItem
+    from sqlalchemy.sql import ClauseElement
 
     from metier.store.location import Kind
 
@@ -38,7 +50,7 @@ _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def dialect_of(kind: Kind) -> Dialect:
-    """How statements for a kind of database are written: with `?` where a value goes."""
+    """Return the SQLAlchemy dialect of a kind of database, with `?` where a value goes."""
     if kind == "sqlite":
         return SQLiteDialect(paramstyle="qmark")
     return PGDialect(paramstyle="qmark")  # type: ignore[no-untyped-call]
@@ -58,7 +70,7 @@ def _table(
     *columns: list[Column[str]] | list[Column[int]],
     more: tuple[SchemaItem, ...] = (),
 ) -> Table:
-    """A table whose rows belong to a tenant."""
+    """Define a table whose rows belong to a tenant."""
     flat = [column for group in columns for column in group]
     return Table(
         name,
@@ -72,7 +84,7 @@ def _table(
 
 
 def _counted(table: str) -> tuple[CheckConstraint, ...]:
-    """Records are counted from 1 on. SQLite would take a text or a fraction for a number too."""
+    """Return the checks that records are numbered from 1 on. SQLite would accept a text or a fraction too."""
     return (
         CheckConstraint("seq >= 1", name=f"{table}_counted").ddl_if(dialect="postgresql"),
         CheckConstraint("typeof(seq) = 'integer' AND seq >= 1", name=f"{table}_counted").ddl_if(dialect="sqlite"),
@@ -170,7 +182,7 @@ _audit = _table(
     _text("point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
     more=_counted("audit_log"),
 )
-# What is looked for in a trail, however long: by hash in PostgreSQL, whose other indexes refuse long texts.
+# Searched in the log, however long: by hash in PostgreSQL, whose other indexes refuse long texts.
 for _name in ("digest", "session"):
     Index(f"audit_log_{_name}", _audit.c[_name], postgresql_using="hash")
 _table(
@@ -189,7 +201,7 @@ Table(
 Table("store_version", METADATA, Column("version", Integer, primary_key=True))
 
 _ONLY_HERE: dict[str, set[Kind]] = {"blobs": {"postgresql"}, "store_version": {"postgresql"}}
-"""SQLite has a number for the version, and a folder for blobs."""
+"""SQLite has a number for the version and a folder for blobs."""
 
 _REFUSAL = "the audit log can only be added to"
 _REFUSE = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
@@ -217,22 +229,22 @@ _FUNCTIONS = {
     f"OR NEW.prev_hash IS DISTINCT FROM coalesce(last_hash, '{FIRST}') "
     f"THEN RAISE EXCEPTION '{_REFUSAL}'; END IF; RETURN NEW; END ",
 }
-"""What triggers of PostgreSQL do."""
+"""The functions of the triggers of PostgreSQL."""
 _TRIGGER_TYPES = {
     "audit_log_no_change": (1 | 2 | 8 | 16, "audit_log_refuse"),
     "audit_log_no_truncate": (2 | 32, "audit_log_refuse"),
     "audit_log_in_order": (1 | 2 | 4, "audit_log_in_order"),
 }
-"""How PostgreSQL writes down when they do it: for each row, before, INSERT, DELETE, UPDATE, TRUNCATE."""
+"""The bits of a trigger in the catalogue of PostgreSQL: for each row, before, INSERT, DELETE, UPDATE, TRUNCATE."""
 
 
 def tables_of(kind: Kind) -> list[Table]:
-    """The tables of a kind of database, those first that others refer to."""
+    """Return the tables of a kind of database, those first that others refer to."""
     return [table for table in METADATA.sorted_tables if kind in _ONLY_HERE.get(table.name, {kind})]
 
 
-def written(kind: Kind) -> str:
-    """The statements that make all tables, as they stand in a file: a new store is made of that, without SQLAlchemy.
+def creation_text(kind: Kind) -> str:
+    """Return the statements that make all tables, as the file has them: a new store needs no SQLAlchemy.
 
     `python -m metier.store.schema` writes the files again.
     """
@@ -247,7 +259,7 @@ def written(kind: Kind) -> str:
 
 
 def described() -> list[tuple[str, str, str]]:
-    """The parts of the schema in PostgreSQL, as its catalogue describes them: kind, name, and what it consists of."""
+    """Return the parts of the schema as the catalogue of PostgreSQL describes them: kind, name and definition."""
     found = []
     for table in tables_of("postgresql"):
         found.append(("table", table.name, "p f 0 0"))
@@ -265,7 +277,7 @@ def described() -> list[tuple[str, str, str]]:
 
 
 def protection(kind: Kind) -> list[str]:
-    """The statements that close the audit log to everything but the next record."""
+    """Return the statements that close the audit log to everything but the next record."""
     made = [f"CREATE TRIGGER {name} {text}" for name, text in _TRIGGERS[kind].items()]
     if kind == "sqlite":
         return made
@@ -277,7 +289,7 @@ def protection(kind: Kind) -> list[str]:
 
 
 def unprotection(kind: Kind) -> list[str]:
-    """The statements that open it again, for a backup that is brought back, once nobody else can write."""
+    """Return the statements that open it again for a restore, once nobody else can write."""
     if kind == "sqlite":
         return [f"DROP TRIGGER IF EXISTS {name}" for name in _TRIGGERS[kind]]
     return [
@@ -286,6 +298,94 @@ def unprotection(kind: Kind) -> list[str]:
     ]
 
 
+class SqlStatement(NamedTuple):
+    """A statement, and the names of its parameters: `to_` and a column to set, `is_` and a column to compare."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def bind(self, values: Mapping[str, Any], where: Mapping[str, Any]) -> list[Any]:
+        """Return the values of the parameters in order."""
+        split = (name.partition("_") for name in self.names)
+        return [values[column] if kind == "to" else where[column] for kind, _, column in split]
+
+
+@functools.cache
+def select_of(kind: Kind, table: str, where: tuple[str, ...], order: tuple[str, ...]) -> SqlStatement:
+    """Return a query for rows by the values of some columns; an order of `-name` is descending."""
+    columns = METADATA.tables[table].c
+    ordered = (columns[name.removeprefix("-")].desc() if name.startswith("-") else columns[name] for name in order)
+    return _compile(kind, select(METADATA.tables[table]).where(*_equal(table, where)).order_by(*ordered))
+
+
+@functools.cache
+def columns_of(table: str) -> tuple[str, ...]:
+    """Return the columns of a table, in order."""
+    return tuple(METADATA.tables[table].c.keys())
+
+
+@functools.cache
+def kinds_of(table: str) -> dict[str, type]:
+    """Return the type of each column."""
+    return {column.name: column.type.python_type for column in METADATA.tables[table].c}
+
+
+@functools.cache
+def key_of(table: str) -> tuple[str, ...]:
+    """Return the columns of the primary key."""
+    return tuple(column.name for column in METADATA.tables[table].primary_key)
+
+
+@functools.cache
+def insert_of(kind: Kind, table: str, names: tuple[str, ...], conflict: str) -> SqlStatement:
+    """Return an insert; where the key exists, `refuse` the row, `ignore` it or `replace` the old one."""
+    into = METADATA.tables[table]
+    added = (sqlite if kind == "sqlite" else postgresql).insert(into)
+    added = added.values({name: bindparam(f"to_{name}") for name in names})
+    if conflict == "ignore":
+        added = added.on_conflict_do_nothing()
+    elif conflict == "replace":
+        key = key_of(table)
+        added = added.on_conflict_do_update(
+            index_elements=key, set_={name: added.excluded[name] for name in names if name not in key}
+        )
+    return _compile(kind, added)
+
+
+@functools.cache
+def update_of(kind: Kind, table: str, names: tuple[str, ...], where: tuple[str, ...]) -> SqlStatement:
+    """Return an update of the rows with some values."""
+    changed = update(METADATA.tables[table]).values({name: bindparam(f"to_{name}") for name in names})
+    return _compile(kind, changed.where(*_equal(table, where)))
+
+
+@functools.cache
+def delete_of(kind: Kind, table: str, where: tuple[str, ...]) -> SqlStatement:
+    """Return a removal of the rows with some values."""
+    return _compile(kind, delete(METADATA.tables[table]).where(*_equal(table, where)))
+
+
+@functools.cache
+def page_of(kind: Kind, table: str, is_first: bool) -> SqlStatement:
+    """Return a query for the next rows of a whole table by its key, after the row of a given key."""
+    into = METADATA.tables[table]
+    key = [into.c[column.name] for column in into.primary_key]
+    page = select(into).order_by(*key).limit(bindparam("to_limit")).offset(literal_column("0"))
+    if not is_first:
+        page = page.where(tuple_(*key) > tuple_(*(bindparam(f"is_{column.name}") for column in key)))
+    return _compile(kind, page)
+
+
+def _equal(table: str, where: tuple[str, ...]) -> list[ColumnElement[bool]]:
+    columns = METADATA.tables[table].c
+    return [columns[name] == bindparam(f"is_{name}") for name in where]
+
+
+def _compile(kind: Kind, statement: ClauseElement) -> SqlStatement:
+    compiled = statement.compile(dialect=dialect_of(kind))
+    return SqlStatement(str(compiled), tuple(compiled.positiontup or ()))  # type: ignore[attr-defined]
+
+
 if __name__ == "__main__":
     for each in _TRIGGERS:
-        creation_file(each).write_text(written(each), encoding="utf-8", newline="\n")
+        creation_file(each).write_text(creation_text(each), encoding="utf-8", newline="\n")

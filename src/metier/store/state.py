@@ -1,73 +1,300 @@
-"""What decisions depend on, read once and kept until something of it changes."""
+"""The state that decisions depend on: rows of the store, as far as the audit log confirms them.
+
+A row of a table loosens nothing by itself: it counts as far as a record in the chain says the same. A row that forbids
+counts without a record, and a prohibition in a record holds though its row is gone.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier.store.approvals import Approval, approval_of, missing
+from metier._paths import write_file
+from metier.store.approvals import APPROVAL_JSON, Approval, approval_terms
+from metier.store.audit_log import FIRST, follows, is_decision, parse_record
 from metier.store.blocks import split_block
-from metier.store.installs import Install
+from metier.store.codec import from_row
+from metier.store.location import make_folder
+from metier.store.revisions import Install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
-    from metier.store.ledger import DecisionReader, RecordedDecisions
-    from metier.store.rows import Position, TenantRows
+    from metier.store.scope import StateVersion, TenantRows
 
-_APPROVAL = tuple(field.name for field in fields(Approval))
+_BATCH = 1_000
+_WORTH_SAVING = 500
+"""Verified records that are worth a file."""
+_TABLES = ("granted", "against", "blocked", "people", "tokens")
+_RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
+_APPROVAL = tuple(Approval.__dataclass_fields__)
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
     _APPROVAL.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
-_INSTALL = tuple(field.name for field in fields(Install))
+_INSTALL = tuple(Install.__dataclass_fields__)
 _BLOCKS = 'SELECT kind, value, "by" FROM blocks WHERE tenant = ?'
 _APPROVALS = f"SELECT {', '.join(_APPROVAL)} FROM approvals WHERE tenant = ? ORDER BY decided_at, number, id"
 _INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
+_empty: Callable[[], Mapping[Any, Any]] = partial(MappingProxyType, {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDecisions:
+    """The decisions in the audit records of one tenant, up to one record."""
+
+    seq: int = 0
+    """The last verified record."""
+    hash: str = FIRST
+    fault: int = 0
+    """The first record that does not follow the one before it; 0 for none. Nothing loosens from there on."""
+    granted: Mapping[str, str] = field(default_factory=dict)
+    """The terms of approvals by id."""
+    against: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Refusals and revoked approvals by id: the fields that the records have."""
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    """Blocks as `kind value`, with their reasons."""
+    people: Mapping[str, str] = field(default_factory=dict)
+    """The kind and the roles of people by name: `user ada: admin`."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """The terms of tokens by id."""
+
+    def decides_as(self, earlier: RecordedDecisions) -> bool:
+        """Return whether all records after an earlier state decide nothing about skills."""
+        is_same = self.granted is earlier.granted and self.against is earlier.against
+        return is_same and self.blocked is earlier.blocked and not self.fault
+
+    def confirm(self, approval: Approval) -> Approval | None:
+        """Return the approval of a row as far as the records confirm it; None for one without a record."""
+        against = self.against.get(approval.id)
+        if against is not None and ("revoked_at" not in against) is bool(approval.revoked_at):
+            # It was refused or revoked, and the row says otherwise.
+            return _recorded_approval(approval.id, against)
+        if approval.decision == "approved" and not approval.revoked_at:
+            if self.granted.get(approval.id) == approval_terms(approval):
+                return approval
+            return None if against is None else _recorded_approval(approval.id, against)
+        return approval
+
+    def without_row(self, ids: Collection[str]) -> list[Approval]:
+        """Return the refusals and revoked approvals of records whose ids have no row."""
+        return [_recorded_approval(id, against) for id, against in self.against.items() if id not in ids]  # noqa: A001
+
+
+def _recorded_approval(id: str, against: Mapping[str, str]) -> Approval:  # noqa: A002
+    return Approval(id=id, **against)  # type: ignore[arg-type]
+
+
+class DecisionReader:
+    """Reads the recorded decisions of a store: verified once from the first record on, then from the last one read.
+
+    In `folder`, which must be out of reach of those who can write to the database, they outlast the process.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._read: dict[str, RecordedDecisions] = {}
+        self._saved: dict[str, int] = {}
+        self.folder: str | None = None
+
+    def read(self, rows: TenantRows) -> RecordedDecisions:
+        """Return the decisions of a tenant as they are now."""
+        known = self._read.get(rows.tenant) or self._load(rows.tenant)
+        may_keep = not rows.pool.is_writing  # an uncommitted record may be undone
+        sound, found = _read_on(known, rows)
+        if may_keep and sound is not known:
+            self._read[rows.tenant] = sound
+            self._save(rows.tenant, sound)
+        return found
+
+    def forget(self) -> None:
+        """Start anew, after a restore."""
+        self._read.clear()
+
+    def _path(self, tenant: str) -> str | None:
+        if self.folder is None:
+            return None
+        name = hashlib.sha256(f"{self._store}\0{tenant}".encode(errors="surrogatepass")).hexdigest()[:32]
+        return os.path.join(self.folder, f"{name}.ledger")
+
+    def _load(self, tenant: str) -> RecordedDecisions:
+        path = self._path(tenant)
+        try:
+            with open(path or os.devnull, "rb") as file:
+                decisions = RecordedDecisions(**json.loads(file.read()))
+        except (OSError, ValueError, TypeError):
+            return RecordedDecisions()
+        self._saved[tenant] = decisions.seq
+        return decisions
+
+    def _save(self, tenant: str, decisions: RecordedDecisions) -> None:
+        path = self._path(tenant)
+        if path is None or abs(decisions.seq - self._saved.get(tenant, 0)) < _WORTH_SAVING:
+            return
+        self._saved[tenant] = decisions.seq
+        text = json.dumps(
+            {name: getattr(decisions, name) for name in RecordedDecisions.__dataclass_fields__}, default=dict
+        )
+        try:
+            make_folder(os.path.dirname(path))
+            write_file(path, text.encode(), sync=True)
+        except OSError:
+            pass  # they are read from the log again
+
+
+def _read_on(known: RecordedDecisions, rows: TenantRows) -> tuple[RecordedDecisions, RecordedDecisions]:
+    """Return the decisions up to the first fault, and those of all records; the same where there is no fault."""
+    reading = _Reading(known, rows.tenant_in_records)
+    if known.seq:
+        found = rows.statement(f"{_RECORDS} AND seq >= ? ORDER BY seq LIMIT ?", known.seq, _BATCH)
+        if not found or (found[0][0], found[0][3]) != (known.seq, known.hash):
+            return _read_on(RecordedDecisions(), rows)  # it is another log now
+    else:
+        found = rows.statement(f"{_RECORDS} ORDER BY seq LIMIT ?", _BATCH)
+    for row in found[bool(known.seq) :]:
+        reading.take(*row)
+    while len(found) == _BATCH:
+        found = rows.statement(f"{_RECORDS} AND seq > ? ORDER BY seq LIMIT ?", found[-1][0], _BATCH)
+        for row in found:
+            reading.take(*row)
+    if reading.seq == known.seq and not reading.fault:
+        return known, known
+    decisions = reading.decisions()
+    return reading.sound or decisions, decisions
+
+
+class _Reading:
+    """One pass along the records of a tenant."""
+
+    def __init__(self, known: RecordedDecisions, tenant: str) -> None:
+        self._tenant = tenant
+        self.seq, self._hash, self.fault = known.seq, known.hash, 0
+        self.sound: RecordedDecisions | None = None
+        self._tables: dict[str, dict[str, Any]] = {name: getattr(known, name) for name in _TABLES}
+        self._copied: set[str] = set()
+
+    def decisions(self) -> RecordedDecisions:
+        """Return the decisions up to here, which later records do not change."""
+        self._copied.clear()
+        return RecordedDecisions(seq=self.seq, hash=self._hash, fault=self.fault, **self._tables)
+
+    def _table(self, name: str) -> dict[str, Any]:
+        """Return the decisions of one kind for a change: most passes find none, and need no copies."""
+        if name not in self._copied:
+            self._tables[name] = dict(self._tables[name])
+            self._copied.add(name)
+        return self._tables[name]
+
+    def take(self, seq: Any, text: Any, previous: Any, made: Any) -> None:
+        """Read the next row."""
+        is_next = not self.fault and follows(self.seq, self._hash, (seq, text, previous, made))
+        record = parse_record(text) if type(text) is str and is_decision(text) else None
+        if record is not None and (record.get("seq"), record.get("tenant")) != (seq, self._tenant):
+            is_next = False
+        if is_next:
+            self.seq, self._hash = seq, made
+        elif not self.fault:
+            self.sound = self.decisions()
+            self.fault = self.seq + 1
+        if record is not None:
+            self._decide(record)
+
+    def _decide(self, record: Mapping[str, Any]) -> None:
+        reason, terms, approval = (_text(record, name) for name in ("reason", "terms", "approval"))
+        notes, title = record.get("notes"), reason.partition(" ")
+        blocked = str(notes[0]) if isinstance(notes, list) and notes else ""
+        match record.get("type"):
+            case "approval.granted" | "approval.automatic" if not self.fault:
+                self._table("granted")[approval] = terms
+            case "approval.denied":
+                self._table("granted").pop(approval, None)
+                self._table("against")[approval] = _approval_fields(record, "denied")
+            case "approval.revoked" if not _text(record, "new_digest"):  # with one, it may come back with its content
+                self._revoke(approval, record)
+            case "skill.quarantined":
+                self._table("blocked")[blocked] = reason
+            case "skill.released" if not self.fault:
+                self._table("blocked").pop(blocked, None)
+            case "person.added" if not self.fault:
+                self._table("people")[title[2].rpartition(":")[0]] = reason
+            case "person.removed":
+                self._table("people").pop(title[2], None)
+            case "token.made" if not self.fault:
+                self._table("tokens")[title[0]] = terms
+            case "token.revoked":
+                self._table("tokens").pop(title[0], None)
+
+    def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
+        earlier = self._tables["against"].get(approval)
+        is_refusal = earlier is not None and earlier["decision"] == "denied"
+        if is_refusal and self.fault:
+            return
+        self._table("granted").pop(approval, None)
+        decision = "denied" if is_refusal else "approved"
+        self._table("against")[approval] = _approval_fields(record, decision, is_revoked=True)
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _approval_fields(record: Mapping[str, Any], decision: str, *, is_revoked: bool = False) -> dict[str, str]:
+    """Return the fields of an approval that a record against it has."""
+    names = ("request", "digest", "layer", "environment", "reason")
+    skill, source = _text(record, "skill"), _text(record, "source")
+    at, by = _text(record, "timestamp"), _text(record, "user") or _text(record, "agent")
+    found = {name: _text(record, name) for name in names}
+    found |= {"skill": f"{skill}@{source}" if source else skill, "decision": decision, "decided_by": by}
+    return found | ({"revoked_at": at, "revoked_by": by} if is_revoked else {"decided_at": at})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GovernanceState:
-    """Blocks, approvals and installs at some moment."""
+    """Blocks, approvals and installs at one moment."""
 
     is_readable: bool = True
-    """False where the store cannot be used: nothing can be told then."""
+    """False where the store cannot be used, and nothing is known."""
     blocked: frozenset[tuple[str, str]] = frozenset()
     """`("digest", "sha256:..."), ("name", "x"), ("source", "y")`."""
-    blocked_by: Mapping[tuple[str, str], str] = field(default_factory=lambda: MappingProxyType({}))
+    blocked_by: Mapping[tuple[str, str], str] = field(default_factory=_empty)
     """The people who blocked them, as far as that is known."""
-    approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By digest, the oldest first; without those that were revoked."""
-    digests: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """The contents that something was decided about, by `name@source` and folder of the skill, the oldest first."""
+    approvals: Mapping[str, tuple[Approval, ...]] = field(default_factory=_empty)
+    """By digest, the oldest first; without revoked ones."""
+    digests: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=_empty)
+    """The decided contents by `name@source` and folder of the skill, the oldest first."""
     has_refusals: bool = False
-    """Whether somebody decided against some content."""
-    installs: Mapping[str, Install] = field(default_factory=lambda: MappingProxyType({}))
+    """Whether somebody refused some content."""
+    installs: Mapping[str, Install] = field(default_factory=_empty)
     """By the folder of the skill."""
 
 
 class _Approvals(Mapping[str, tuple[Approval, ...]]):
-    """Approvals by digest; each is made when it is first asked for, because few of many are."""
+    """Approvals by digest, each made when it is first asked for, because few of many are."""
 
-    def __init__(self, rows: list[tuple[Any, ...]], ledger: RecordedDecisions) -> None:
+    def __init__(self, rows: list[tuple[Any, ...]], decisions: RecordedDecisions) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._made: dict[str, tuple[Approval, ...]] = {}
-        self._ledger = ledger
+        self._decisions = decisions
         for row in rows:
             self._rows.setdefault(row[_DIGEST], []).append(row)
-        self._missing: dict[str, list[Approval]] = {}
-        for one in missing({row[_ID] for row in rows}, ledger):
+        self._without_row: dict[str, list[Approval]] = {}
+        for one in decisions.without_row({row[_ID] for row in rows}):
             if not one.revoked_at:
-                self._missing.setdefault(one.digest, []).append(one)
+                self._without_row.setdefault(one.digest, []).append(one)
                 self._rows.setdefault(one.digest, [])
 
     def __getitem__(self, digest: str) -> tuple[Approval, ...]:
         made = self._made.get(digest)
         if made is None:
             rows = (dict(zip(_APPROVAL, row, strict=True)) for row in self._rows[digest])
-            found = [approval_of(row, self._ledger) for row in rows]
-            counting = (one for one in (*found, *self._missing.get(digest, ())) if one is not None)
+            found = [self._decisions.confirm(from_row(Approval, row, APPROVAL_JSON)) for row in rows]
+            counting = (one for one in (*found, *self._without_row.get(digest, ())) if one is not None)
             made = self._made[digest] = tuple(one for one in counting if not one.revoked_at)
         return made
 
@@ -83,28 +310,28 @@ class _Approvals(Mapping[str, tuple[Approval, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedState:
-    """A state, and up to where it was seen to be what decisions depend on."""
+    """A state, and the version of the store that it is known to be current for."""
 
     state: GovernanceState
-    position: Position
-    ledger: RecordedDecisions
+    version: StateVersion
+    decisions: RecordedDecisions
 
-    def moved(self, position: Position, ledger: RecordedDecisions) -> CachedState | None:
-        """The same at a later position, if nobody decided anything in between; None if somebody did."""
-        if position[0] != self.position[0] or not ledger.decides_as(self.ledger):
+    def moved(self, version: StateVersion, decisions: RecordedDecisions) -> CachedState | None:
+        """Return the same state at a later version, if nobody decided anything in between; None if somebody did."""
+        if version[0] != self.version[0] or not decisions.decides_as(self.decisions):
             return None
-        return CachedState(state=self.state, position=position, ledger=ledger)
+        return CachedState(state=self.state, version=version, decisions=decisions)
 
 
-def read_state(rows: TenantRows, ledgers: DecisionReader) -> CachedState:
-    """The state at this moment: what the rows say, as far as the audit trail bears it out."""
+def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
+    """Return the current state: the rows, as far as the audit log confirms them."""
     with rows.snapshot():
-        position = rows.position()
-        ledger = ledgers.of(rows)
+        version = rows.state_version()
+        decisions = reader.read(rows)
         blocks = rows.statement(_BLOCKS)
         approvals = rows.statement(_APPROVALS)
         installs = [Install(**dict(zip(_INSTALL, row, strict=True))) for row in rows.statement(_INSTALLS)]
-    refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in ledger.against.values())
+    refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in decisions.against.values())
     has_refusals = refused or any(row[_DECISION] != "approved" and not row[_REVOKED] for row in approvals)
     digests: dict[tuple[str, str], dict[str, None]] = {}
     for row in approvals:
@@ -112,18 +339,18 @@ def read_state(rows: TenantRows, ledgers: DecisionReader) -> CachedState:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
     state = GovernanceState(
         blocked=frozenset(
-            (*((kind, value) for kind, value, _ in blocks), *(split_block(what) for what in ledger.blocked))
+            (*((kind, value) for kind, value, _ in blocks), *(split_block(what) for what in decisions.blocked))
         ),
         blocked_by=MappingProxyType({(kind, value): by for kind, value, by in blocks}),
-        approvals=_Approvals([row for row in approvals if not _is_settled(row, ledger)], ledger),
+        approvals=_Approvals([row for row in approvals if not _is_settled(row, decisions)], decisions),
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
     )
-    return CachedState(state=state, position=position, ledger=ledger)
+    return CachedState(state=state, version=version, decisions=decisions)
 
 
-def _is_settled(row: tuple[Any, ...], ledger: RecordedDecisions) -> bool:
-    """Whether an approval was revoked, and no record says that it was a refusal which stands."""
-    against = ledger.against.get(row[_ID])
+def _is_settled(row: tuple[Any, ...], decisions: RecordedDecisions) -> bool:
+    """Return whether an approval was revoked, and no record says that it was a refusal which stands."""
+    against = decisions.against.get(row[_ID])
     return bool(row[_REVOKED]) and (against is None or "revoked_at" in against)

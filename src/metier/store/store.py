@@ -1,18 +1,15 @@
-"""A store: opened by its address, and given out one tenant at a time."""
+"""Stores: opened by address, and used one tenant at a time."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import StoreUnavailable
 from metier.store.connection_pool import ConnectionPool
-from metier.store.ledger import DecisionReader
 from metier.store.location import parse_address
-from metier.store.migrations import migrate, newest
-from metier.store.rows import has_people, tenant_of_token, tenants_of
-from metier.store.scope import TenantScope
+from metier.store.scope import TenantScope, tenant_of_token
+from metier.store.state import DecisionReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,30 +17,28 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier.store.blobs import Blobs
-    from metier.store.link import ChainPosition
+    from metier.store.connection_pool import Backend
     from metier.store.location import Kind, StoreAddress
     from metier.store.people import Person
-    from metier.store.postgresql import PostgresBackend
-    from metier.store.sqlite import SqliteBackend
     from metier.store.state import CachedState
 
-_STATES_KEPT = 1_000
+_MAX_STATES = 1_000
 
 
 class Store:
-    """Everything that must last, for all tenants.
+    """All lasting data of all tenants.
 
-    `Store.open()` opens the user's own, and makes it where there is none; `Store.peek()` only opens one that is there.
-    One store serves all threads of a process, and a process that was forked.
+    `Store.open()` opens the user's own store, and makes it where there is none; `Store.peek()` only opens an existing
+    one. One store serves all threads of a process, and its forked processes.
     """
 
-    def __init__(self, address: StoreAddress, database: SqliteBackend | PostgresBackend) -> None:
+    def __init__(self, address: StoreAddress, backend: Backend) -> None:
         self._address = address
-        self.driver = ConnectionPool(database)
+        self.pool = ConnectionPool(backend)
         self.states: dict[str, CachedState] = {}
-        """What decisions depend on, by tenant, as it was last read."""
-        self.ledgers = DecisionReader(str(address))
-        """The decisions that the audit trails have."""
+        """The last state that was read, by tenant."""
+        self.decision_reader = DecisionReader(str(address))
+        """Reads the decisions in the audit logs."""
         self.blobs: Blobs
         if address.kind == "sqlite":
             from metier.store.blobs import FolderBlobs
@@ -52,40 +47,39 @@ class Store:
         else:
             from metier.store.blobs import TableBlobs
 
-            self.blobs = TableBlobs(self.driver)
+            self.blobs = TableBlobs(self.pool)
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
-        """The store at an address, by default that of `default_store()`; made where there is none, if it may be.
+        """Open the store at an address, by default that of `default_store()`, and make it where that is allowed.
 
-        Raises `StoreUnavailable` for one that cannot be used.
+        Raises `StoreUnavailable` for a store that cannot be used.
         """
         address = parse_address(url)
-        store = cls(address, _database(address, create=create))
-        # Whoever opens a store wants to know now that it cannot be used, not at the first question.
-        store.driver.execute("SELECT 1")
+        store = cls(address, _backend(address, create=create))
+        # A store that cannot be used must fail here, not at the first query.
+        store.pool.execute("SELECT 1")
         return store
 
     @classmethod
     def migrate(cls, url: str | None = None) -> tuple[int, int]:
-        """Make a store, or bring its tables up to date; returns the version that they had and the one they have.
+        """Make a store, or migrate its tables; returns the version before and after.
 
-        A SQLite file is brought up to date whenever it is opened. A PostgreSQL database may be used by other nodes,
-        which would no longer understand it: so that is done only here.
+        A SQLite file is migrated whenever it is opened. A PostgreSQL database may be used by other nodes, which would
+        no longer understand it: so that is done only here.
         """
-        address = parse_address(url)
-        database = _database(address, create=True)
-        connection = database.reach()
+        backend = _backend(parse_address(url), create=True)
+        connection = backend.reach()
         try:
-            return migrate(database, connection), newest()
-        except database.failures as error:
-            raise database.told(error) from None
+            return backend.migrate(connection), backend.newest
+        except backend.failures as error:
+            raise backend.explain(error) from None
         finally:
             connection.close()
 
     @classmethod
     def peek(cls, url: str | None = None) -> Self | None:
-        """The store at an address, or None where there is none yet."""
+        """Open the store at an address; None where there is none yet."""
         address = parse_address(url)
         try:
             if address.kind == "sqlite" and not os.stat(address.target).st_size:
@@ -94,7 +88,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _database(address, create=False).told(error) from None
+            raise _backend(address, create=False).explain(error) from None
         except StoreUnavailable as error:
             if error.context.get("is_missing"):
                 return None
@@ -102,7 +96,7 @@ class Store:
 
     @property
     def url(self) -> str:
-        """Its address, as it opens it again: it has the password, if there is one; `str(store)` does not."""
+        """The address with the password, if there is one; `str(store)` has none."""
         return str(self._address) if self.kind == "sqlite" else self._address.target
 
     @property
@@ -112,32 +106,34 @@ class Store:
 
     @property
     def folder(self) -> Path:
-        """Where blobs, checkpoints and proposals are, on this machine."""
+        """The folder of blobs, checkpoints and proposals on this machine."""
         return self._address.folder
 
     def of(self, tenant: str = "") -> TenantScope:
-        """All that it keeps for a tenant; "" for a store that has but one."""
+        """Return the scope of a tenant; "" stands for the whole installation."""
         return TenantScope(self, tenant)
 
     def tenants(self) -> list[str]:
-        """The tenants that it keeps something for, by name."""
-        return tenants_of(self.driver)
+        """Return all tenants with any data, by name."""
+        from metier.store.all_tenants import tenants_of
+
+        return tenants_of(self.pool)
 
     @property
     def has_people(self) -> bool:
-        """Whether anybody was added, to any tenant: until then it is its owner's.
+        """Whether a person was added to any tenant: until then the owner of the store decides alone.
 
-        Neither the rows alone nor the records alone can be taken away to make it that again.
+        Removing the rows alone or the records alone does not make it so again.
         """
-        return has_people(self.driver) or bool(self.of().ledger().people)
+        return bool(self.pool.execute("SELECT 1 FROM people LIMIT 1") or self.of().recorded_decisions().people)
 
     def by_token(self, secret: str) -> tuple[TenantScope, Person] | None:
-        """Whose token it is, and where they belong; None for one that does not count."""
+        """Return the scope and the person of a token; None for one that is not valid."""
         from metier.store.people import PREFIX, secret_hash
 
         if not secret.startswith(PREFIX):
             return None
-        tenant = tenant_of_token(self.driver, secret_hash(secret))
+        tenant = tenant_of_token(self.pool, secret_hash(secret))
         if tenant is None:
             return None
         scope = self.of(tenant)
@@ -145,20 +141,14 @@ class Store:
         return (scope, person) if person is not None else None
 
     def keep_state(self, tenant: str, state: CachedState) -> None:
-        """Keep what was read for a tenant."""
-        if len(self.states) >= _STATES_KEPT:
+        """Keep the state of a tenant."""
+        if len(self.states) >= _MAX_STATES:
             self.states.clear()
         self.states[tenant] = state
 
-    def follow(self, tenant: str, last: ChainPosition, added: ChainPosition) -> None:
-        """Note that a record was added here that decides nothing: what was read up to the last one still holds."""
-        kept = self.states.get(tenant)
-        if kept is not None and kept.position[1:] == (last.seq, last.hash):
-            self.states[tenant] = replace(kept, position=(kept.position[0], added.seq, added.hash))
-
     def close(self) -> None:
-        """Let go of its connections; the next use opens one again."""
-        self.driver.close()
+        """Close its idle connections; the next use opens one again."""
+        self.pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +165,7 @@ class Store:
         return f"Store({str(self)!r})"
 
 
-def _database(address: StoreAddress, *, create: bool) -> SqliteBackend | PostgresBackend:
+def _backend(address: StoreAddress, *, create: bool) -> Backend:
     if address.kind == "sqlite":
         from metier.store.sqlite import SqliteBackend
 

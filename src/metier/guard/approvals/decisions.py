@@ -166,7 +166,7 @@ def _record(scope: TenantScope, type: str, person: Person, approval: Approval, *
 
 def _require_intact_audit_log(scope: TenantScope) -> None:
     """Raise `IntegrityFailed` where no approval could count, because the records before it are not as written."""
-    fault = scope.ledger().fault
+    fault = scope.recorded_decisions().fault
     if fault:
         raise IntegrityFailed(
             f"Nothing can be approved: from record {fault:,} on, the audit trail is not as it was written.",

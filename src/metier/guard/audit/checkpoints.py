@@ -17,7 +17,7 @@ from metier.errors import AuditUnavailable
 from metier.guard.audit.keys import SigningKey, is_signed
 from metier.hints import for_people
 from metier.library.trust import default_config_folder
-from metier.store.canonical_json import canonical_or_none
+from metier.store.audit_log import canonical_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

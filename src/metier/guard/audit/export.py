@@ -21,8 +21,8 @@ from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.log import POINTS, AuditRecord
 from metier.hints import for_people
 from metier.skill import shown
-from metier.store.canonical_json import canonical_or_none, parse_strict
-from metier.store.link import ChainedRecord, skill_ref
+from metier.store.audit_log import ChainedRecord, canonical_or_none, skill_ref
+from metier.store.canonical_json import parse_strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

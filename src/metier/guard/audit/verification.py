@@ -6,8 +6,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.store.canonical_json import FIRST, chain_hash
-from metier.store.link import columns_of
+from metier.store.audit_log import FIRST, chain_hash, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.checkpoints import Checkpoint
     from metier.store import Store
-    from metier.store.link import ChainedRecord
+    from metier.store.audit_log import ChainedRecord
     from metier.store.location import StoreAddress
 
 _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "rewritten", "truncated", "gone"]
@@ -104,8 +103,8 @@ def verify_opened(
 ) -> VerificationReport:
     """Verify an open store, in the transaction that is under way if there is one; None stands for no store."""
     from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, default_key_file, last_checkpoints
+    from metier.store.all_tenants import stray_tenants
     from metier.store.checks import missing_protection
-    from metier.store.rows import stray_tenants
 
     # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
     # database.
@@ -118,7 +117,7 @@ def verify_opened(
         names = sorted(ours.keys() | last.keys())
         chains = [verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys) for name in names]
     else:
-        chains = [_stray(tenant) for tenant in stray_tenants(store.driver)]
+        chains = [_stray(tenant) for tenant in stray_tenants(store.pool)]
         chains += _verify_tenants(store, before, ours, last, keys)
     return VerificationReport(
         chains=tuple(chains),

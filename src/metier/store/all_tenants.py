@@ -1,0 +1,85 @@
+"""Statements over the rows of all tenants, for backups, restores and checks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from metier.store.audit_log import parse_record
+from metier.store.connection_pool import decode_text, encode_text
+from metier.store.schema import columns_of, insert_of, key_of, page_of, protection, tables_of, unprotection
+from metier.store.scope import BUMP, MAX_TENANT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from metier.store.connection_pool import ConnectionPool, Value
+
+
+def tenants_of(pool: ConnectionPool) -> list[str]:
+    """Return all tenants that have a row."""
+    sql = " UNION ".join(f"SELECT tenant FROM {table.name}" for table in tables_of("sqlite"))
+    return sorted(decode_text(tenant) for (tenant,) in pool.execute(sql, decode=False) if _is_tenant(tenant))
+
+
+def stray_tenants(pool: ConnectionPool) -> list[str]:
+    """Return the values in audit records that are no tenant: nobody could ask for these records."""
+    found = pool.execute("SELECT DISTINCT tenant FROM audit_log", decode=False)
+    return sorted(repr(tenant) for (tenant,) in found if not _is_tenant(tenant))
+
+
+def _is_tenant(kept: object) -> bool:
+    return isinstance(kept, str) and len(text := decode_text(kept)) <= MAX_TENANT and encode_text(text) == kept
+
+
+def every_row(pool: ConnectionPool, table: str, batch: int = 500) -> Iterator[dict[str, Any]]:
+    """Yield all rows of a table, of all tenants; inside of a snapshot, those of one moment."""
+    columns, last = columns_of(table), dict[str, Any]()
+    while True:
+        page = page_of(pool.kind, table, not last)
+        rows = pool.execute(page.sql, page.bind({"limit": batch}, last))
+        for row in rows:
+            last = dict(zip(columns, row, strict=True))
+            yield last
+        if len(rows) < batch:
+            return
+        last = {name: last[name] for name in key_of(table)}
+
+
+def every_record(pool: ConnectionPool, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
+    """Yield the audit records of a type, of all tenants, each with its tenant."""
+    for tenant, text in pool.execute("SELECT tenant, data_json FROM audit_log WHERE event_type = ?", (type,)):
+        record = parse_record(text)
+        if record is not None:
+            yield tenant, record
+
+
+def is_unused(pool: ConnectionPool) -> bool:
+    """Return whether all tables are empty."""
+    return not any(pool.execute(f"SELECT 1 FROM {table.name} LIMIT 1") for table in tables_of("sqlite"))
+
+
+def lock_tables(pool: ConnectionPool) -> None:
+    """Wait for other writers, and let none write until the transaction ends: everything read from now on stays true."""
+    # A writer of SQLite is alone from the first statement on.
+    if pool.kind == "postgresql":
+        names = ", ".join(table.name for table in tables_of(pool.kind))
+        pool.change(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE")
+
+
+def refill(pool: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Value]]]) -> None:
+    """Replace all rows of all tenants, in a transaction that has locked the tables."""
+    for statement in unprotection(pool.kind):
+        pool.change(statement)
+    numbers = {row["tenant"]: row["number"] for row in every_row(pool, "generations")}
+    for table in reversed(list(tables)):
+        pool.change(f"DELETE FROM {table}")
+    for table, rows in tables.items():
+        insert = insert_of(pool.kind, table, columns_of(table), "refuse")
+        pool.change_all(insert.sql, (insert.bind(row, {}) for row in rows))
+    # Nobody may take a state that was read before for the current one.
+    for tenant in numbers.keys() | {row["tenant"] for row in every_row(pool, "generations")}:
+        for number in (numbers.get(tenant, 0), time.time_ns() // 1_000_000):
+            pool.change(BUMP[pool.kind], (tenant, number))
+    for statement in protection(pool.kind):
+        pool.change(statement)
