@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from metier import Guard, Library, Policy, _aliases
-from metier.guard import MemoryLog, canonical_tool
+from metier.guard import MemoryLog
 from metier.run import PlainRunner
 from metier.skill import parse
+from metier.skill.tool_rules import canonical_tool
 from metier.tools import Executor
 
 DIALECTS: tuple[Any, ...] = ("runtime", "registry", "tool", "sandbox")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from metier.errors import InvalidArgument
-from metier.guard import Actor, Guard, current_user
+from metier.guard import Actor, Guard
+from metier.guard.guard import current_user
 from metier.library.clients import PROJECT_FOLDERS
 from metier.session.active_skills import ActiveSkills
 from metier.session.context import SessionContext, checked_id

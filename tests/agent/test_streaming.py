@@ -17,8 +17,7 @@ from metier import Event, Policy
 from metier.agent import Manifest
 from metier.agent.streaming import MAX_WAITING
 from metier.errors import AgentFailed, ModelMissing
-from metier.guard import redact
-from metier.guard.audit.redaction import Redactor
+from metier.guard.audit.redaction import Redactor, redact
 from metier.testing import skill
 
 Declare = Callable[..., Manifest]

@@ -12,7 +12,8 @@ import pytest
 from metier import Library, Session
 from metier.cli import main
 from metier.errors import MetierError
-from metier.guard import current_user, governance, open_stores
+from metier.guard import governance, open_stores
+from metier.guard.guard import current_user
 from metier.store import Store
 
 BARRED = ("evil", "revoked", "denied", "blocked")

@@ -31,7 +31,8 @@ from tests.serve.clients import MODES, YES, talk, text_of
 from metier import Guard, Library, Session
 from metier.agent import Agent, Agents, Manifest
 from metier.errors import Refused
-from metier.guard import Answers, MemoryLog, asking, current_user
+from metier.guard import Answers, MemoryLog, asking
+from metier.guard.guard import current_user
 from metier.serve.mcp import SkillServer
 from metier.store import Person, Store, TenantScope
 from metier.testing import ScriptedModel

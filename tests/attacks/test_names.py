@@ -25,7 +25,8 @@ from metier import Guard, Library, Policy, Session
 from metier.agent import Agent, Agents
 from metier.cli import main
 from metier.errors import MetierError, Refused
-from metier.guard import Action, Actor, current_user
+from metier.guard import Action, Actor
+from metier.guard.guard import current_user
 
 pytestmark = pytest.mark.covers("SEC-7", "SEC-13")
 

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard import Action, Guard, MemoryLog, forbids, parse_rules, permits
+from metier.guard import Action, Guard, MemoryLog
+from metier.guard.tool_rules.matching import forbids, permits
+from metier.skill.tool_rules import parse_rules
 
 pytestmark = pytest.mark.covers("SEC-2", "SEC-22")
 

@@ -26,7 +26,8 @@ from tests.serve.clients import talk
 from metier import Guard, Library, Policy, Session
 from metier.dialect import DialectName
 from metier.errors import MetierError, Refused
-from metier.guard import MemoryLog, current_user
+from metier.guard import MemoryLog
+from metier.guard.guard import current_user
 from metier.run import NativeRunner
 from metier.serve.mcp import SkillServer
 

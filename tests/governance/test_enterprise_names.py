@@ -10,7 +10,8 @@ import pytest
 from metier import Guard, Library, Policy, Session
 from metier.agent import Agent, Agents, Manifest
 from metier.errors import MetierError, Refused
-from metier.guard import Action, Actor, MemoryLog, explain
+from metier.guard import Action, Actor, MemoryLog
+from metier.guard.explanation import explain
 from metier.hub import sync_to
 from metier.library import Place
 from metier.session.active_skills import subject_of

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard import Action, AuditedAction, AuditRecord, Guard, Subject
+from metier.guard import Action, AuditRecord, Guard, Subject
 from metier.guard.audit.store_log import StoreLog
+from metier.guard.audited_action import AuditedAction
 
 LOAD = Action(point="load", skill=Subject(name="greet", layer="personal"))
 LONG = 10.0

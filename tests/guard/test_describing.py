@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from metier.guard import Action, Ceiling, Subject
-from metier.guard.decision import ask
+from metier.guard import Action, Subject
+from metier.guard.decision import Ceiling, ask
 
 pytestmark = pytest.mark.covers("USE-7")
 

@@ -16,7 +16,8 @@ from tests.serve.clients import MODES, YES, answering, talk, text_of
 
 from metier import Library, Place
 from metier.cli.main import main
-from metier.guard import MemoryLog, current_user
+from metier.guard import MemoryLog
+from metier.guard.guard import current_user
 from metier.serve.mcp import SkillServer
 from metier.source import FolderSource
 from metier.store import Person, Store, TenantScope

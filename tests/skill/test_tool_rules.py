@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.guard import ToolRule, canonical_tool, forbids, parse_rules, permits
-from metier.skill.tool_rules import MAX_PATTERN
+from metier.guard.tool_rules.matching import forbids, permits
+from metier.skill.tool_rules import MAX_PATTERN, ToolRule, canonical_tool, parse_rules
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=80)
 

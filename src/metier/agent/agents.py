@@ -14,7 +14,7 @@ from metier._log import logger
 from metier.agent.dependencies import AgentFailure, start_order
 from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
-from metier.guard import current_user
+from metier.guard.guard import current_user
 from metier.hints import ASK_TO_TRUST, for_people
 from metier.library.places import project_folders
 from metier.library.trust import TrustStore, home_folder

@@ -30,7 +30,8 @@ from metier.agent.subagents import subagent_spawner
 from metier.dialect import Kit
 from metier.dialect.suspension import Suspension
 from metier.errors import AgentFailed, MetierError
-from metier.guard import Answers, redact
+from metier.guard import Answers
+from metier.guard.audit.redaction import redact
 from metier.guard.question import ASKING, asking
 from metier.session import Event
 from metier.skill import shown

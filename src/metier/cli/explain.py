@@ -12,10 +12,12 @@ from metier.cli.output import Style, print_json
 from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
-from metier.guard import Action, Ceiling, Guard, MemoryLog, Policy, canonical_tool, parse_rules, shell_parts
-from metier.guard.decision import STRICTNESS
+from metier.guard import Action, Guard, MemoryLog, Policy
+from metier.guard.decision import STRICTNESS, Ceiling
 from metier.guard.explanation import run_of_call
+from metier.guard.shell.parser import shell_parts
 from metier.hints import for_person
+from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     import argparse

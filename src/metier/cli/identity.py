@@ -8,10 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
-from metier.guard import current_user
 from metier.guard.approvals.people import deciding_scope, introducer, known_person, may_be_introduced
 from metier.guard.approvals.roles import recording_refusals
 from metier.guard.governance import Governance
+from metier.guard.guard import current_user
 from metier.guard.open_stores import keep_ledgers, remember, require_store
 from metier.skill import shown
 from metier.store import Store, default_store

@@ -19,7 +19,7 @@ from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
-from metier.guard import FileAccess
+from metier.guard.files.file_access import FileAccess
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
 from metier.library.places import project_root
 from metier.library.trust import home_folder

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier import Library
-    from metier.guard import Ceiling
-    from metier.guard.decision import Point
+    from metier.guard.decision import Ceiling, Point
     from metier.guard.explanation import Explanation
     from metier.guard.policy.yaml_tree import Node
     from metier.library import Entry

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._paths import is_inside
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
-from metier.guard import Action, Actor, Guard, Subject, current_user
+from metier.guard import Action, Actor, Guard, Subject
 from metier.guard.governance import Governance
+from metier.guard.guard import current_user
 from metier.guard.policy.files import Policies
 from metier.hints import for_people
 from metier.hub.scan_findings import against, is_bad

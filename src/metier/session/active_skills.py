@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from metier.guard import Ceiling
+    from metier.guard.decision import Ceiling
     from metier.library import Entry
     from metier.session.context import By, SessionContext
     from metier.session.known_skills import KnownSkills

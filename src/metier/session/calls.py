@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier._telemetry import measure
 from metier.errors import MetierError
-from metier.guard import Action, failure_code
+from metier.guard import Action
+from metier.guard.audited_action import failure_code
 from metier.guard.decision import refuse
 from metier.session.context import MAX_ID
 from metier.session.events import Event
@@ -21,7 +22,9 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from metier.guard import AuditedAction, Ceiling, Decision
+    from metier.guard import Decision
+    from metier.guard.audited_action import AuditedAction
+    from metier.guard.decision import Ceiling
     from metier.guard.files.file_access import FileAccess
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.context import SessionContext

@@ -13,7 +13,8 @@ from metier.session.events import Event, Listeners
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.guard import Action, Actor, AuditedAction, Guard
+    from metier.guard import Action, Actor, Guard
+    from metier.guard.audited_action import AuditedAction
     from metier.library import SkillIndex
 
 By: TypeAlias = Literal["model", "user", "host", "client"]

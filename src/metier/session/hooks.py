@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError, Refused
-from metier.guard import Action, Decision, canonical_tool
+from metier.guard import Action, Decision
 from metier.guard.decision import refuse
 from metier.hints import WITHOUT_IT, Hint, for_anybody, joined
 from metier.run import Job, Limits, job_environment, skill_variables
@@ -23,11 +23,13 @@ from metier.session.autonomy import milliseconds
 from metier.session.job_sandbox import close_with
 from metier.session.runs import limits_for, script_job
 from metier.skill import shown
+from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metier.guard import Actor, AuditedAction, Policy
+    from metier.guard import Actor, Policy
+    from metier.guard.audited_action import AuditedAction
     from metier.run import Outcome
     from metier.session.active_skills import ActiveSkill
     from metier.session.context import SessionContext

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
-from metier.guard import Action, redact
+from metier.guard import Action
+from metier.guard.audit.redaction import redact
 from metier.guard.decision import STRICTNESS, refuse
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
@@ -33,7 +34,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from metier.guard import AuditedAction, Decision
+    from metier.guard import Decision
+    from metier.guard.audited_action import AuditedAction
     from metier.run import Job, Outcome, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.session.active_skills import ActiveSkill, ActiveSkills

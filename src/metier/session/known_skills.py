@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from metier.errors import MetierError, SkillNotFound
 from metier.find.visibility import Visibility, listing_rule
-from metier.guard import Action, Subject, canonical_tool
+from metier.guard import Action, Subject
 from metier.hints import find_skill
 from metier.library import Machine
 from metier.session.active_skills import is_same, subject_of
 from metier.skill import shown
 from metier.skill.listing import Listings
 from metier.skill.names import is_taken_for
+from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
-from metier.guard import Action, Subject, failure_code, parse_rules
+from metier.guard import Action, Subject
+from metier.guard.audited_action import failure_code
 from metier.guard.decision import declared_ceiling, refuse
 from metier.hints import Hint, invoke_skill
 from metier.run import job_environment, skill_variables
@@ -17,12 +18,14 @@ from metier.session.events import Event
 from metier.session.injection import find_commands, inject
 from metier.session.substitution import named_values, render, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
-from metier.skill.tool_rules import unknown_tools
+from metier.skill.tool_rules import parse_rules, unknown_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard import AuditedAction, Ceiling, Decision
+    from metier.guard import Decision
+    from metier.guard.audited_action import AuditedAction
+    from metier.guard.decision import Ceiling
     from metier.library import Entry
     from metier.session.context import By, SessionContext
     from metier.session.injection import InjectedCommand

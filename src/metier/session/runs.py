@@ -13,7 +13,8 @@ from metier._log import logger
 from metier._paths import is_inside
 from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, ScriptUnsupported
-from metier.guard import Action, redact
+from metier.guard import Action
+from metier.guard.audit.redaction import redact
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
 from metier.session.events import Event
 from metier.session.job_sandbox import close_with
@@ -25,7 +26,7 @@ from metier.skill.package import checked_path, relative_to_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from metier.guard import AuditedAction
+    from metier.guard.audited_action import AuditedAction
     from metier.run import Outcome
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from metier.guard import forbids, parse_rules, permits
+from metier.guard.tool_rules.matching import forbids, permits
+from metier.skill.tool_rules import parse_rules
 
 GIT = "Bash(git:*)"
 

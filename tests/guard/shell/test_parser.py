@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.guard import forbids, parse_rules, permits
 from metier.guard.shell.lexer import UnreadableCommand
 from metier.guard.shell.parser import MAX_COMMAND, parse_script, shell_parts
+from metier.guard.tool_rules.matching import forbids, permits
+from metier.skill.tool_rules import parse_rules
 
 fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 

@@ -9,9 +9,11 @@ import pytest
 
 from metier import Guard, Policy
 from metier.errors import InvalidArgument
-from metier.guard import Action, Ceiling, Decision, MemoryLog, parse_rules
+from metier.guard import Action, Decision, MemoryLog
+from metier.guard.decision import Ceiling
 from metier.hints import for_model
 from metier.session import RUNTIME
+from metier.skill.tool_rules import parse_rules
 
 
 def ceiling(owner: str = "s", allowed: str | None = None, disallowed: str = "", **more: Any) -> Ceiling:

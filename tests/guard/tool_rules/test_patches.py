@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from metier import Guard, Policy
-from metier.guard import Action, MemoryLog, forbids, parse_rules, permits
+from metier.guard import Action, MemoryLog
+from metier.guard.tool_rules.matching import forbids, permits
 from metier.guard.tool_rules.patches import MAX_FILES
+from metier.skill.tool_rules import parse_rules
 
 
 def patch(*lines: str) -> str:

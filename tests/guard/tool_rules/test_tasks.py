@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metier.guard import parse_rules, permits
+from metier.guard.tool_rules.matching import permits
 from metier.guard.tool_rules.task_table import LISTS, ROWS, Style, Words, list_of, options_of, row_of
+from metier.skill.tool_rules import parse_rules
 
 
 class Program(NamedTuple):
