@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     return _run(options)
             return _run(options)
         finally:
-            if "metier.session.loader.copies" in sys.modules:
+            if "metier.session.copies" in sys.modules:
                 # A program that calls the command may go on for long, and nothing is to be left of it.
-                sys.modules["metier.session.loader.copies"].remove_idle()
+                sys.modules["metier.session.copies"].remove_idle()
             sys.stdout.flush()
     except MetierError as error:
         _explain(error, options)
