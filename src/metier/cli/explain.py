@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from metier.cli.parser import Parser
     from metier.guard import Decision
-    from metier.guard.policy.allowed_tools import Enforcement
+    from metier.guard.decision import Enforcement
 
 
 def add(parser: Parser) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier import Library
-    from metier.guard.policy.allowed_tools import Enforcement
+    from metier.guard.decision import Enforcement
     from metier.guard.policy.file import PolicyProblem
     from metier.library import Entry, Place
     from metier.skill import Skill

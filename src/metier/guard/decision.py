@@ -22,7 +22,6 @@ from metier.skill.tool_rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from metier.guard.policy.allowed_tools import Enforcement
     from metier.library import Entry, Layer
     from metier.skill import Skill
     from metier.skill.tool_rules import ToolRule
@@ -346,6 +345,27 @@ def written(arguments: Mapping[str, Any]) -> str:
 def _quoted(word: str) -> str:
     """A name as it is, and anything that could be taken for the sentence around it in quotation marks."""
     return word if not word or _PLAIN_WORD(word) else json.dumps(word, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enforcement:
+    """The effect of `allowed-tools` in a place, and its reason."""
+
+    word: Literal["advisory", "enforced"]
+    because: str
+    """A sentence without its full stop."""
+
+    @property
+    def is_advisory(self) -> bool:
+        """Whether calls outside of the list are recorded and not refused."""
+        return self.word == "advisory"
+
+    def as_dict(self) -> dict[str, str]:
+        """The enforcement as JSON has it."""
+        return {"enforcement": self.word, "because": self.because}
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.because}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from metier.guard.audit.log import AuditLog, AuditRecord, Recorder
     from metier.guard.audited_action import AuditedAction
     from metier.guard.barred_skills import BarredSkills
-    from metier.guard.decision import Decision, Subject
+    from metier.guard.decision import Decision, Enforcement, Subject
     from metier.guard.decision_context import DecisionContext
     from metier.guard.files.file_access import WorkspaceFiles
-    from metier.guard.policy.allowed_tools import Enforcement
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.question import Approve
     from metier.library import Place

@@ -9,46 +9,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from metier import _notifier
 from metier._log import logger
 from metier.errors import MetierError
+from metier.guard.audit.governance_events import NEW_ITEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from metier.guard.audit.governance_events import NewItem
     from metier.guard.decision import Actor
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import TenantScope
 
 log = logger("metier.guard")
-
-
-class _NewItem(NamedTuple):
-    """An item that begins to wait by a record."""
-
-    scope: TenantScope
-    actor: Actor
-    kind: str
-    id: str
-
-
-_new_items: ContextVar[list[_NewItem] | None] = ContextVar("metier_new_pending_items", default=None)
-
-
-def note_pending(scope: TenantScope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
-    """Note the item that begins to wait by a record, if one does."""
-    items = _new_items.get()
-    if items is None:
-        return
-    if type == "approval.requested":
-        items.append(_NewItem(scope, actor, "request", fields["request"]))
-    elif type == "proposal.created" and fields["proposal"]:
-        items.append(_NewItem(scope, actor, "proposal", fields["proposal"]))
-    elif type == "skill.quarantined" and (what := fields["notes"][0]) not in scope.recorded_decisions().blocked:
-        items.append(_NewItem(scope, actor, "quarantine", what.replace(" ", ":", 1)))
 
 
 @contextlib.contextmanager
@@ -60,13 +36,13 @@ def notifying(effective: EffectivePolicy) -> Iterator[None]:
     if effective.notify is None:
         yield
         return
-    items: list[_NewItem] = []
-    token = _new_items.set(items)
+    items: list[NewItem] = []
+    token = NEW_ITEMS.set(items)
     try:
         yield
     finally:
-        _new_items.reset(token)
-        outer = _new_items.get()
+        NEW_ITEMS.reset(token)
+        outer = NEW_ITEMS.get()
         if outer is not None:
             outer.extend(items)
         else:
@@ -74,7 +50,7 @@ def notifying(effective: EffectivePolicy) -> Iterator[None]:
                 _notify(effective, one)
 
 
-def _notify(effective: EffectivePolicy, item: _NewItem) -> None:
+def _notify(effective: EffectivePolicy, item: NewItem) -> None:
     from metier.guard.approvals.pending import pending_items
     from metier.guard.approvals.people import known_person
     from metier.store import Person

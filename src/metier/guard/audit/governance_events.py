@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.guard.audit.log import AuditRecord
 from metier.guard.decision import Actor
-from metier.guard.notify import note_pending
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metier.store import Person, TenantScope
 
 _REFUSING = (".denied", ".refused", ".rejected", ".failed")
+
+
+class NewItem(NamedTuple):
+    """An item that begins to wait by a record."""
+
+    scope: TenantScope
+    actor: Actor
+    kind: str
+    id: str
+
+
+NEW_ITEMS: ContextVar[list[NewItem] | None] = ContextVar("metier_new_pending_items", default=None)
+"""The items that began to wait by records, where somebody collects them."""
+
+
+def _note_pending(scope: TenantScope, type: str, actor: Actor, fields: Mapping[str, Any]) -> None:  # noqa: A002
+    """Note the item that begins to wait by a record, if one does."""
+    items = NEW_ITEMS.get()
+    if items is None:
+        return
+    if type == "approval.requested":
+        items.append(NewItem(scope, actor, "request", fields["request"]))
+    elif type == "proposal.created" and fields["proposal"]:
+        items.append(NewItem(scope, actor, "proposal", fields["proposal"]))
+    elif type == "skill.quarantined" and (what := fields["notes"][0]) not in scope.recorded_decisions().blocked:
+        items.append(NewItem(scope, actor, "quarantine", what.replace(" ", ":", 1)))
 
 
 def actor_of(person: Person, scope: TenantScope, environment: str = "") -> Actor:
@@ -41,7 +69,7 @@ def record_event(scope: TenantScope, type: str, actor: Actor, ref: str = "", **m
     >>> record["skill"], record["source"], record["user"]
     ('pdf', 'enterprise', 'ada')
     """
-    note_pending(scope, type, actor, more)
+    _note_pending(scope, type, actor, more)
     scope.audit.append(event_record(scope, type, actor, ref, **more))
 
 

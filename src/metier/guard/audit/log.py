@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.guard.decision import Decision
-    from metier.guard.governance import Governance
 
 log = logger("metier.guard")
 
@@ -264,10 +263,22 @@ class FileLog:
             self._file = None
 
 
+class RecordingTerms(Protocol):
+    """The part of governance that decides where records go."""
+
+    @property
+    def insists_on_records(self) -> bool:
+        """Whether nothing may happen that cannot be recorded."""
+
+    @property
+    def log(self) -> AuditLog | None:
+        """The audit log in the store."""
+
+
 class Recorder:
     """Writes the records of one guard to its logs, and retries the records that could not be written."""
 
-    def __init__(self, audit: AuditLog | str | None, governance: Governance) -> None:
+    def __init__(self, audit: AuditLog | str | None, governance: RecordingTerms) -> None:
         """`audit` is a log or the path of one; without it, METIER_AUDIT names a file, and else the store is the log."""
         self._chosen, self._must_record = _chosen_log(audit)
         self._by_default = audit is None and not os.environ.get("METIER_AUDIT")

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
@@ -22,9 +22,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.policy.program import Policy
+    from metier.guard.policy.program import ClosedPolicy, Policy
 
 SECRET_NAMES = frozenset(
     {
@@ -160,12 +159,26 @@ class FileAccess:
         return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)
 
 
+class FileTerms(Protocol):
+    """The part of governance that decides which files are closed."""
+
+    @property
+    def effective(self) -> EffectivePolicy:
+        """The policy of all files together."""
+
+    def narrowed(self, policy: Policy | None) -> ClosedPolicy:
+        """A program's policy within what policy files allow."""
+
+    def secret_paths(self, workspace: str) -> tuple[str, ...]:
+        """The files that nobody but the program reads."""
+
+
 class WorkspaceFiles:
     """The access of tools to files in each workspace under one guard."""
 
     def __init__(
         self,
-        governance: Governance,
+        governance: FileTerms,
         policy: Callable[[], Policy | None],
         read_only: Callable[[], Iterable[str]],
     ) -> None:

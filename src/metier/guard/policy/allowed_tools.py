@@ -7,9 +7,9 @@ the list is recorded as such and not refused. Everywhere else it is enforced. In
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from metier.guard.decision import Enforcement
 from metier.library.places import LAYERS, copied_into
 from metier.skill import shown
 from metier.skill.names import glob_matches
@@ -24,27 +24,6 @@ if TYPE_CHECKING:
 
 SETTING = "tools.allowed-tools"
 """The key of policy files that decides about it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enforcement:
-    """The effect of `allowed-tools` in a place, and its reason."""
-
-    word: Literal["advisory", "enforced"]
-    because: str
-    """A sentence without its full stop."""
-
-    @property
-    def is_advisory(self) -> bool:
-        """Whether calls outside of the list are recorded and not refused."""
-        return self.word == "advisory"
-
-    def as_dict(self) -> dict[str, str]:
-        """The enforcement as JSON has it."""
-        return {"enforcement": self.word, "because": self.because}
-
-    def __str__(self) -> str:
-        return f"{self.word}: {self.because}"
 
 
 def enforcement_of(
