@@ -38,7 +38,7 @@ def intersect(policy: Policy | None, most: RunSettings, granted: RunSettings) ->
         base = policy
         names = tuple(name for name in (*LEFT_OPEN, "paths", "secrets") if getattr(policy, name) is None)
     grants = {name: value for name in names if (value := getattr(granted, name)) is not None}
-    base = replace(base, **grants)
+    base = replace(base, **grants) if grants else base
     changes = _reach(base, most, granted)
     closed = ClosedPolicy.of(base)
     for name in _OUTCOMES:

@@ -6,7 +6,6 @@ one, can only tighten; a setting without effect is reported.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES
 from metier.guard.policy.schema import KEYS, RUN_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from metier.guard.decision import Origin
     from metier.guard.policy.compound_types import ToolRuleList
@@ -48,6 +47,7 @@ class _Merge:
     def __init__(self, files: Sequence[PolicyFile]) -> None:
         self._files = tuple(files)
         self._owner = self._files[0] if self._files and self._files[0].layer in _OWNERS else None
+        self._sound_owner = self._owner if self._owner is not None and not self._owner.is_broken else None
         self._values: dict[str, Any] = {}
         self._origins: dict[str, tuple[Origin, ...]] = {}
         self._ignored: list[PolicyProblem] = []
@@ -90,7 +90,7 @@ class _Merge:
         if key.is_fact:
             # Also in a file that is broken, or beside a stronger one: it is a fact, and not a permission.
             return file.layer == "enterprise" and value is None
-        if file is not self._owner or (file.is_broken and not key.holds_when_broken):
+        if file is not (self._owner if key.holds_when_broken else self._sound_owner):
             return False
         return file.layer == "enterprise" or not key.is_for_administrators
 
@@ -101,8 +101,7 @@ class _Merge:
         return own
 
     def _owner_sets(self, name: str) -> bool:
-        owner = self._owner
-        return owner is not None and not owner.is_broken and name in owner.settings
+        return self._sound_owner is not None and name in self._sound_owner.settings
 
     def _ignore(self, file: PolicyFile, name: str, why: str) -> None:
         winner = next(iter(self._origins.get(name, ())), None)
@@ -137,17 +136,20 @@ class _Merge:
         )
 
     def _grant(self, name: str) -> Any:
-        return self._owner.settings[name] if self._owner is not None and self._owner_sets(name) else None
+        return self._sound_owner.settings.get(name) if self._sound_owner is not None else None
 
 
-def _settings(value_of: Callable[[str], Any], names: Sequence[str] = tuple(KEYS)) -> dict[str, Any]:
+_FIELDS = {name: ("".join(key.path[:-1]), key.path[-1], key.type.setting) for name, key in KEYS.items() if key.path}
+"""Keys to the section and name of their field, and to the conversion of their value."""
+
+
+def _settings(value_of: Callable[[str], Any], names: Iterable[str] = _FIELDS) -> dict[str, Any]:
     """The fields of an `EffectivePolicy` for the values of keys."""
-    sections: dict[str, dict[str, Any]] = defaultdict(dict)
-    for key in (KEYS[name] for name in names):
-        if key.path:
-            *section, field = key.path
-            sections["".join(section)][field] = key.type.setting(value_of(key.name))
-    top = sections.pop("", {})
+    sections: dict[str, dict[str, Any]] = {"": {}}
+    for name in names:
+        section, field, setting = _FIELDS[name]
+        sections.setdefault(section, {})[field] = setting(value_of(name))
+    top = sections.pop("")
     return top | {name: replace(getattr(DEFAULT, name), **fields) for name, fields in sections.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -24,6 +24,7 @@ Rules: TypeAlias = str | Sequence[str]
 
 LEFT_OPEN = ("hooks", "unchecked", "injection")
 """The fields that a program may leave to the policy files."""
+_CLOSED = {**dict.fromkeys(LEFT_OPEN, "deny"), "network": "none", "paths": (), "secrets": MappingProxyType({})}
 _OUTCOMES = ("allow", "ask", "deny")
 _CHOICES = {
     "unchecked": ("allow", "deny"),
@@ -164,9 +165,11 @@ class ClosedPolicy(Policy):
     @classmethod
     def of(cls, policy: Policy) -> ClosedPolicy:
         """A policy in which everything that it left open is denied, and nothing granted."""
-        settings = {one.name: getattr(policy, one.name) for one in fields(policy)}
-        defaults = {**dict.fromkeys(LEFT_OPEN, "deny"), "network": "none", "paths": (), "secrets": {}}
-        return cls(**settings | {name: value for name, value in defaults.items() if settings[name] is None})
+        settings = {name: getattr(policy, name) for name in Policy.__slots__}
+        for name, value in _CLOSED.items():
+            if settings[name] is None:
+                settings[name] = value
+        return cls(**settings)
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:

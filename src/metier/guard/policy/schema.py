@@ -55,7 +55,7 @@ APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 SIGNATURES = ("oms", "sigstore", "none")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """One key of a policy file."""
 
@@ -77,7 +77,7 @@ class Key:
     holds_when_broken: bool = False
     """Whether it counts in a broken file as in a sound one."""
 
-    @property
+    @functools.cached_property
     def path(self) -> tuple[str, ...]:
         """The names that lead to its field; empty for no field."""
         if self.field is not None:
@@ -85,7 +85,7 @@ class Key:
         *section, name = self.name.replace("-", "_").split(".")
         return (*section, name) if section in (["run"], ["scan"], ["audit"]) else ("_".join((*section, name)),)
 
-    @property
+    @functools.cached_property
     def default(self) -> Any:
         """The value where no file has an opinion; None for no opinion."""
         if self.raw_default is not None or not self.path:
