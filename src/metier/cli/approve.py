@@ -90,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
         effective = Policies.discover().current()
         expire_requests(scope, effective)
         supersede_requests(scope)
-        code: int = options.do(options, scope, person, effective)
-        return code
+        return int(options.do(options, scope, person, effective))
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:

@@ -105,8 +105,7 @@ def _add_count(parser: Parser, default: int) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _say_if_elsewhere(options)
-    code: int = options.do(options)
-    return code
+    return int(options.do(options))
 
 
 def _say_if_elsewhere(options: argparse.Namespace) -> None:

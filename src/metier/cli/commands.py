@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A row of the table. `metier.cli.MODULE` has `add(parser)` for its options and `run(options)` for its work."""
+    """A command; its module has `add(parser)`, which adds options, and `run(options)`, which returns an exit code."""
 
     group: str
     summary: str

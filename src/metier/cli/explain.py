@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -43,7 +44,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    tool, arguments = _call(options)
+    tool, arguments = tool_call(options.tool, read_arguments(options.args), options.shell)
     ceiling, enforcement = _ceiling(options)
     action = Action(
         point="call",
@@ -68,20 +69,26 @@ def run(options: argparse.Namespace) -> int:
     return exit_code_of_outcome(decision.outcome) if options.check else FINE
 
 
-def _call(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    if options.shell is not None:
-        if options.args is not None or options.tool is not None:
+def tool_call(tool: str | None, arguments: dict[str, Any] | None, command: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the tool and the arguments of a call, which `--tool` and `--args` name, or `--command`."""
+    if command is not None:
+        if arguments is not None or tool:
             raise InvalidArgument("--command stands for --tool and --args.", hint="Give it alone.")
-        return "Bash", {"command": options.shell}
-    if not options.tool:
+        return "Bash", {"command": command}
+    if not tool:
         raise InvalidArgument("No tool is named.", hint='Add --tool Bash, or --command "git status".')
-    try:
-        arguments = json.loads(options.args) if options.args is not None else {}
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
-    return options.tool, arguments
+    return tool, arguments or {}
+
+
+def read_arguments(text: str | None) -> dict[str, Any] | None:
+    """Read the JSON object behind `--args`; raises `InvalidArgument` for anything else."""
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
 
 
 def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -87,8 +86,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    code: int = options.do(options)
-    return code
+    return int(options.do(options))
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -205,6 +203,7 @@ def _words(value: Any) -> str:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    from metier.cli.explain import read_arguments
     from metier.cli.parser import library_of
     from metier.cli.policy_cases import PolicyQuestion, ask
 
@@ -212,7 +211,7 @@ def _explain(options: argparse.Namespace) -> int:
         skill=options.name or "",
         point=options.point or "",
         tool=options.tool or "",
-        arguments=_arguments(options.args),
+        arguments=read_arguments(options.args),
         command=options.shell,
         script=options.script or "",
         source=options.source or "",
@@ -246,18 +245,6 @@ def _listing(library_of: Callable[[], Library], name: str) -> ListingRule | None
         return PolicyView(library).listing(library.get(name))
     except MetierError:
         return None
-
-
-def _arguments(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
-    return found
 
 
 def _print_explanation(what: str, explanation: Explanation) -> None:

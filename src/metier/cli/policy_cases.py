@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from metier.cli.exit_codes import FINE, PROBLEMS
+from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
 from metier.dialect import CONTROL_TOOLS
@@ -79,7 +80,9 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
     elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
     guard = Guard(audit=MemoryLog())
-    tool, arguments = _tool_call(question) if point == "tool-call" else ("", {})
+    tool, arguments = (
+        tool_call(question.tool, question.arguments, question.command) if point == "tool-call" else ("", {})
+    )
     ceilings: tuple[Ceiling, ...] = ()
     if entry is not None and subject is not None and point == "tool-call":
         enforcement = guard.enforcement_of(entry.place, entry.folder)
@@ -132,16 +135,6 @@ def _entry(library: Library, question: PolicyQuestion, point: str) -> Entry | No
         if point in _BRINGING:
             return None
         raise
-
-
-def _tool_call(question: PolicyQuestion) -> tuple[str, dict[str, Any]]:
-    if question.command is not None:
-        if question.tool or question.arguments is not None:
-            raise InvalidArgument("--command stands for --tool and --args.", hint="Give it alone.")
-        return "Bash", {"command": question.command}
-    if not question.tool:
-        raise InvalidArgument("No tool is named.", hint='Add --tool Bash, or --command "git status".')
-    return question.tool, question.arguments or {}
 
 
 def _describe(point: str, action: Action, subject: Subject | None) -> str:

@@ -108,8 +108,7 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
-        code: int = options.do(options, scope, person)
-        return code
+        return int(options.do(options, scope, person))
 
 
 def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:

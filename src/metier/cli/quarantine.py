@@ -69,8 +69,7 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     # To take something out of use is never made harder than it has to be.
     with acting(options, decides=options.verb == "release") as (scope, person):
-        code: int = options.do(options, scope, person)
-        return code
+        return int(options.do(options, scope, person))
 
 
 def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:

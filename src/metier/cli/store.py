@@ -67,8 +67,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    code: int = options.do(options)
-    return code
+    return int(options.do(options))
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -59,8 +59,7 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     decides = options.verb not in ("list", "tokens")
     with acting(options, decides=decides, introduces=options.verb == "token") as (scope, person):
-        code: int = options.do(options, scope, person)
-        return code
+        return int(options.do(options, scope, person))
 
 
 def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
