@@ -11,3 +11,15 @@ logging.getLogger("metier").addHandler(logging.NullHandler())
 def logger(name: str) -> logging.Logger:
     """The logger of a room: `metier.guard`, `metier.session` ..."""
     return logging.getLogger(name)
+
+
+def has_listeners(log: logging.Logger) -> bool:
+    """Whether a handler of the program receives the warnings of a logger."""
+    if not log.isEnabledFor(logging.WARNING):
+        return False
+    at: logging.Logger | None = log
+    while at is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False

@@ -12,7 +12,7 @@ from metier import Library
 from metier.agent import Agent, Agents, Manifest
 from metier.agent.agents import SHIPPED
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, SkillNotFound, SourceUnavailable
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore
 
 WriteSkill = Callable[..., Path]
 SHIPPED_IDS = sorted(path.name for path in SHIPPED.iterdir())

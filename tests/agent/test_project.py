@@ -13,7 +13,7 @@ import pytest
 from metier import FunctionTool
 from metier.agent import Agents, Manifest, parse_manifest
 from metier.errors import AgentInvalid
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore
 from metier.testing import library, skill
 
 pytestmark = pytest.mark.covers("ACC-14")

@@ -10,7 +10,7 @@ import pytest
 from metier.cli.identity import system_user, who
 from metier.errors import NotPermitted
 from metier.guard.approvals.people import add_person
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore
 from metier.store import Person, Store
 
 Call = Callable[..., tuple[int, str, str]]

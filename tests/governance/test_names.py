@@ -24,7 +24,7 @@ from metier.errors import MetierError
 from metier.guard import MemoryLog
 from metier.hub import sync_to
 from metier.library import Place
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore
 from metier.serve.mcp import SkillServer
 from metier.source import FolderSource
 from metier.source.memory import MemorySource

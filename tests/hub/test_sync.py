@@ -687,7 +687,7 @@ def test_a_skill_that_is_broken_now_is_left_out_with_the_reason_and_its_copy_sta
 
 @pytest.mark.covers("USE-2")
 def test_a_copy_from_a_project_that_is_not_trusted_any_more_stays(here: Path, write_skill: Write) -> None:
-    from metier.library.trust import TrustStore
+    from metier.library.places import TrustStore
 
     write_skill(here / ".agents/skills/ours")
     TrustStore().trust(here)

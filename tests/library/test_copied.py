@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.library.places import COPIES_FILE, copied_into
-from metier.library.trust import TrustStore
+from metier.library.places import COPIES_FILE, TrustStore, copied_into
 
 
 @pytest.fixture

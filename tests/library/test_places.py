@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore
 
 Write = Callable[..., Path]
 FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")

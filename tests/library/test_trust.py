@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.library.trust import TrustStore, default_config_folder
+from metier.library.places import TrustStore, default_config_folder
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PRO
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
 from metier.guard.guard import current_user
 from metier.hints import ASK_TO_TRUST, for_people
-from metier.library.places import project_folders
-from metier.library.trust import TrustStore, home_folder
+from metier.library.places import TrustStore, home_folder, project_folders
 from metier.session import bound_instructions
 from metier.skill import shown
 from metier.source.source import absolute, expanded

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from metier._log import logger
 from metier.errors import FileMissing, MetierError
-from metier.library.places import project_root
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore, project_root
 from metier.session.content import attribute
 from metier.skill import FolderPackage
 from metier.skill.untrusted_text import escape_tags

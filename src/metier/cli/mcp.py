@@ -19,7 +19,7 @@ from metier.cli.output import Style
 from metier.cli.parser import DIALECTS, library_of
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library.clients import CLIENTS
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 from metier.skill import shown
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard.files.file_access import FileAccess
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
-from metier.library.places import project_root
-from metier.library.trust import home_folder
+from metier.library.places import home_folder, project_root
 from metier.tools.workspace import Workspace
 
 if TYPE_CHECKING:

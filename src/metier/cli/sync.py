@@ -13,8 +13,7 @@ from metier.errors import InvalidArgument
 from metier.hints import for_person
 from metier.hub import sync_to
 from metier.library.clients import CLIENTS, in_home
-from metier.library.places import project_root
-from metier.library.trust import home_folder
+from metier.library.places import home_folder, project_root
 
 if TYPE_CHECKING:
     import argparse

@@ -15,8 +15,7 @@ from metier.agent.project import FILES
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.errors import MetierError
-from metier.library.places import project_root
-from metier.library.trust import TrustStore
+from metier.library.places import TrustStore, project_root
 
 if TYPE_CHECKING:
     import argparse

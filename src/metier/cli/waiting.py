@@ -19,7 +19,7 @@ from metier.guard.approvals.requests import expire_requests, supersede_requests
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.policy.files import Policies
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 from metier.run.notify_command import run_notify_command
 
 if TYPE_CHECKING:

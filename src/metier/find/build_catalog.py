@@ -15,8 +15,6 @@ from metier.find.catalog import (
     pinned,
     with_all_names,
 )
-from metier.find.query import Query
-from metier.find.search_engine import searchable
 from metier.find.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from metier.find.catalog import Catalog
     from metier.find.catalog_format import Format
+    from metier.find.query import Query
     from metier.find.search_engine import SearchEngine
     from metier.library import Caller, Entry, Machine
     from metier.library.snapshot import CallerView, Snapshot
@@ -49,7 +48,7 @@ def build_catalog(
     writer = CatalogWriter(format, budget, search_tool, mount=mount)
     listed = Visibility(machine, names, listings)
     allowed = None if names is None else frozenset(names)
-    asked = None if query is None else Query.of_prompt(searchable(query))
+    asked = None if query is None else _prompt_query(query)
     # With a prompt, a few well described skills serve better than a few words of all.
     is_asked = asked is not None and bool(asked.text.strip())
     least = LEAST_DESCRIPTION if is_asked else LEAST_DESCRIPTION // 2
@@ -83,6 +82,13 @@ def build_catalog(
         withheld=listed.withheld,
         unplaced=unplaced,
     )
+
+
+def _prompt_query(prompt: str) -> Query:
+    from metier.find.query import Query
+    from metier.find.search_engine import searchable
+
+    return Query.of_prompt(searchable(prompt))
 
 
 def _entries(view: CallerView, allowed: Collection[str] | None) -> Iterator[Entry]:

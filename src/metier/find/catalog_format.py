@@ -48,7 +48,9 @@ class Renderer(Protocol):
 
 def one_line(text: str) -> str:
     """Text on one line, with what cannot be seen shown as an escape."""
-    line = shown(" ".join(text.split()), _NO_LIMIT)
+    line = " ".join(text.split())
+    if not line.isprintable():
+        line = shown(line, _NO_LIMIT)
     return line if line.isascii() else _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
 
 

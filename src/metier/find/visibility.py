@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.library import Machine
-from metier.library.readiness import readiness
-from metier.skill import Requirements
+from metier.skill import NO_REQUIREMENTS, Requirements
 from metier.skill.listing import ListingRule, Listings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from metier.find.search_index import IndexedSkill
-    from metier.library import Entry
+    from metier.library import Entry, Machine
     from metier.skill.listing import ListingMode
 
 _FOR_PEOPLE = "not for models"
@@ -38,7 +36,7 @@ class Visibility:
         only: Collection[str] | None = None,
         listings: Listings | None = None,
     ) -> None:
-        self._machine = machine or Machine()
+        self._machine = machine
         self.listings = listings or Listings()
         self.only = None if only is None else frozenset(only)
         """The names that may be shown at all; None for every one."""
@@ -80,6 +78,11 @@ class Visibility:
         return _FOR_PEOPLE if entry.is_hidden_from_models else self._unmet(entry.requirements)
 
     def _unmet(self, requirements: Requirements) -> str:
+        if requirements is NO_REQUIREMENTS:
+            return ""
+        from metier.library.readiness import Machine, readiness
+
+        self._machine = self._machine or Machine()
         found = readiness(requirements, self._machine)
         return "" if found.is_ready else str(found)
 

@@ -193,7 +193,7 @@ class Governance:
     def own_folders(self) -> tuple[str, ...]:
         """The folders that we make where they are not there: settings, what is trusted, the index, and of the store."""
         from metier.library.index_cache import default_cache_folder
-        from metier.library.trust import default_config_folder
+        from metier.library.places import default_config_folder
 
         url, cache = self.url, default_cache_folder()
         of_store = (os.fspath(parse_address(url).folder),) if url is not None else ()
@@ -206,7 +206,7 @@ class Governance:
         """
         from metier.guard.audit.checkpoints import default_key_file
         from metier.library.index_cache import default_cache_folder
-        from metier.library.trust import default_config_folder
+        from metier.library.places import default_config_folder
 
         named, cache = self.policies.current().audit.key, default_cache_folder()
         found = (os.fspath(default_config_folder()), os.fspath(default_key_file().parent), cache, named)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 from metier.store.location import parse_address
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.hub.target_folder import changed_meanwhile, holds_more
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 from metier.run.atomic_swap import atomic_swap
 from metier.skill import FolderPackage
 from metier.skill.package import STAGING, checked_path, digest_of_files

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._paths import write_file
 from metier.errors import SourceUnavailable
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

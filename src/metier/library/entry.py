@@ -20,6 +20,7 @@ from metier.skill import (
     requirements_in,
     requirements_of,
 )
+from metier.skill.requirements import FIELDS_WITHOUT_REQUIREMENTS
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class Entry:
     def declared_requirements(self) -> Requirements:
         """What its frontmatter declares to need; the side file adds MCP servers only, which no machine can tell."""
         mapping = self.draft.mapping
+        if mapping.keys() <= FIELDS_WITHOUT_REQUIREMENTS:
+            return NO_REQUIREMENTS
         metadata = mapping.get("metadata", {})
         if isinstance(metadata, dict) and metadata:
             return requirements_in(mapping, metadata)

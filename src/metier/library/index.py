@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from metier._log import has_listeners, logger
 from metier._version import __version__
 from metier.errors import (
     InvalidArgument,
@@ -17,7 +19,6 @@ from metier.errors import (
 )
 from metier.library.document_cache import DocumentCache, PackageDigest
 from metier.library.index_cache import IndexCache, default_cache_folder
-from metier.library.index_log import IndexLog
 from metier.library.index_rows import Shelf
 from metier.library.places import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.refresh import Change, difference, look_again, read_whole
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from metier.library.document_cache import CacheKey
     from metier.library.entry import Entry
+    from metier.library.index_log import IndexLog
     from metier.library.places import Layer, OnMissingDescription
     from metier.library.watch import Watch
     from metier.skill import Document, FileListing, MemoryFile, Package
@@ -77,6 +79,8 @@ def _identity(path: str) -> Identity | None:
     except OSError:
         return None
 
+
+_log = logger("metier.library")
 
 Attached = TypeVar("Attached")
 
@@ -251,7 +255,7 @@ class SkillIndex:
         entry = self.get(name)
         source = entry.place.source
         where = _where(entry)
-        kept = self._state.kept.document(where)
+        kept = self._state.documents.document(where)
         now = source.identity(entry.key)
         if kept is not None and kept[0] == now:
             return self._admitted(entry, kept[1])
@@ -271,7 +275,7 @@ class SkillIndex:
 
         document = parse(data, folder=entry.folder, file=entry.key.rpartition("/")[2])
         document = _still_the_same_skill(entry, document)
-        self._state.kept.keep_document(where, identity, document)
+        self._state.documents.keep_document(where, identity, document)
         return self._admitted(entry, document)
 
     def _admitted(self, entry: Entry, document: Document) -> Document:
@@ -304,7 +308,7 @@ class SkillIndex:
         entry = self.get(name) if isinstance(name, str) else name
         where, package = _where(entry), entry.package
         signature = package.signature()
-        known = self._state.kept.content(where)
+        known = self._state.documents.content(where)
         if known is not None and known[0] == signature:
             return known[1]
         if entry.is_stale or entry.place.source.identity(entry.key) != entry.identity:
@@ -315,7 +319,7 @@ class SkillIndex:
                     raise unreadable.error(entry.name, entry.location) from None
                 return known[1]
         content = PackageDigest.of(package.contents())
-        self._state.kept.keep_content(where, signature, content)
+        self._state.documents.keep_content(where, signature, content)
         return content
 
     def refresh(self) -> Change:
@@ -329,7 +333,7 @@ class SkillIndex:
 
     def invalidate(self, name: str | None = None) -> None:
         """Forget what is kept in memory of one skill or of all; nothing depends on it but memory."""
-        self._state.kept.forget(None if name is None else _where(self.get(name)))
+        self._state.documents.forget(None if name is None else _where(self.get(name)))
 
     def watch(
         self, on_change: Callable[[Change], object], *, interval: float | None = 5.0, events: bool = True
@@ -370,21 +374,35 @@ class _SharedState:
         self.order = order
         self.findings = findings
         self.cache = cache
-        self.kept = DocumentCache()
         self._attachments: dict[str, Any] = {}
         self._attaching = threading.Lock()
         self._refreshing = threading.Lock()
         begun = time.time_ns()
         shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
         self.snapshot = self._snapshot(shelves, begun)
-        self._log = IndexLog()
-        self._log.write(self.snapshot, findings)
+        self._write_log(findings)
 
     def _snapshot(self, shelves: list[Shelf], begun_ns: int) -> Snapshot:
         own = len(self.places)
         self.deployed_folders = DeployedFolders(zip((*self.places, *self.deployed), shelves, strict=True), begun_ns)
         beside = zip(self.deployed, shelves[own:], strict=True)
         return Snapshot(self.places, tuple(shelves[:own]), self.order, tuple(beside))
+
+    @cached_property
+    def documents(self) -> DocumentCache:
+        """The documents and digests that were asked for lately."""
+        return DocumentCache()
+
+    @cached_property
+    def _index_log(self) -> IndexLog:
+        from metier.library.index_log import IndexLog
+
+        return IndexLog()
+
+    def _write_log(self, findings: tuple[SourceDiagnostic, ...]) -> None:
+        # To collect the diagnostics of each skill takes longer than to list them all.
+        if has_listeners(_log):
+            self._index_log.write(self.snapshot, findings)
 
     def attachment(self, name: str, make: Callable[[], Attached]) -> Attached:
         """An object that another room attaches to all views of this index, made on first use."""
@@ -414,7 +432,7 @@ class _SharedState:
                 return before, before, read
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after
-        self._log.write(after, ())
+        self._write_log(())
         return before, after, read
 
 

@@ -48,9 +48,7 @@ class IndexLog:
         self._written: set[Hashable] = set()
 
     def write(self, snapshot: Snapshot, findings: Iterable[SourceDiagnostic]) -> None:
-        """Log what is wrong with skills and places that were not logged as they are now. Nothing, if nobody listens."""
-        if not _is_heard():
-            return
+        """Log the diagnostics of skills and places that were not logged as they are now."""
         view = snapshot.view(Caller())
         for finding in (*findings, *(one for shelf in snapshot.shelves for one in shelf.findings)):
             self._once(finding.diagnostic, finding.where, finding.diagnostic)
@@ -90,15 +88,3 @@ def _write(where: str, diagnostic: Diagnostic) -> None:
         diagnostic.code,
         shown(diagnostic.hint, 500),
     )
-
-
-def _is_heard() -> bool:
-    """Whether anybody reads the log: to find out what is wrong with each skill takes longer than to list them."""
-    if not log.isEnabledFor(logging.WARNING):
-        return False
-    at: logging.Logger | None = log
-    while at is not None:
-        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
-            return True
-        at = at.parent if at.propagate else None
-    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Machine:
     {'browser'}
     """
 
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    environment: Mapping[str, str] = field(default_factory=partial(getattr, os, "environ"), repr=False)
     """Variables, and the `PATH` on which programs are looked for. Never shown: there are secrets in it."""
     system: str = _SYSTEM
     tools: Collection[str] | None = None

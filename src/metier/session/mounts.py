@@ -20,8 +20,7 @@ from metier.guard.files.protected_names import protected_name_in
 from metier.guard.files.protected_places import protected_around
 from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint
-from metier.library.places import named_enterprise_places
-from metier.library.trust import home_folder
+from metier.library.places import home_folder, named_enterprise_places
 from metier.run.job import JobPath
 from metier.skill import shown
 from metier.source import FolderSource

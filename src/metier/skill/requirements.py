@@ -32,7 +32,10 @@ _DECLARING = frozenset(
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NAME = re.compile(r"\S{1,128}").fullmatch
-_ORDINARY = frozenset({"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"})
+FIELDS_WITHOUT_REQUIREMENTS = frozenset(
+    {"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"}
+)
+"""Fields that declare no requirement; nearly all skills have no others."""
 _SYSTEMS = {
     "darwin": "darwin", "macos": "darwin", "mac": "darwin", "osx": "darwin",
     "linux": "linux",
@@ -90,7 +93,7 @@ NO_REQUIREMENTS = Requirements()
 def may_require(mapping: Mapping[str, Any]) -> bool:
     """Whether a frontmatter could declare requirements; a cheap no for nearly all."""
     for key, value in mapping.items():
-        if key in _ORDINARY:
+        if key in FIELDS_WITHOUT_REQUIREMENTS:
             continue
         plain = _plain(key)
         if plain in _HOLDERS or plain in _AT_THE_TOP:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.library.places import project_root
-from metier.library.trust import home_folder
+from metier.library.places import home_folder, project_root
 from metier.source.source import absolute
 
 if TYPE_CHECKING:
