@@ -54,7 +54,7 @@ def skill(
     Tag $ARGUMENTS.
     <BLANKLINE>
     """
-    from metier.skill.writing import write_skill
+    from metier.skill.document import write_skill
 
     described = {"name": name, "description": description or f"Does {name}."}
     written = {_field(key): value for key, value in fields.items()}

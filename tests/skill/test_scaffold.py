@@ -8,8 +8,8 @@ import pytest
 
 from metier.errors import InvalidArgument, MetierError, SkillExists, SourceUnavailable
 from metier.skill import FolderPackage, parse
+from metier.skill.document import new_skill
 from metier.skill.validate import check
-from metier.skill.writing import new_skill
 
 
 @pytest.mark.parametrize(

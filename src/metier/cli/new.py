@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.output import Style
-from metier.skill.writing import new_skill
+from metier.skill.document import new_skill
 
 if TYPE_CHECKING:
     import argparse

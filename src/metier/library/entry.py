@@ -205,7 +205,7 @@ class Entry:
     def skill(self) -> Skill:
         """The skill as its SKILL.md describes it."""
         if self._skill is None:
-            from metier.skill.document import interpret
+            from metier.skill.fields import interpret
 
             draft = self.draft
             forced = self.place.source.forced_name(self.key)

@@ -169,7 +169,7 @@ def decode_row(row: bytes, key: str) -> Frontmatter:
 
 def special_of(draft: Frontmatter, folder: str) -> tuple[int, Scope | None]:
     """Priority and scope, for the few skills that have one."""
-    from metier.skill.document import interpret
+    from metier.skill.fields import interpret
 
     skill = interpret(draft, folder)
     return skill.priority, skill.scope

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from metier.skill.diagnostic import Diagnostic as Diagnostic
     from metier.skill.diagnostic import Severity as Severity
     from metier.skill.document import Document as Document
-    from metier.skill.document import interpret as interpret
     from metier.skill.document import parse as parse
+    from metier.skill.document import write_skill as write_skill
     from metier.skill.fields import canonical_field as canonical_field
+    from metier.skill.fields import interpret as interpret
     from metier.skill.folder import UNSETTLED_INODE as UNSETTLED_INODE
     from metier.skill.folder import FolderPackage as FolderPackage
     from metier.skill.folder import Identity as Identity
@@ -53,6 +54,5 @@ if TYPE_CHECKING:
     from metier.skill.skill import Scope as Scope
     from metier.skill.skill import Skill as Skill
     from metier.skill.untrusted_text import shown as shown
-    from metier.skill.writing import write_skill as write_skill
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,27 +1,23 @@
-"""From the bytes of a SKILL.md to a skill.
-
-Two steps, because they are needed at different times. A draft is made once, when a file is indexed; `interpret` makes
-typed fields of it when somebody looks. A skill is a pure function of its draft and its folder's name.
-"""
+"""Documents: the bytes of a SKILL.md become a Skill and its instructions."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from metier.errors import InvalidArgument, SkillExists, SkillInvalid, SourceUnavailable
 from metier.skill.diagnostic import Diagnostic
-from metier.skill.fields import Fields
-from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS, decode, drop_control, frontmatter_of
-from metier.skill.names import MAX_NAME, is_valid_name, usable_name
-from metier.skill.skill import Skill
+from metier.skill.fields import interpret
+from metier.skill.frontmatter import MAX_DESCRIPTION, MAX_SKILL_BYTES, decode, drop_control, frontmatter_of
+from metier.skill.names import is_valid_name, slug
 
 if TYPE_CHECKING:
-    from metier.skill.frontmatter import Frontmatter
+    from collections.abc import Mapping
 
-MAX_COMPATIBILITY = 500
-MAX_BODY_LINES = 500
-MAX_BODY_TOKENS = 8_000
+    from metier.skill.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +43,13 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
     Never raises for what the bytes contain: a file that cannot be loaded is a skill with an `error` diagnostic.
     """
     text, notes = decode(data)
-    draft, cut = frontmatter_of(text, notes)
+    frontmatter, cut = frontmatter_of(text, notes)
     trimmed, blank = trim_body(cut.body)
     body, found = drop_control(trimmed)
     first_line = cut.body_line + blank
     moved = (Diagnostic(note.code, (note.line or 1) + first_line - 1, note.values) for note in found)
-    draft = draft._replace(notes=(*draft.notes, *moved))
-    return Document(interpret(draft, folder, file), body, first_line, hashlib.sha256(data).digest())
+    frontmatter = frontmatter._replace(notes=(*frontmatter.notes, *moved))
+    return Document(interpret(frontmatter, folder, file), body, first_line, hashlib.sha256(data).digest())
 
 
 def trim_body(body: str) -> tuple[str, int]:
@@ -64,122 +60,135 @@ def trim_body(body: str) -> tuple[str, int]:
     return body[start:], body.count("\n", 0, start)
 
 
-def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
-    """Make typed fields of a draft."""
-    fields = Fields(draft.mapping, dict(zip(draft.mapping, draft.lines, strict=True)))
-    metadata = fields.metadata()
-    name, declared = _name(fields, metadata, folder)
-    description, source = _description(fields, draft, metadata)
-    hint = fields.raw("argument-hint")
-    compatibility = fields.text("compatibility")
-    if compatibility and len(compatibility) > MAX_COMPATIBILITY:
-        fields.note("compatibility-too-long", fields.line("compatibility"), f"{len(compatibility):,}")
-    context = fields.raw("context")
-    if context not in (None, "fork", "inherit"):
-        # Only `fork` has a meaning; other tools put labels of their own here.
-        fields.drop("context")
-    hooks, scope, execution = fields.hooks(), fields.scope(), fields.execution()
-    legacy = bool(fields.flag("legacy-large-file", False))
-    skill = Skill(
-        name=name,
-        description=description,
-        declared_name=declared,
-        display_name=declared if declared and not is_valid_name(declared) else draft.heading or declared or name,
-        description_source=source,
-        license=fields.text("license"),
-        compatibility=compatibility,
-        metadata=metadata,
-        allowed_tools=fields.tools("allowed-tools"),
-        disallowed_tools=fields.tools("disallowed-tools") or (),
-        version=fields.text("version"),
-        tags=fields.words("tags", warn_single=True),
-        requires=fields.requires(),
-        triggers=fields.words("triggers"),
-        when_to_use=fields.text("when_to_use"),
-        model=fields.text("model"),
-        context="fork" if context == "fork" else "inherit",
-        agent=fields.text("agent"),
-        hooks=hooks,
-        priority=fields.number("priority", -1_000_000, 1_000_000) or 0,
-        scope=scope,
-        execution=execution,
-        arguments=fields.arguments(),
-        argument_hint=f"[{', '.join(map(str, hint))}]" if isinstance(hint, list) else fields.text("argument-hint"),
-        user_invocable=fields.flag("user-invocable", True) is not False,
-        disable_model_invocation=bool(fields.flag("disable-model-invocation", False)),
-        insert="user-message"
-        if fields.choice("insert", ("instructions", "user-message"), "instructions") == "user-message"
-        else "instructions",
-        execution_mode=fields.text("execution-mode") or "autonomous",
-        max_iterations=fields.number("max-iterations", 1, 100),
-        max_retries_per_tool=fields.number("max-retries-per-tool", 0, 10),
-        timeout_per_iteration=fields.text("timeout-per-iteration"),
-        early_termination=fields.flag("early-termination", None),
-        legacy_large_file=legacy,
-        extra=fields.extra,
-        frontmatter=draft.mapping,
-        body_lines=draft.body_lines,
-        body_tokens=draft.body_tokens,
+_UNFIT = frozenset({"field-value", "field-as-list", "field-joined", "item-dropped", "metadata-not-a-map"})
+
+
+def write_skill(fields: Mapping[str, Any], body: str) -> bytes:
+    """The bytes of a SKILL.md with these fields and instructions; raises `SkillInvalid` rather than write a bad one.
+
+    Every scalar is written as text, since that is how it is read: `version: 1.10` stays `1.10`.
+
+    >>> print(write_skill({"name": "pdf", "description": "Use when: a form comes."}, "Open it.").decode())
+    ---
+    name: pdf
+    description: 'Use when: a form comes.'
+    ---
+    <BLANKLINE>
+    Open it.
+    <BLANKLINE>
+    """
+    import yaml
+
+    name, description = fields.get("name"), fields.get("description")
+    if not isinstance(name, str) or not is_valid_name(name):
+        raise _invalid("`name` must be 1 to 64 of a-z, 0-9 and single hyphens")
+    if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
+        raise _invalid("`description` must have 1 to 1,024 characters")
+    plain = _as_written(dict(fields))
+    block = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100)
+    try:
+        data = f"---\n{block}---\n\n{body.strip()}\n".encode()
+    except UnicodeEncodeError:
+        raise _invalid("the body is not valid Unicode text") from None
+    _read_back(data, plain, body.strip())
+    return data
+
+
+def _read_back(data: bytes, fields: dict[str, Any], body: str) -> None:
+    """What was written must say what was meant, and nothing about it may need to be forgiven."""
+
+    if len(data) > MAX_SKILL_BYTES:
+        raise _invalid(f"it has more than {MAX_SKILL_BYTES:,} bytes")
+    document = parse(data, folder=fields["name"])
+    problem: Diagnostic | None = next((note for note in document.skill.diagnostics if note.code in _UNFIT), None)
+    if problem is not None:
+        raise _invalid(problem.message)
+    if document.skill.frontmatter != fields or document.body != body:
+        raise _invalid("it has control characters or line ends that do not read back")
+
+
+def _as_written(value: Any) -> Any:
+    """A value in which every scalar is the text it is read as."""
+    if isinstance(value, str):
+        if value != value.strip() and "\n" not in value.strip(" "):
+            raise _invalid(f"{value!r} has blanks around it")
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return {str(key): _as_written(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_written(item) for item in value]
+    if isinstance(value, int | float):
+        return str(value)
+    raise _invalid(f"{type(value).__name__} cannot be written as a field")
+
+
+def _invalid(reason: str) -> SkillInvalid:
+    return SkillInvalid(f"This is an invalid Skill document: {reason}.", hint="Correct it and try again.")
+
+
+_TEMPLATE = """\
+# {title}
+
+## When to use this
+
+Say in one or two sentences which requests call for this skill, and which similar ones do not.
+
+## Steps
+
+1. Say what to do first, with the exact command or file.
+2. Say how to check that it worked.
+3. Say what to tell the user at the end.
+
+## Pitfalls
+
+- Write down what goes wrong in practice, and what to do about it.
+
+Keep this file short. Put detail into `references/` and say here when to read each file; put anything that must be done
+the same way every time into `scripts/` and say here how to run it.
+"""
+
+PLACEHOLDER = "Describe what this skill does. Use when the user asks for the thing it does."
+
+
+def new_skill(name: str, into: Path | str, *, description: str | None = None) -> Path:
+    """Write a new skill in a folder of its own; returns its SKILL.md. Never overwrites anything."""
+    if not is_valid_name(name):
+        better = slug(name)
+        hint = (
+            f"Try {better!r}." if better and is_valid_name(better) else "Use a-z, 0-9 and single hyphens, at most 64."
+        )
+        raise InvalidArgument(f"{name!r} is not a valid skill name.", hint=hint, name=name)
+    text = " ".join((PLACEHOLDER if description is None else description).split())
+    if not text or len(text) > 1_024 or any(c in "<>" or not c.isprintable() for c in text):
+        raise InvalidArgument(
+            "The description must have 1 to 1,024 characters, without angle brackets or control characters.",
+            hint="Say what the skill does and when to use it.",
+        )
+    title = name.replace("-", " ").capitalize()
+    data = write_skill({"name": name, "description": text}, _TEMPLATE.format(title=title))
+    folder = Path(into) / name
+    file = folder / "SKILL.md"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+    try:
+        folder.mkdir()
+        # Exclusive creation: nobody's file is overwritten, even when two of us run at once.
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as out:
+            out.write(data)
+    except FileExistsError:
+        raise SkillExists(
+            f"{folder} exists already.", hint="Choose another name or another folder.", path=str(folder)
+        ) from None
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+    return file
+
+
+def _not_writable(folder: Path, error: OSError) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"{folder} cannot be written: {error.strerror}.", hint="Check the folder with --into.", path=str(folder)
     )
-    notes = (*_file_notes(file), *draft.notes, *fields.notes, *_body_notes(draft, legacy))
-    object.__setattr__(skill, "diagnostics", notes)
-    return skill
-
-
-def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, str | None]:
-    declared = fields.text("name")
-    if declared is None and isinstance(metadata.get("name"), str) and metadata["name"].strip():
-        declared = metadata["name"].strip()
-        fields.note("description-elsewhere", fields.line("metadata"), "name", "metadata.name")
-    line = fields.line("name")
-    if declared is None:
-        name = usable_name("", folder)
-        fields.note("name-missing", line or 1, name)
-        return name, None
-    name = usable_name(declared, folder)
-    if len(declared) > MAX_NAME:
-        fields.note("name-too-long", line, f"{len(declared):,}")
-    if name != declared:
-        fields.note("name-invalid", line, declared, name)
-    if folder and folder != declared:
-        fields.note("name-differs-from-folder", line, declared, folder, name)
-    return name, declared
-
-
-def _description(
-    fields: Fields, draft: Frontmatter, metadata: dict[str, Any]
-) -> tuple[str, Literal["own", "field", "derived"]]:
-    written = fields.text("description", strip=False)
-    if written and written.strip():
-        text = written.strip()
-        # A block scalar always ends in a line feed; blanks that somebody typed are another matter.
-        if text != written.rstrip("\n"):
-            fields.note("description-whitespace", fields.line("description"))
-        if len(text) > MAX_DESCRIPTION:
-            fields.note("description-too-long", fields.line("description"), f"{len(text):,}")
-        return text, "own"
-    inner = metadata.get("description")
-    if isinstance(inner, str) and inner.strip():
-        fields.note("description-elsewhere", fields.line("metadata"), "description", "metadata.description")
-        return inner.strip(), "field"
-    for key in OTHER_DESCRIPTIONS:
-        value = draft.mapping.get(key)
-        if isinstance(value, str) and value.strip():
-            fields.note("description-elsewhere", fields.line("when_to_use") or 1, "description", key)
-            return value.strip(), "field"
-    return draft.derived, "derived"
-
-
-def _file_notes(file: str) -> tuple[Diagnostic, ...]:
-    return () if file == "SKILL.md" else (Diagnostic("file-name-case", 1, (file,)),)
-
-
-def _body_notes(draft: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:
-    notes = []
-    if draft.body_lines == 0 and not any(note.severity == "error" for note in draft.notes):
-        notes.append(Diagnostic("body-empty", None))
-    if draft.body_lines > MAX_BODY_LINES and not legacy_large_file:
-        notes.append(Diagnostic("body-too-long", None, (str(MAX_BODY_LINES), str(draft.body_lines))))
-    if draft.body_tokens > MAX_BODY_TOKENS:
-        notes.append(Diagnostic("body-many-tokens", None, (f"{draft.body_tokens:,}", f"{MAX_BODY_TOKENS:,}")))
-    return notes

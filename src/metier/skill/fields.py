@@ -1,4 +1,4 @@
-"""From a mapping of strings to typed fields: lenient about form, precise about what was assumed."""
+"""Typed fields: a frontmatter becomes a Skill, leniently, with a diagnostic for everything that was assumed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier._aliases import SKILL_FIELDS
 from metier.skill.diagnostic import Diagnostic, as_text
-from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
+from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS
+from metier.skill.names import MAX_NAME, is_valid_name, usable_name
+from metier.skill.skill import Skill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from metier.skill.frontmatter import Frontmatter
 
 FIELD_NAMES = [
     "name",
@@ -49,27 +53,18 @@ FIELD_NAMES = [
 _CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | dict(SKILL_FIELDS)
 # `tools` names the same thing in some collections and quite another (a list of MCP servers) in others.
 _TOOLS_ALIAS = "tools"
-_BOOLEANS = {
+BOOLEANS = {
     "true": True, "yes": True, "on": True, "1": True, "y": True,
     "false": False, "no": False, "off": False, "0": False, "n": False,
 }  # fmt: skip
 SPECIFICATION_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
-_ARGUMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SAID_AT_MOST = 10
 _MAX_JSON_DEPTH = 32
+MAX_COMPATIBILITY = 500
+MAX_BODY_LINES = 500
+MAX_BODY_TOKENS = 8_000
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
-SCOPE_KEYS = {
-    "agent": "agents", "agents": "agents",
-    "tenant": "tenants", "tenants": "tenants",
-    "environment": "environments", "environments": "environments", "env": "environments",
-}  # fmt: skip
-NETWORKS: tuple[Literal["none"], Literal["restricted"], Literal["host"]] = ("none", "restricted", "host")
-EXECUTION_KEYS = {
-    "allow-hosts": "allow-hosts", "allowed-hosts": "allow-hosts", "hosts": "allow-hosts",
-    "allowed-paths": "allowed-paths", "allow-paths": "allowed-paths", "paths": "allowed-paths",
-    "network": "network", "sandbox": "sandbox",
-}  # fmt: skip
 
 
 def canonical_field(key: str) -> str | None:
@@ -121,7 +116,7 @@ class Fields:
 
     def _restrict(self, field: str, value: Any, line: int) -> bool:
         """Add what another spelling of a field restricts to what the field does; False for a field that does not."""
-        from metier.skill.restrictions import RESTRICTING, combined
+        from metier.skill.compound_fields import RESTRICTING, combined
 
         if field not in RESTRICTING:
             return False
@@ -131,7 +126,7 @@ class Fields:
 
     def _place_merged(self, value: Any, line: int) -> None:
         """Take the restrictions that YAML 1.1 would merge by `<<`: other readers of the file merge them."""
-        from metier.skill.restrictions import RESTRICTING
+        from metier.skill.compound_fields import RESTRICTING
 
         for part in value if isinstance(value, list) else [value]:
             for key, item in part.items() if isinstance(part, dict) else ():
@@ -195,7 +190,7 @@ class Fields:
             return default
         known = is_yes(value)
         if known is None:
-            self._ignored(field, value, "true or false")
+            self.ignored(field, value, "true or false")
             return default
         return known
 
@@ -208,7 +203,7 @@ class Fields:
         except ValueError:
             number = None
         if number is None or not low <= number <= high:
-            self._ignored(field, value, f"a whole number from {low} to {high}")
+            self.ignored(field, value, f"a whole number from {low} to {high}")
             return None
         return number
 
@@ -218,7 +213,7 @@ class Fields:
             return default
         if isinstance(value, str) and value.strip().lower() in choices:
             return value.strip().lower()
-        self._ignored(field, value, " or ".join(choices))
+        self.ignored(field, value, " or ".join(choices))
         return default
 
     def words(self, field: str, *, warn_single: bool = False, commas: bool = True) -> tuple[str, ...]:
@@ -270,109 +265,30 @@ class Fields:
             return ()
         return self.words("requires")
 
-    def scope(self) -> Scope | None:
-        value = self._values.get("scope")
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            # Other tools use `scope: project` as a label; a label restricts nobody.
-            self._ignored("scope", value, "a map with agents, tenants or environments")
-            return None
-        # Whoever writes `agent:` or `Agents:` means to restrict; reading it as no restriction would be the wrong way
-        # to be lenient.
-        from metier.skill.restrictions import scope_lists
-
-        spelled = scope_lists(value.items())
-        for key in spelled:
-            if key not in SCOPE_KEYS.values():
-                reason = f"`{key}` is not agents, tenants or environments"
-                self.note("item-dropped", self.line("scope"), "scope", reason)
-        return Scope(**{key: tuple(spelled[key]) for key in ("agents", "tenants", "environments") if key in spelled})
-
-    def execution(self) -> Execution | None:
-        value = self._values.get("execution")
-        if not isinstance(value, dict):
-            if value:
-                self._ignored("execution", value, "a map with sandbox, allowed-paths, network or allow-hosts")
-            return None
+    def below(self, field: str, values: dict[str, Any]) -> Fields:
+        """The fields of a map that a field holds, all on the line of that field."""
         inner = Fields({}, {})
-        from metier.skill.restrictions import execution_values
+        inner._values = values
+        inner._lines = dict.fromkeys(values, self.line(field) or 1)
+        return inner
 
-        inner._values = execution_values(value.items())
-        for key in inner._values:
-            if key not in EXECUTION_KEYS.values():
-                reason = f"`{key}` is not sandbox, allowed-paths, network or allow-hosts"
-                self.note("item-dropped", self.line("execution"), "execution", reason)
-        inner._lines = dict.fromkeys(inner._values, self.line("execution") or 1)
-        execution = Execution(
-            sandbox=inner.flag("sandbox", None),
-            allowed_paths=inner.words("allowed-paths"),
-            network=inner._network(),
-            hosts=inner.words("allow-hosts") if "allow-hosts" in inner._values else None,
-        )
-        self.notes.extend(inner.notes)
-        return execution
-
-    def _network(self) -> Literal["none", "restricted", "host"] | None:
-        """What a skill says of the network. Whoever says something means to restrict: what makes no sense is none."""
-        if "network" not in self._values:
+    def compound(self, field: str) -> Any:
+        """The typed value of `scope`, `execution`, `arguments` or `hooks`; None when the field is absent or empty."""
+        value = self._values.get(field)
+        if value is None or (value == "" and field != "scope"):
             return None
-        value = self._values["network"]
-        for network in NETWORKS:
-            if isinstance(value, str) and value.strip().lower() == network:
-                return network
-        self._ignored("network", value, "none, restricted or host; until then it is none")
-        return "none"
+        from metier.skill.compound_fields import read_compound
 
-    def arguments(self) -> tuple[Argument, ...]:
-        value = self._values.get("arguments")
-        if value is None or value == "":
-            return ()
-        line = self.line("arguments")
-        if isinstance(value, str):
-            self.note("field-as-list", line, "arguments", value)
-            value = value.replace(",", " ").split()
-        elif isinstance(value, dict):
-            value = [
-                {"name": key, **(item if isinstance(item, dict) else {"description": item})}
-                for key, item in value.items()
-            ]
-        found: dict[str, Argument] = {}
-        for item in value:
-            argument = _argument(item)
-            if isinstance(argument, str):
-                self.note("item-dropped", line, "arguments", argument)
-            elif argument.name in found:
-                self.note("item-dropped", line, "arguments", f"`{argument.name}` is given twice")
-            else:
-                found[argument.name] = argument
-        return tuple(found.values())
+        return read_compound(self, field, value)
 
-    def hooks(self) -> Hooks | None:
-        value = self._values.get("hooks")
-        if not isinstance(value, dict):
-            if value:
-                self._ignored("hooks", value, "a map of events")
-            return None
-        events = {key: _hook_groups(item) for key, item in value.items() if key not in ("pre", "post")}
-        old = {key: item for key in ("pre", "post") if isinstance(item := value.get(key), str) and item.strip()}
-        for key, command in old.items():
-            event = "PreToolUse" if key == "pre" else "PostToolUse"
-            self.note("hooks-old-form", self.line("hooks"), key, event)
-            events.setdefault(event, (HookGroup(hooks=(Hook(command=command),)),))
-        for key, event in (("pre", "PreToolUse"), ("post", "PostToolUse")):
-            if isinstance(value.get(key), dict | list):
-                self.note("hooks-old-form", self.line("hooks"), key, event)
-                events.setdefault(event, _hook_groups(value[key]))
-        return Hooks(pre=old.get("pre"), post=old.get("post"), events=events)
-
-    def _ignored(self, field: str, value: Any, expected: str) -> None:
+    def ignored(self, field: str, value: Any, expected: str) -> None:
+        """Report a value that is not understood."""
         self.note("field-value", self.line(field), field, as_text(value), expected)
 
 
 def is_yes(value: Any) -> bool | None:
     """A boolean in any of the spellings that authors use; None for what is none."""
-    return _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else None
+    return BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else None
 
 
 def split_tools(value: Any) -> tuple[str, ...]:
@@ -422,45 +338,122 @@ def _from_json(text: str) -> Any:
     return None
 
 
-def _argument(item: Any) -> Argument | str:
-    if isinstance(item, str):
-        item = {"name": item}
-    if not isinstance(item, dict):
-        return "it is neither a name nor a map"
-    name = item.get("name")
-    if not isinstance(name, str) or not _ARGUMENT_NAME.fullmatch(name.strip()):
-        return f"`{as_text(name) if name else ''}` is not a valid argument name"
-    required = item.get("required")
-    default = item.get("default")
-    return Argument(
-        name=name.strip(),
-        description=as_text(item.get("description", "")).strip(),
-        default=as_text(default) if default is not None else None,
-        required=isinstance(required, str) and _BOOLEANS.get(required.strip().lower(), False),
+def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
+    """Make typed fields of a draft."""
+    fields = Fields(draft.mapping, dict(zip(draft.mapping, draft.lines, strict=True)))
+    metadata = fields.metadata()
+    name, declared = _name(fields, metadata, folder)
+    description, source = _description(fields, draft, metadata)
+    hint = fields.raw("argument-hint")
+    compatibility = fields.text("compatibility")
+    if compatibility and len(compatibility) > MAX_COMPATIBILITY:
+        fields.note("compatibility-too-long", fields.line("compatibility"), f"{len(compatibility):,}")
+    context = fields.raw("context")
+    if context not in (None, "fork", "inherit"):
+        # Only `fork` has a meaning; other tools put labels of their own here.
+        fields.drop("context")
+    hooks, scope, execution = (fields.compound(field) for field in ("hooks", "scope", "execution"))
+    legacy = bool(fields.flag("legacy-large-file", False))
+    skill = Skill(
+        name=name,
+        description=description,
+        declared_name=declared,
+        display_name=declared if declared and not is_valid_name(declared) else draft.heading or declared or name,
+        description_source=source,
+        license=fields.text("license"),
+        compatibility=compatibility,
+        metadata=metadata,
+        allowed_tools=fields.tools("allowed-tools"),
+        disallowed_tools=fields.tools("disallowed-tools") or (),
+        version=fields.text("version"),
+        tags=fields.words("tags", warn_single=True),
+        requires=fields.requires(),
+        triggers=fields.words("triggers"),
+        when_to_use=fields.text("when_to_use"),
+        model=fields.text("model"),
+        context="fork" if context == "fork" else "inherit",
+        agent=fields.text("agent"),
+        hooks=hooks,
+        priority=fields.number("priority", -1_000_000, 1_000_000) or 0,
+        scope=scope,
+        execution=execution,
+        arguments=fields.compound("arguments") or (),
+        argument_hint=f"[{', '.join(map(str, hint))}]" if isinstance(hint, list) else fields.text("argument-hint"),
+        user_invocable=fields.flag("user-invocable", True) is not False,
+        disable_model_invocation=bool(fields.flag("disable-model-invocation", False)),
+        insert="user-message"
+        if fields.choice("insert", ("instructions", "user-message"), "instructions") == "user-message"
+        else "instructions",
+        execution_mode=fields.text("execution-mode") or "autonomous",
+        max_iterations=fields.number("max-iterations", 1, 100),
+        max_retries_per_tool=fields.number("max-retries-per-tool", 0, 10),
+        timeout_per_iteration=fields.text("timeout-per-iteration"),
+        early_termination=fields.flag("early-termination", None),
+        legacy_large_file=legacy,
+        extra=fields.extra,
+        frontmatter=draft.mapping,
+        body_lines=draft.body_lines,
+        body_tokens=draft.body_tokens,
     )
+    notes = (*_file_notes(file), *draft.notes, *fields.notes, *_body_notes(draft, legacy))
+    object.__setattr__(skill, "diagnostics", notes)
+    return skill
 
 
-def _hook_groups(value: Any) -> tuple[HookGroup, ...]:
-    groups = value if isinstance(value, list) else [value]
-    return tuple(_hook_group(group) for group in groups if isinstance(group, (dict, str)))
+def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, str | None]:
+    declared = fields.text("name")
+    if declared is None and isinstance(metadata.get("name"), str) and metadata["name"].strip():
+        declared = metadata["name"].strip()
+        fields.note("description-elsewhere", fields.line("metadata"), "name", "metadata.name")
+    line = fields.line("name")
+    if declared is None:
+        name = usable_name("", folder)
+        fields.note("name-missing", line or 1, name)
+        return name, None
+    name = usable_name(declared, folder)
+    if len(declared) > MAX_NAME:
+        fields.note("name-too-long", line, f"{len(declared):,}")
+    if name != declared:
+        fields.note("name-invalid", line, declared, name)
+    if folder and folder != declared:
+        fields.note("name-differs-from-folder", line, declared, folder, name)
+    return name, declared
 
 
-def _hook_group(group: Any) -> HookGroup:
-    if isinstance(group, str):
-        return HookGroup(hooks=(Hook(command=group),))
-    inner = group.get("hooks", [group] if "command" in group else [])
-    hooks = [_hook(item) for item in (inner if isinstance(inner, list) else [inner])]
-    matcher = group.get("matcher")
-    return HookGroup(
-        matcher=matcher if isinstance(matcher, str) and matcher else None,
-        hooks=tuple(hook for hook in hooks if hook is not None),
-    )
+def _description(
+    fields: Fields, draft: Frontmatter, metadata: dict[str, Any]
+) -> tuple[str, Literal["own", "field", "derived"]]:
+    written = fields.text("description", strip=False)
+    if written and written.strip():
+        text = written.strip()
+        # A block scalar always ends in a line feed; blanks that somebody typed are another matter.
+        if text != written.rstrip("\n"):
+            fields.note("description-whitespace", fields.line("description"))
+        if len(text) > MAX_DESCRIPTION:
+            fields.note("description-too-long", fields.line("description"), f"{len(text):,}")
+        return text, "own"
+    inner = metadata.get("description")
+    if isinstance(inner, str) and inner.strip():
+        fields.note("description-elsewhere", fields.line("metadata"), "description", "metadata.description")
+        return inner.strip(), "field"
+    for key in OTHER_DESCRIPTIONS:
+        value = draft.mapping.get(key)
+        if isinstance(value, str) and value.strip():
+            fields.note("description-elsewhere", fields.line("when_to_use") or 1, "description", key)
+            return value.strip(), "field"
+    return draft.derived, "derived"
 
 
-def _hook(item: Any) -> Hook | None:
-    if isinstance(item, str):
-        return Hook(command=item)
-    if not isinstance(item, dict) or not isinstance(item.get("command"), str):
-        return None
-    read: Callable[[str], str] = lambda key: item[key].strip().lower() if isinstance(item.get(key), str) else ""  # noqa: E731
-    return Hook(command=item["command"], once=_BOOLEANS.get(read("once"), False), timeout=read("timeout") or None)
+def _file_notes(file: str) -> tuple[Diagnostic, ...]:
+    return () if file == "SKILL.md" else (Diagnostic("file-name-case", 1, (file,)),)
+
+
+def _body_notes(draft: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:
+    notes = []
+    if draft.body_lines == 0 and not any(note.severity == "error" for note in draft.notes):
+        notes.append(Diagnostic("body-empty", None))
+    if draft.body_lines > MAX_BODY_LINES and not legacy_large_file:
+        notes.append(Diagnostic("body-too-long", None, (str(MAX_BODY_LINES), str(draft.body_lines))))
+    if draft.body_tokens > MAX_BODY_TOKENS:
+        notes.append(Diagnostic("body-many-tokens", None, (f"{draft.body_tokens:,}", f"{MAX_BODY_TOKENS:,}")))
+    return notes

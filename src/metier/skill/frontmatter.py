@@ -406,6 +406,6 @@ def frontmatter_name(draft: Frontmatter, folder: str) -> str:
     name = draft.mapping.get("name")
     if type(name) is str and name.strip():
         return usable_name(name.strip(), folder)
-    from metier.skill.document import interpret
+    from metier.skill.fields import interpret
 
     return interpret(draft, folder).name

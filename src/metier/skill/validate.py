@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError
 from metier.skill.diagnostic import Diagnostic, as_text
-from metier.skill.document import MAX_COMPATIBILITY, parse
-from metier.skill.fields import SPECIFICATION_FIELDS, canonical_field, split_tools
+from metier.skill.document import PLACEHOLDER, parse
+from metier.skill.fields import MAX_COMPATIBILITY, SPECIFICATION_FIELDS, canonical_field, split_tools
 from metier.skill.frontmatter import MAX_DESCRIPTION
 from metier.skill.names import MAX_NAME, slug
 from metier.skill.references import closest, hook_files, is_there, references_in
-from metier.skill.writing import PLACEHOLDER
 from metier.skill.yaml_block import BlockError, Parsed, parse_yaml
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from metier.skill.compound_fields import combined, restricted_field
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.fast_yaml import MAX_BLOCK_BYTES, YamlFields, read_fast_yaml
 from metier.skill.frontmatter import drop_control
-from metier.skill.restrictions import combined, restricted_field
 
 _MAX_NODES = 20_000
 _MAX_DEPTH = 64

@@ -16,7 +16,7 @@ from metier._paths import write_file
 from metier.errors import AuditUnavailable
 from metier.guard.audit.keys import SigningKey, is_signed
 from metier.hints import for_people
-from metier.library.trust import default_config_folder
+from metier.library.places import default_config_folder
 from metier.store.audit_log import canonical_or_none
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill import Skill, read_frontmatter
-from metier.skill.document import interpret, parse
+from metier.skill.document import parse
+from metier.skill.fields import interpret
 
 pytestmark = pytest.mark.covers("SEC-22")
 
