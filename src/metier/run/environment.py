@@ -224,7 +224,16 @@ def command_for(path: str, interpreters: Mapping[str, tuple[str, ...]] = INTERPR
             extension=extension,
         )
     program, *options = command
-    return (_program(program), *options, path)
+    return (find_program(program), *options, path)
+
+
+def program_of(path: str) -> str:
+    """The name of the program that runs a script, by its extension; empty if none does.
+
+    >>> program_of("scripts/fill.PY"), program_of("notes.md")
+    ('python3', '')
+    """
+    return next((command[0] for extension, command in INTERPRETERS.items() if path.lower().endswith(extension)), "")
 
 
 def own_python() -> str:
@@ -286,7 +295,8 @@ def _base_of(environment: str, name: str) -> str | None:
     return next((path for path in found if os.path.isabs(home) and os.path.isfile(path)), None)
 
 
-def _program(name: str) -> str:
+def find_program(name: str) -> str:
+    """The path of an interpreter by its name; the name itself if there is none."""
     if name == "python3" and sys.platform == "win32":
         return sys.executable  # where `python3` is often a stub that opens a shop
     found = shutil.which(name, path=search_path())

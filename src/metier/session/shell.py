@@ -17,7 +17,8 @@ from metier.errors import MetierError, ShellRefused, SkillChanged
 from metier.find.catalog_format import one_line
 from metier.guard import Action
 from metier.hints import for_anybody
-from metier.run import INTERPRETERS, Outcome
+from metier.run import Outcome
+from metier.run.environment import program_of
 from metier.run.job import run_in_thread
 from metier.session.active_skills import subject_of
 from metier.session.events import Event
@@ -194,13 +195,13 @@ class SkillMounts:
 
     def _is_program(self, file: PackageFile, data: bytes) -> bool:
         folder = file.path.partition("/")[0]
-        is_named = folder in self._script_folders or file.path.lower().endswith(tuple(INTERPRETERS))
+        is_named = folder in self._script_folders or bool(program_of(file.path))
         return file.kind != "skill" and (is_named or file.executable or data.startswith(b"#!"))
 
 
 def _stand_in(path: str, text: str) -> bytes:
     """A program that says why another does not run, in the language of that one."""
-    program = next((command[0] for end, command in INTERPRETERS.items() if path.lower().endswith(end)), "")
+    program = program_of(path)
     if program in _STAND_INS:
         return _STAND_INS[program].format(text=json.dumps(text)).encode()
     return f"printf '%s\\n' {shlex.quote(text)} >&2\nexit 126\n".encode()

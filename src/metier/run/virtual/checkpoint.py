@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier.run.virtual.command_line import PRELUDE
+from metier.run.virtual.command_line import PRELUDE, PROGRAMS_BY_EXTENSION
 from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
 from metier.run.virtual.validation import checked_text
 
@@ -40,6 +40,7 @@ class Checkpoints:
             "mount": mount,
             "prelude": PRELUDE,
             "is_native": is_native,
+            "programs": PROGRAMS_BY_EXTENSION,
             "seconds": limits.seconds,
             "commands": limits.commands,
             "loop_turns": limits.loop_turns,

@@ -7,9 +7,13 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from metier.run.environment import INTERPRETERS
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+PROGRAMS_BY_EXTENSION = {extension: command[0] for extension, command in INTERPRETERS.items()}
+"""The programs of scripts that a command line names by their path."""
 _RUN, _KIND = "__script", "script-kind"
 _OURS = {
     "sh": ("sh FILE [ARGUMENT]...", "Run a script; it stops on the first error"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from bashkit import BuiltinResult
 
 from metier.run.virtual.filesystem import kind_of, put, take
@@ -18,7 +20,6 @@ NATIVE = {"python3": "python3", "python": "python3", "node": "node"}
 """Programs that run natively, and their names there."""
 KIND = "script-kind"
 """The command by which a command line asks for the program of a file."""
-_EXTENSIONS = {".py": "python3", ".js": "node", ".mjs": "node", ".sh": "sh", ".bash": "sh"}
 _SYSTEM = ("/bin", "/usr", "/proc", "/dev", "/etc")
 """Folders that a native program has of its own."""
 
@@ -29,7 +30,7 @@ def extra_commands(
     """The commands by their names. `cancel` ends the command line that one of them is in."""
     found: dict[str, Callable[[BuiltinContext], BuiltinResult]] = {
         "chmod": _Chmod(),
-        KIND: _kind,
+        KIND: functools.partial(_kind, settings["programs"]),
     }
     for name, program in NATIVE.items():
         native = _NativeProgram(program, settings["is_native"], channel, mounts, cancel)
@@ -47,13 +48,13 @@ def _absolute(path: str, folder: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _kind(context: BuiltinContext) -> BuiltinResult:
+def _kind(programs: Mapping[str, str], context: BuiltinContext) -> BuiltinResult:
     """Print how a file is run that a command line names by its path: by another program, or stopping on an error.
 
     A file with a known extension needs no permission: tools that write files here cannot give it any.
     """
     path, files = _absolute(context.argv[0], context.cwd), context.fs
-    by_name = next((value for end, value in _EXTENSIONS.items() if path.endswith(end)), "")
+    by_name = next((program for end, program in programs.items() if path.endswith(end)), "").replace("bash", "sh")
     try:
         about = files.stat(path)
         if about["file_type"] != "file" or not (by_name or about["mode"] & 0o111):

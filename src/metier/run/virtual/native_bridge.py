@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError
-from metier.run.environment import command_for, environment_python, job_environment, own_python, programs_behind
+from metier.run.environment import environment_python, find_program, job_environment, own_python, programs_behind
 from metier.run.host_files import change, list_folder, load
 from metier.run.job import Job, JobPath, Limits
 from metier.run.virtual.validation import MOST_FILES, checked_mode, checked_text, is_inside, normal
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from metier.run.virtual.channel import Head
     from metier.run.virtual.validation import ShellLimits
 
-_PROGRAMS = {"python3": ".py", "node": ".js"}
-"""The programs, and an extension by which the interpreter of each is found."""
+_PROGRAMS = frozenset({"python3", "node"})
+"""The programs that are run natively."""
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "proc", "sbin", "sys", "usr")
 )
@@ -174,7 +174,7 @@ def _run(
     # Beside what is the shell's own there are folders that every shell has.
     room = replace(limits, files=min(MOST_FILES, limits.files + _EVERY_SHELL))
     there = {path for path, _, _ in list_folder(work, room).records}
-    program = _program(request.argv[0])
+    program = find_program(request.argv[0])
     has_view = runner.capabilities().hides_files
     shown = _shown(request.records, program, skills) if has_view else frozenset()
     places, mapped = _places(private, work, request, skills, shown, has_view=has_view)
@@ -278,10 +278,6 @@ def _passed(env: Mapping[str, str]) -> dict[str, str]:
         if name not in ("PWD", "OLDPWD", "_", "SHLVL") and len(passed) < 64:
             passed[name] = value
     return passed
-
-
-def _program(name: str) -> str:
-    return command_for(f"x{_PROGRAMS[name]}")[0]
 
 
 def _open_to_all(work: str, records: Sequence[Record]) -> None:

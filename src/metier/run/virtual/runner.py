@@ -12,6 +12,7 @@ from metier.hints import for_anybody
 from metier.run.host_files import LEADS_OUT, change, format_unchanged
 from metier.run.job import CANNOT_START, Outcome, run_in_thread
 from metier.run.virtual.channel import ChannelBroken
+from metier.run.virtual.command_line import PROGRAMS_BY_EXTENSION
 from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
 from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RUNNER, RunningCommand
@@ -196,6 +197,7 @@ class VirtualRunner:
                 "commands": limits.commands,
                 "loop_turns": limits.loop_turns,
                 "is_native": self._native is not None,
+                "programs": PROGRAMS_BY_EXTENSION,
             },
         }
 
