@@ -169,7 +169,7 @@ def _require_intact_audit_log(scope: TenantScope) -> None:
     fault = scope.recorded_decisions().fault
     if fault:
         raise IntegrityFailed(
-            f"Nothing can be approved: from record {fault:,} on, the audit trail is not as it was written.",
+            f"Nothing can be approved: from record {fault:,} on, the audit log is not as it was written.",
             hint=for_people(
                 "`metier audit verify` says what is wrong; `metier store restore FILE --force` brings a backup back."
             ),

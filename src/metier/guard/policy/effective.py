@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from metier.skill.tool_rules import ToolRule
 
 NOTIFY_KINDS = ("request", "proposal", "quarantine")
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PLUGIN_APPROVAL: Mapping[str, Origin | None] = MappingProxyType(dict.fromkeys(CAPABILITY_NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,7 @@ class ToolLayer:
     """The only calls there may be; None restricts nothing."""
     ask: tuple[ToolRule, ...] = ()
     deny: tuple[ToolRule, ...] = ()
-    lines: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +156,7 @@ class EffectivePolicy:
     """The address of the store; None leaves that to the environment."""
     environment: str | None = None
     """The one environment of this machine; None leaves that to the caller."""
-    required: Mapping[str, Origin | None] = field(default_factory=lambda: _NOTHING, repr=False)
+    required: Mapping[str, Origin | None] = field(default_factory=dict, repr=False)
     """The capabilities that need an approval in every skill, each with its line."""
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
     sources_allow: tuple[Allowed, ...] = ()
@@ -170,12 +167,12 @@ class EffectivePolicy:
     skills_deny: tuple[Located, ...] = ()
     listing: Listings = field(default_factory=Listings)
     """The listing modes of skills."""
-    pins: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NOTHING)
-    reserved: Mapping[str, Origin] = field(default_factory=lambda: _NOTHING)
+    pins: Mapping[str, tuple[Located, ...]] = field(default_factory=dict)
+    reserved: Mapping[str, Origin] = field(default_factory=dict)
     """Names that only the enterprise layer may define, each with its line."""
     enterprise_names: Literal["allow", "reserve"] = "reserve"
     """Whether other layers may have skills of the names that the enterprise layer has."""
-    allowed_tools: Mapping[str, Located] = field(default_factory=lambda: _NOTHING)
+    allowed_tools: Mapping[str, Located] = field(default_factory=dict)
     """Layer, source or folder to whether the `allowed-tools` of its skills are `advisory` or `enforced`."""
     rules: tuple[PolicyRule, ...] = DEFAULT_RULES
     """Deny before ask before allow, and the rules of stronger layers before those of weaker ones."""
@@ -196,15 +193,17 @@ class EffectivePolicy:
     """The problems that make files broken, so that `on_error` decides."""
     ignored: tuple[PolicyProblem, ...] = ()
     """Settings without effect, as they would loosen those of a stronger file."""
-    required_of_plugins: Mapping[str, Origin | None] = field(default_factory=lambda: _PLUGIN_APPROVAL, repr=False)
+    required_of_plugins: Mapping[str, Origin | None] = field(
+        default_factory=functools.partial(dict.fromkeys, CAPABILITY_NAMES), repr=False
+    )
     """The capabilities that need an approval in skills of the plugin layer."""
     tool_layers: tuple[ToolLayer, ...] = ()
     """The tool rules of each file."""
     granted: RunSettings = field(default_factory=RunSettings)
     """The grants of the strongest file to a program that has no policy of its own."""
-    values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Every key to its value, to be shown; empty where there is no file."""
-    origins: Mapping[str, tuple[Origin, ...]] = field(default_factory=lambda: _NOTHING, repr=False)
+    origins: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict, repr=False)
     """The lines that set a key, several where their values add up."""
 
     @functools.cached_property
