@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
 }
 FOR_ALL = {
-    *("errors", "hints", "_log", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_once", "_aliases"),
+    *("errors", "hints", "_log", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_cache", "_aliases"),
     *("_notifier", "_paths", "_hosts", "_yaml_edit"),
 }
 """Modules of the top package that every room may import."""

@@ -95,9 +95,10 @@ def test_what_was_taken_back_is_never_mistaken_for_what_is(scope: TenantScope) -
 
 def test_of_many_tenants_only_so_many_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metier.store.store._MAX_STATES", 5)
-    for number in range(12):
-        store.of(f"tenant-{number}").state()
-    assert len(store.states) <= 5
+    with Store.open(store.url) as ours:
+        for number in range(12):
+            ours.of(f"tenant-{number}").state()
+        assert len(ours.states) <= 5
 
 
 @pytest.mark.covers("SEC-6")

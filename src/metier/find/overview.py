@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from metier._cache import BoundedCache
 from metier.find.catalog_format import one_line
 from metier.find.indexed_text import meant
 
@@ -51,9 +52,9 @@ class Overviews:
 
     def __init__(self, indexes: SearchIndexes) -> None:
         self._indexes = indexes
-        self._known: WeakKeyDictionary[CallerView, dict[Any, tuple[int, list[tuple[str, int]], list[Entry]]]] = (
-            WeakKeyDictionary()
-        )
+        self._known: WeakKeyDictionary[
+            CallerView, BoundedCache[Any, tuple[int, list[tuple[str, int]], list[Entry]]]
+        ] = WeakKeyDictionary()
 
     def of(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
         """How many skills may be listed for a caller, and in which groups they are."""
@@ -68,13 +69,12 @@ class Overviews:
                     withheld.add(entry.name)
         if listed.listings:
             withheld |= {name for name, entry in view.active.items() if listed.mode(entry) in ("manual", "off")}
-        known = self._known.setdefault(view, {})
+        known = self._known.setdefault(view, BoundedCache(_KEPT))
         which = (listed.only, frozenset(withheld))
-        if which not in known:
-            if len(known) >= _KEPT:
-                known.clear()
-            known[which] = self._count(snapshot, view, listed.only, withheld)
-        total, found, undescribed = known[which]
+        counted = known.get(which)
+        if counted is None:
+            counted = known[which] = self._count(snapshot, view, listed.only, withheld)
+        total, found, undescribed = counted
         for entry in undescribed:
             listed(entry)
         return total, found

@@ -9,6 +9,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from metier._cache import BoundedCache
 from metier.find import index_writer, lexicon
 from metier.find.index_database import UNEXPECTED, IndexDamaged, IndexDatabase, checked_count, portions, told
 from metier.find.index_writer import put_in, take_out
@@ -170,11 +171,10 @@ class SearchIndex:
             if self._hidden.connection is not connection or self._hidden.version != version:
                 self._hidden = _Hidden(connection, version)
             known, which = self._hidden.ids, frozenset(others)
-            if which not in known:
-                if len(known) >= _HIDDEN_KEPT:
-                    known.clear()
-                known[which] = frozenset(_ids(connection, others))
-            return known[which]
+            found = known.get(which)
+            if found is None:
+                found = known[which] = frozenset(_ids(connection, others))
+            return found
 
     def special_rows(self) -> list[IndexedSkill]:
         """The few skills that are not for models, or that need something."""
@@ -249,7 +249,7 @@ class _Hidden:
 
     connection: sqlite3.Connection | None = None
     version: int = 0
-    ids: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    ids: BoundedCache[frozenset[int], frozenset[int]] = field(default_factory=lambda: BoundedCache(_HIDDEN_KEPT))
 
 
 def _ids(connection: sqlite3.Connection, scopes: Collection[int], order: str = "") -> list[int]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import Stemmer
 
+from metier._cache import BoundedCache
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -96,10 +98,11 @@ def _folded(word: str) -> str:
     return folded.replace("\u03c2", "\u03c3")  # a sigma is another letter at the end of a word
 
 
-class _Stems(dict[bytes, tuple[str, ...]]):
+class _Stems(BoundedCache[bytes, tuple[str, ...]]):
     """What is known of each word in one thread: the stems it stands for, none for a stop word."""
 
     def __init__(self) -> None:
+        super().__init__(_STEMS_KEPT)
         self.stem = Stemmer.Stemmer("english", 0).stemWord
 
     def __missing__(self, word: bytes) -> tuple[str, ...]:
@@ -109,8 +112,6 @@ class _Stems(dict[bytes, tuple[str, ...]]):
         else:
             learned = tuple(stem for part in _WORDS(_composed(text)) for stem in self._stems_of(part))
         if len(word) <= MAX_WORD:
-            if len(self) >= _STEMS_KEPT:
-                self.clear()
             self[word] = learned
         return learned
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metier._once import once
+from metier._cache import cached_property
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
@@ -69,21 +69,21 @@ class DecisionContext:
     in_force: InForce | None = None
     """The state of policy and store to decide under; None is the current one."""
 
-    @once
+    @cached_property
     def subject(self) -> Subject | None:
         """The skill that the action is about."""
         return self.action.skill
 
-    @once
+    @cached_property
     def _in_force(self) -> InForce:
         return self.in_force or self.governance.in_force(self.actor)
 
-    @once
+    @cached_property
     def effective(self) -> EffectivePolicy:
         """The policy of all files together."""
         return self._in_force.effective
 
-    @once
+    @cached_property
     def states(self) -> tuple[GovernanceState, ...]:
         """The states of the store: for the whole installation and, behind it, for the actor's tenant."""
         return self._in_force.states
@@ -108,12 +108,12 @@ class DecisionContext:
             return "nested"
         return "user" if self.action.by == "client" else self.action.by
 
-    @once
+    @cached_property
     def location(self) -> str:
         """The folder of the skill."""
         return self.subject.location if self.subject is not None else ""
 
-    @once
+    @cached_property
     def required(self) -> Mapping[str, Origin | None]:
         """The capabilities that the skill needs an approval for, each with the line that says so."""
         subject = self.subject
@@ -126,7 +126,7 @@ class DecisionContext:
         found = (state.installs.get(self.location) for state in reversed(self.states) if state.installs)
         return next((one for one in found if one is not None), None)
 
-    @once
+    @cached_property
     def is_as_recorded(self) -> bool:
         """Whether the content is what is on record of its place, or what was just to take the place of that."""
         install, digest = self.install, self.subject.digest if self.subject is not None else ""
@@ -134,7 +134,7 @@ class DecisionContext:
             return True
         return self.governance.is_replacement(self.actor, install, digest)
 
-    @once
+    @cached_property
     def denied(self) -> Approval | None:
         """The decision of a person against exactly this content, here or for the whole installation."""
         if self.approval_status.denied is not None or self.subject is None:
@@ -152,7 +152,7 @@ class DecisionContext:
         """The layers that have another skill of this name."""
         return self.action.rivals
 
-    @once
+    @cached_property
     def approval_status(self) -> ApprovalStatus:
         """The effective approval of this content, here and now."""
         approvals = self.approvals
@@ -162,7 +162,7 @@ class DecisionContext:
         layer = self.subject.layer if self.subject is not None else ""
         return current_status(approvals, self.effective.approval, layer=layer, environment=self.environment)
 
-    @once
+    @cached_property
     def lacking(self) -> tuple[str, ...]:
         """The capabilities that policy wants approved and nobody has; raises where they cannot be told."""
         subject = self.subject
@@ -176,7 +176,7 @@ class DecisionContext:
             found += [name for name in self.new if name in ungranted and name not in found]
         return tuple(found)
 
-    @once
+    @cached_property
     def _earlier(self) -> tuple[Approval, ...]:
         """The last approvals of other content of the same skill, in the same folder."""
         subject, state = self.subject, self.states[-1]
@@ -197,7 +197,7 @@ class DecisionContext:
         """Whether other content of the skill was approved before."""
         return bool(self._earlier)
 
-    @once
+    @cached_property
     def new(self) -> tuple[str, ...]:
         """The capabilities that the last approved content did not have."""
         names = self.capabilities.names
@@ -206,7 +206,7 @@ class DecisionContext:
         last = max(self._earlier, key=lambda one: one.decided_at)
         return tuple(name for name in names if name not in last.grants)
 
-    @once
+    @cached_property
     def automatic(self) -> str | None:
         """The rule of policy that approves of this content by itself, if one does."""
         if self.effective.approval.auto is None or self.subject is None:
@@ -225,19 +225,19 @@ class DecisionContext:
             signer="",
         )
 
-    @once
+    @cached_property
     def capabilities(self) -> Capabilities:
         """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
         digest = self._examined()
         classes = ToolClasses(network=self.effective.network_tools, write=self.effective.write_tools)
         return inspector().capabilities(self._package, digest, classes)
 
-    @once
+    @cached_property
     def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
         return inspector().report(self._package, self._examined(), self._suppressions)
 
-    @once
+    @cached_property
     def scanned(self) -> ScanSummary:
         """The results of all scanners; raises `NotExamined` where none could look."""
         digest, settings, report = self._examined(), self.effective.scan, self.report

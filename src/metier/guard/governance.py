@@ -8,12 +8,11 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._cache import BoundedCache, cached_property
 from metier._log import logger
-from metier._once import once
 from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores
@@ -64,12 +63,12 @@ class ProgramLayer:
     blocks: frozenset[str] = frozenset()
     """Names and digests that the program blocked beside those of its policy."""
 
-    @once
+    @cached_property
     def blocked(self) -> frozenset[str]:
         """All names and digests that the program blocks."""
         return self.blocks | frozenset(self.policy.blocked if self.policy is not None else ())
 
-    @once
+    @cached_property
     def call_rules(self) -> CallRules:
         """The rules for tool calls of its policy."""
         from metier.guard.policy.program import Policy
@@ -96,7 +95,7 @@ class Governance:
         self._url = default_store() if store == "default" else store
         self._is_named = store != "default" or bool(os.environ.get("METIER_STORE"))
         self._whole: TenantScope | None = None
-        self._seen: dict[str, tuple[tuple[object, ...], int]] = {}
+        self._seen: BoundedCache[str, tuple[tuple[object, ...], int]] = BoundedCache(_TENANTS)
         self._version = 0
         self._looking = threading.Lock()
         self._noted: set[str] = set()
@@ -113,8 +112,6 @@ class Governance:
             if found is None:
                 starts = (None,) if there is None or there == here else (None, there)
                 found = _governances[key] = cls(Policies.discover(*starts))
-                while len(_governances) > _KEPT:
-                    _governances.popitem(last=False)
             return found
 
     # --- what holds now -----------------------------------------------------------------------------------------------
@@ -147,8 +144,6 @@ class Governance:
         if kept is None or len(kept[0]) != len(seen) or any(a is not b for a, b in zip(seen, kept[0], strict=True)):
             with self._looking:
                 if self._seen.get(tenant) is kept:
-                    if len(self._seen) >= _TENANTS:
-                        self._seen.clear()
                     # Never the number of an earlier state, also when that was forgotten.
                     self._version += bool(kept) or bool(self._seen)
                     self._seen[tenant] = (seen, self._version)
@@ -346,7 +341,7 @@ class Governance:
         path = effective.scan.suppressions
         return () if path is None else self._suppression_file.current(path)
 
-    @once
+    @cached_property
     def _suppression_file(self) -> SuppressionFile:
         from metier.guard.inspection import SuppressionFile
 
@@ -505,6 +500,6 @@ _VARIABLES = (
     *("XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA"),
 )
 """What says where policy files and the store are."""
-_governances: OrderedDict[object, Governance] = OrderedDict()
+_governances: BoundedCache[object, Governance] = BoundedCache(_KEPT)
 _keeping = threading.Lock()
 _logs: Registry[tuple[str, int, str | None], StoreLog] = Registry()

@@ -7,8 +7,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from metier._cache import cached_property
 from metier._log import logger
-from metier._once import once
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import STRICTNESS, Action, Actor, allow, amend, no_objection, refuse
 from metier.guard.governance import Governance, ProgramLayer
@@ -81,13 +81,13 @@ class Guard:
         if audit is not None or os.environ.get("METIER_AUDIT"):
             _ = self._recorder  # which refuses whatever is no log
 
-    @once
+    @cached_property
     def _recorder(self) -> Recorder:
         from metier.guard.audit.log import Recorder
 
         return Recorder(self._audit, self._governance)
 
-    @once
+    @cached_property
     def files(self) -> WorkspaceFiles:
         """The files that are closed to tools."""
         from metier.guard.files.file_access import WorkspaceFiles

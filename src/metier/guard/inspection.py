@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from metier._cache import BoundedCache
 from metier._log import logger
 from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInvalid
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
@@ -105,9 +104,8 @@ class Inspector:
     """Looks into each content once, however often it is decided about."""
 
     def __init__(self) -> None:
-        self._capabilities: OrderedDict[tuple[str, ToolClasses], Capabilities] = OrderedDict()
-        self._reports: OrderedDict[tuple[str, tuple[Suppression, ...]], ScanReport] = OrderedDict()
-        self._keeping = threading.Lock()
+        self._capabilities: BoundedCache[tuple[str, ToolClasses], Capabilities] = BoundedCache(_KEPT)
+        self._reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
     def capabilities(self, package: Callable[[], Package], digest: str, classes: ToolClasses) -> Capabilities:
         """What the content of a digest can do; raises `SkillChanged` where the package is another by now."""
@@ -118,7 +116,7 @@ class Inspector:
 
             _require_small(package())
             found = infer(PackageSnapshot(package(), digest), network=classes.network, write=classes.write)
-            self._keep(self._capabilities, key, found)
+            self._capabilities[key] = found
         return found
 
     def report(
@@ -134,14 +132,8 @@ class Inspector:
             found = scan(PackageSnapshot(package(), digest), suppressions=suppressions)
             if found.status == "ok":
                 # A scan that failed is tried again: what was wrong may be mended.
-                self._keep(self._reports, key, found)
+                self._reports[key] = found
         return found
-
-    def _keep(self, kept: OrderedDict[K, V], key: K, value: V) -> None:
-        with self._keeping:
-            kept[key] = value
-            while len(kept) > _KEPT:
-                kept.popitem(last=False)
 
 
 class SuppressionFile:

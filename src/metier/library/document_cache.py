@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._cache import BoundedCache
 from metier.skill.package import digest_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class DocumentCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._documents: OrderedDict[CacheKey, tuple[IdentityRow, Document]] = OrderedDict()
-        self._contents: OrderedDict[CacheKey, tuple[str, PackageDigest]] = OrderedDict()
+        self._contents: BoundedCache[CacheKey, tuple[str, PackageDigest]] = BoundedCache(_DIGESTS_KEPT)
         self._characters = 0
 
     def document(self, where: CacheKey) -> tuple[IdentityRow, Document] | None:
@@ -64,8 +65,6 @@ class DocumentCache:
         """Keep what a package holds."""
         with self._lock:
             self._contents[where] = (signature, content)
-            if len(self._contents) > _DIGESTS_KEPT:
-                self._contents.popitem(last=False)
 
     def forget(self, where: CacheKey | None = None) -> None:
         """Forget what is kept of one skill, or of all."""

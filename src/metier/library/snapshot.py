@@ -11,6 +11,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from metier._cache import BoundedCache
 from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
 from metier.hints import WITHOUT_IT, find_skill, for_people
 from metier.library.entry import Entry
@@ -93,7 +94,7 @@ class Snapshot:
         self.order = order
         self.deployed = deployed
         """What administrators deployed on this machine beside it: not in the library, but with names of its own."""
-        self._views: dict[Caller, CallerView] = {}
+        self._views: BoundedCache[Caller, CallerView] = BoundedCache(_VIEWS_KEPT)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -137,8 +138,6 @@ class Snapshot:
         view = self._views.get(caller)
         if view is None:
             view = CallerView(self, caller)
-            if len(self._views) >= _VIEWS_KEPT:
-                self._views.clear()
             self._views[caller] = view
         return view
 

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._cache import BoundedCache
 from metier.find.visibility import Visibility
 from metier.hints import USES
 from metier.session.content import attribute, skill_content
@@ -164,7 +165,7 @@ class Prompt:
         self._mount = mount
         self.delivered: set[tuple[str, str, str]] = set()
         """The contents that stand in the conversation already: name, digest, and a hash of root and body."""
-        self._texts: dict[Hashable, tuple[tuple[ActiveSkill, ...], Any]] = {}
+        self._texts: BoundedCache[Hashable, tuple[tuple[ActiveSkill, ...], Any]] = BoundedCache(_MAX_CACHED)
         self._lock = threading.Lock()
 
     def instructions(self, prompt: str | None = None, *, words: Vocabulary = RUNTIME) -> str:
@@ -316,10 +317,7 @@ class Prompt:
         found = self._texts.get(key)
         if found is None or found[0] is not active:
             found = (active, make())
-            with self._lock:
-                self._texts[key] = found
-                while len(self._texts) > _MAX_CACHED:
-                    del self._texts[next(iter(self._texts))]
+            self._texts[key] = found
         return found[1]
 
 

@@ -196,7 +196,7 @@ class TenantScope:
         if cached is None or cached.version != version:
             # Most records decide nothing: then only they are read.
             cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
-            self.store.keep_state(self.tenant, cached)
+            self.store.states[self.tenant] = cached
         return cached.state
 
     def recorded_decisions(self) -> RecordedDecisions:

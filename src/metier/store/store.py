@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from metier._cache import BoundedCache
 from metier.errors import StoreUnavailable
 from metier.store.connection_pool import ConnectionPool
 from metier.store.location import parse_address
@@ -35,19 +37,17 @@ class Store:
     def __init__(self, address: StoreAddress, backend: Backend) -> None:
         self._address = address
         self.pool = ConnectionPool(backend)
-        self.states: dict[str, CachedState] = {}
+        self.states: BoundedCache[str, CachedState] = BoundedCache(_MAX_STATES)
         """The last state that was read, by tenant."""
         self.decision_reader = DecisionReader(str(address))
         """Reads the decisions in the audit logs."""
-        self.blobs: Blobs
-        if address.kind == "sqlite":
-            from metier.store.blobs import FolderBlobs
 
-            self.blobs = FolderBlobs(address.folder)
-        else:
-            from metier.store.blobs import TableBlobs
+    @cached_property
+    def blobs(self) -> Blobs:
+        """The contents of files."""
+        from metier.store.blobs import FolderBlobs, TableBlobs
 
-            self.blobs = TableBlobs(self.pool)
+        return FolderBlobs(self.folder) if self.kind == "sqlite" else TableBlobs(self.pool)
 
     @classmethod
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
@@ -139,12 +139,6 @@ class Store:
         scope = self.of(tenant)
         person = scope.people.by_token(secret)
         return (scope, person) if person is not None else None
-
-    def keep_state(self, tenant: str, state: CachedState) -> None:
-        """Keep the state of a tenant."""
-        if len(self.states) >= _MAX_STATES:
-            self.states.clear()
-        self.states[tenant] = state
 
     def close(self) -> None:
         """Close its idle connections; the next use opens one again."""

@@ -10,12 +10,12 @@ import itertools
 import json
 import math
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier._aliases import Contradiction, canonical_arguments
+from metier._cache import BoundedCache
 from metier.errors import InvalidArgument
 from metier.skill import shown
 
@@ -258,8 +258,7 @@ class Schema:
 
 _PLAIN = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?|true|false", re.IGNORECASE)
 
-_cache: dict[int, tuple[Mapping[str, Any], Schema]] = {}
-_lock = threading.Lock()
+_cache: BoundedCache[int, tuple[Mapping[str, Any], Schema]] = BoundedCache(_MAX_CACHED)
 
 
 def schema_of(parameters: Mapping[str, Any]) -> Schema:
@@ -268,11 +267,8 @@ def schema_of(parameters: Mapping[str, Any]) -> Schema:
     if found is not None:
         return found[1]
     schema = Schema(parameters)
-    with _lock:
-        while len(_cache) >= _MAX_CACHED:
-            del _cache[next(iter(_cache))]
-        # The parameters are kept with it: as long as they are, nothing else has their id.
-        _cache[id(parameters)] = (parameters, schema)
+    # The parameters are kept with it: as long as they are, nothing else has their id.
+    _cache[id(parameters)] = (parameters, schema)
     return schema
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._cache import BoundedCache
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class _Cached(NamedTuple):
     status: ApprovalStatus
 
 
-_cache: dict[tuple[int, str, str], _Cached] = {}
+_cache: BoundedCache[tuple[int, str, str], _Cached] = BoundedCache(_MAX_CACHED)
 
 
 def current_status(
@@ -181,8 +182,6 @@ def current_status(
     # An approval that has just expired may still count for the rest of a millisecond, and is looked at again after it.
     ends = (end for one in approvals for end in _expiry_times(one, terms) if end > now - 1)
     until = max(min(ends, default=float("inf")), now + _TICK)
-    if len(_cache) >= _MAX_CACHED:
-        _cache.clear()
     _cache[key] = _Cached(approvals, terms, now, until, status)
     return status
 

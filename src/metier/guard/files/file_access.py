@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from metier._cache import BoundedCache
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
 from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in
@@ -184,7 +185,9 @@ class WorkspaceFiles:
     ) -> None:
         """`policy` gives the program's own, which policy files narrow; `read_only` the paths that no tool writes."""
         self._governance, self._policy, self._read_only = governance, policy, read_only
-        self._cached: dict[object, tuple[Policy | None, EffectivePolicy, FileAccess]] = {}
+        self._cached: BoundedCache[object, tuple[Policy | None, EffectivePolicy, FileAccess]] = BoundedCache(
+            _MOST_CACHED
+        )
 
     def access(self, workspace: str, skill_folders: Iterable[str] = ()) -> FileAccess:
         """The access in a workspace; nothing in the folders that skills come from is written."""
@@ -201,8 +204,6 @@ class WorkspaceFiles:
             read_only=(*folders, *self._read_only()),
             hidden=self._governance.secret_paths(workspace or os.getcwd()),
         )
-        if len(self._cached) >= _MOST_CACHED:
-            self._cached = {}
         self._cached[workspace, folders] = (policy, effective, access)
         return access
 

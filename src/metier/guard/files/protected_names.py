@@ -13,11 +13,12 @@ import functools
 import os
 import re
 import sys
-import threading
 import time
 import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from metier._cache import BoundedCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -169,8 +170,9 @@ class FileCache(Generic[_T]):
     absent: _T
     """The value of a path that cannot be read."""
     follows_links: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _values: dict[str, tuple[tuple[int, int, int], _T]] = field(default_factory=dict, init=False, repr=False)
+    _values: BoundedCache[str, tuple[tuple[int, int, int], _T]] = field(
+        default_factory=lambda: BoundedCache(_MOST_CACHED), init=False, repr=False
+    )
 
     def get(self, path: str) -> _T:
         """The value read from a path."""
@@ -185,10 +187,7 @@ class FileCache(Generic[_T]):
         except (OSError, ValueError):
             return self.absent
         if time.time_ns() - status.st_ctime_ns > _FRESH_NS:
-            with self._lock:
-                self._values[path] = (key, found)
-                while len(self._values) > _MOST_CACHED:
-                    del self._values[next(iter(self._values))]
+            self._values[path] = (key, found)
         return found
 
 

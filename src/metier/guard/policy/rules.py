@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from metier._cache import BoundedCache
 from metier.skill.names import ends_of, glob_matches, may_name, names_skill
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class RuleIndex:
 
     def __init__(self, rules: Iterable[PolicyRule]) -> None:
         self._rules = tuple(rules)
-        self._cache: dict[tuple[object, ...], tuple[PolicyRule, ...]] = {}
+        self._cache: BoundedCache[tuple[object, ...], tuple[PolicyRule, ...]] = BoundedCache(_MAX_CACHED)
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -210,8 +211,6 @@ class RuleIndex:
         found = self._cache.get(key)
         if found is None:
             found = tuple(rule for rule in self._likely(context) if rule.is_about(context))
-            if len(self._cache) >= _MAX_CACHED:
-                self._cache.clear()
             self._cache[key] = found
         return found
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metier._cache import BoundedCache
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
 from metier.run.host_files import list_folder, load
@@ -305,7 +306,7 @@ class KnownFolders:
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[FolderContent, str, ShellLimits]] = {}
+        self._found: BoundedCache[str, tuple[FolderContent, str, ShellLimits]] = BoundedCache(_MOST)
 
     def look(self, folder: str, limits: ShellLimits) -> tuple[FolderContent, str]:
         """List a folder as `list_folder` does, but only if it is not known to be unchanged."""
@@ -316,7 +317,5 @@ class KnownFolders:
         if time.time_ns() - max(found.changed_ns) <= _TICK_NS:
             return found, secrets.token_hex(32)
         key = hashlib.sha256(repr((found.records, found.stamps)).encode()).hexdigest()
-        if len(self._found) >= _MOST:
-            self._found.clear()
         self._found[folder] = found, key, limits
         return found, key

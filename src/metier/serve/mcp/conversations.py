@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import anyio.to_thread
 
+from metier._cache import BoundedCache
 from metier.dialect import Kit
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.tools.thread_handoff import ThreadHandoff
@@ -176,7 +177,7 @@ class _Kits:
     def __init__(self, sessions: SessionPool[Session], make: Callable[[Session], Kit], most: int) -> None:
         self._sessions, self._make, self._most = sessions, make, most
         self._places: OrderedDict[str, _Place] = OrderedDict()
-        self._over: OrderedDict[str, None] = OrderedDict()
+        self._over: BoundedCache[str, None] = BoundedCache(_MAX_KEYS)
         """Keys of what has ended: a request that is under way must not begin it anew."""
         self._kits: dict[str, Kit] = {}
         self._lock = threading.Lock()
@@ -223,8 +224,6 @@ class _Kits:
             if place is None:
                 return
             self._over[key] = None
-            while len(self._over) > _MAX_KEYS:
-                self._over.popitem(last=False)
             self._kits.pop(key, None)
         self._sessions.end(place.id)
 

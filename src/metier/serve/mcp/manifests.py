@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier._cache import BoundedCache
 from metier._log import logger
 from metier.errors import MetierError, PackageTooLarge, SkillInvalid
 from metier.serve.mcp.typed_frontmatter import typed_mapping
@@ -54,8 +54,7 @@ class SkillManifests:
     """The manifests of skills, made again when a file may have changed."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], tuple[str, SkillManifest | MetierError]] = {}
-        self._lock = threading.Lock()
+        self._kept: BoundedCache[tuple[int, str], tuple[str, SkillManifest | MetierError]] = BoundedCache(_MAX_KEPT)
 
     def of(self, entry: Entry) -> SkillManifest:
         """The manifest of a skill; raises where the extension has no way to serve it."""
@@ -64,10 +63,7 @@ class SkillManifests:
         kept = self._kept.get(where)
         if kept is None or kept[0] != signature:
             kept = (signature, _make_manifest(entry))
-            with self._lock:
-                if len(self._kept) >= _MAX_KEPT:
-                    self._kept.clear()
-                self._kept[where] = kept
+            self._kept[where] = kept
         made = kept[1]
         if isinstance(made, MetierError):
             # Another one each time: what is raised again and again keeps every place that it was raised from.

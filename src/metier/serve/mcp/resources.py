@@ -24,6 +24,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from metier._cache import BoundedCache
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
 from metier.guard.question import asking_if
@@ -84,7 +85,7 @@ class Resources:
         self._questions = questions
         self._manifests = SkillManifests()
         self._contents = ServedFiles(conversations.library)
-        self._agreed: set[tuple[str, str]] = set()
+        self._agreed: BoundedCache[tuple[str, str], None] = BoundedCache(_MAX_AGREED)
 
     async def list_skills(self, ctx: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         """`skills/list`."""
@@ -221,9 +222,7 @@ class Resources:
             return
         with session.context.audited(wanted):
             if is_conversation:
-                if len(self._agreed) >= _MAX_AGREED:
-                    self._agreed.clear()
-                self._agreed.add(agreed)
+                self._agreed[agreed] = None
 
     async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
         """Tell a client of the handshake protocols when a file changes."""
