@@ -61,6 +61,144 @@ REFUSALS = {
 """The codes of decisions, for which there is no class of their own."""
 
 
+PARAMETERS = {
+    "agent": "The id of the agent that asks.",
+    "tenant": "The tenant on whose behalf it is asked.",
+    "environment": "The environment of the machine, such as `production`.",
+    "by": "Who asks: `model`, `user`, `host` (the program) or `client` (a program that speaks for a person).",
+    "name": "The name of a skill, `name@source`, or its folder.",
+    "names": "Names of skills.",
+    "args": "Arguments, as the instructions or the script ask for them.",
+    "arguments": "The arguments of the tool call, by name.",
+    "tool": "The name of the tool.",
+    "tools": "Tools of the agent itself.",
+    "skill": "The name of an active skill; the one that was loaded last when left out.",
+    "skills": "The skills: names, or for `from_files` the files of each.",
+    "script": "The path of the script in the skill, such as `scripts/check.py`.",
+    "path": "The path of a file, relative to the skill's folder.",
+    "all": "All skills: `entries` includes shadowed, broken and excluded ones, `unload` unloads every one.",
+    "id": "The id of the session, or of the task.",
+    "text": "What a person typed.",
+    "words": "The names of the model's tools; those of the runtime dialect when left out.",
+    "make_room": "Whether skills that were loaded longest ago are unloaded where there would be too many.",
+    "mode": "`replace` the active skills, or `add` to them.",
+    "query": "What to look for.",
+    "k": "How many results at most.",
+    "layer": "The layer of the skills, which decides between equal names.",
+    "cache": "Whether the index is kept on disk, or the folder to keep it in.",
+    "start": "The folder of the project; the working folder when left out.",
+    "folders": "Folders or archives with skills.",
+    "places": "The places to look in, the strongest first.",
+    "order": "The order of layers, the strongest first.",
+    "findings": "Diagnostics about places that are already known.",
+    "on_change": "A function that is called with each change.",
+    "interval": "Seconds between two looks; None for none.",
+    "events": "Whether the events of the operating system are used.",
+    "state": "What `Session.save` returned.",
+    "options": "Options of a session: see `Session` and `Options`.",
+    "dialect": "How the model sees skills: `runtime`, `registry`, `tool`, `sandbox`, or a dialect of your own.",
+    "prompt": "The request of the user.",
+    "spawn": "A function that starts an agent for a skill with `context: fork`.",
+    "builtin": "Names of built-in tools that the agent is to have.",
+    "is_all": "Whether these are all tools of the agent.",
+    "listener": "A function that is called with each event.",
+    "view": "`full`, or `summary` for what was done and what came of it.",
+    "library": "The library of the session.",
+    "user": "The person in audit records.",
+    "lineage": "The agents that started one another on the way here.",
+    "policy": "The policy of the program.",
+    "guard": "The guard that decides.",
+    "action": "The action to decide about.",
+    "actor": "On whose behalf it happens.",
+    "active": "Labels of the active skills, for the record.",
+    "decision": "The decision.",
+    "record": "The audit record.",
+    "function": "The function.",
+    "embedder": "A function that turns texts into vectors.",
+    "progress": "A function of the number done and the number of all.",
+    "budget": "Bytes that the text may have.",
+    "format": "`xml`, `markdown` or `json`.",
+    "search_tool": "The tool that finds further skills; None to mention none.",
+    "machine": "The programs, variables and tools that are there.",
+    "mount": "The folder that has the files of skills for the reader.",
+    "listing": "Listing modes by name or pattern.",
+    "before": "The earlier snapshot.",
+    "after": "The later snapshot.",
+    "include_unlisted": "Whether skills that are not for models are found too.",
+    "seal": "Whether nothing can be done with it afterwards.",
+    "contains": "Text in the name or a tag.",
+    "name_prefix": "The beginning of the name.",
+    "location_prefix": "The beginning of the path.",
+    "layers": "Layers to choose from.",
+    "sources": "Sources to choose from.",
+    "inserts": "Kinds of insertion to choose from.",
+    "activity": "Whether active or inactive skills are chosen.",
+    "rung": "How much was cut: `full`, `shortened`, `named` or `digest`.",
+    "added": "Names of new skills.",
+    "changed": "Names of skills with another content.",
+    "removed": "Names of skills that are gone.",
+    "outcome": "`allow`, `ask` or `deny`.",
+    "reason": "The reason, as a sentence for people and models.",
+    "hint": "What to do next.",
+    "code": "A stable code.",
+    "line": "The line in the file.",
+    "values": "The values of the message.",
+    "body": "The instructions below the frontmatter.",
+    "caller": "On whose behalf it is asked.",
+    "kind": "The kind of the event.",
+    "data": "Further values, by name.",
+    "session": "The id of the session.",
+    "at": "The time, in ISO 8601 and UTC.",
+    "description": "The description; that of the docstring when left out.",
+    "timeout": "Seconds that a call may take; None for no limit.",
+    "subject": "The skill that the decision is about.",
+    "place": "The place of a skill.",
+    "folder": "The folder of a skill in its place.",
+    "own": "The decision of the program's own policy.",
+    "context": "Of a decision, its context; of a skill, whether it joins the conversation (`inherit`) or `fork`s.",
+    "check": "The check that decides.",
+    "first": "The decision before anybody was asked.",
+    "on_missing_description": "What becomes of a skill without a description: `derive` one, or `skip` it.",
+    "system": "The operating system.",
+    "source": "The source of the skills.",
+    "trusted": "Whether somebody vouches for it.",
+    "entry": "The skill in the library.",
+    "license": "The licence of the skill.",
+    "compatibility": "What the skill says that it needs.",
+    "metadata": "Fields of the author's own.",
+    "disallowed_tools": "Tools that must not be called while it is active.",
+    "version": "The version that the author gives it.",
+    "tags": "Tags.",
+    "triggers": "Words that it is found by.",
+    "when_to_use": "When to use it.",
+    "model": "The model that it asks for.",
+    "hooks": "Commands around its use and around tool calls.",
+    "scope": "The agents, tenants and environments that it is for.",
+    "execution": "What its scripts need: network, hosts, paths, sandbox.",
+    "argument_hint": "The arguments, as a person is shown them.",
+    "user_invocable": "Whether people may invoke it by `/name`.",
+    "disable_model_invocation": "Whether models must not load it.",
+    "insert": "Whether it is instructions, or the text of a message of the user.",
+    "execution_mode": "How an agent works under it.",
+    "max_iterations": "Iterations of an agent that works by itself.",
+    "max_retries_per_tool": "How often a failed call is tried again.",
+    "timeout_per_iteration": "How long one iteration may take, such as `30s`.",
+    "early_termination": "Whether the agent may end before the last iteration.",
+    "legacy_large_file": "Whether it says that its SKILL.md may be long.",
+    "body_lines": "Lines of its instructions.",
+    "diagnostics": "Findings about its file.",
+    "success": "Whether the call succeeded.",
+    "error": "What went wrong.",
+    "duration_ms": "Milliseconds that it took.",
+    "tokens_used": "Tokens that it used, where it says so.",
+    "cost_usd": "What it cost, where it says so.",
+    "cached": "Whether the result was kept from an earlier call.",
+    "retry_count": "How often it was tried again.",
+    "more": "Further fields.",
+}
+"""The meaning of parameters and fields that have the same one everywhere."""
+
+
 def diagnostics_page() -> str:
     """All diagnostic codes."""
     lines = [
@@ -240,9 +378,12 @@ def api_page() -> str:
         kind = getattr(metier, name)
         lines.extend([f"## `{name}`\n", _prose(kind), ""])
         lines.extend(_fields(kind))
-        rows = [row for member, value in _members(kind).items() if (row := _member(kind, member, value)) is not None]
-        if rows:
-            lines.extend(["| | |", "|---|---|", *rows, ""])
+        properties, methods = _public_members(kind)
+        if properties:
+            rows = [f"| `{member}` | {_type_of(value)} | {_cell(_prose(value))} |" for member, value in properties]
+            lines.extend(["| attribute | type | |", "|---|---|---|", *rows, ""])
+        for member, value in methods:
+            lines.extend(_method(kind, member, value))
     for room in (metier.guard, metier.store, metier.hub):
         rows = [f"| `{name}` | {_cell(_prose(getattr(room, name)).partition(chr(10))[0])} |" for name in room.__all__]
         lines.extend(
@@ -252,21 +393,22 @@ def api_page() -> str:
 
 
 def _fields(kind: Any) -> list[str]:
-    """What a class is made with: the fields of a dataclass, or the parameters of its constructor."""
+    """The fields of a dataclass, or the constructor of a class, with types, defaults and meanings."""
     if dataclasses.is_dataclass(kind):
         about_fields = _documented_fields(kind)
-        rows = [_field(field, about_fields) for field in dataclasses.fields(kind)]
-        return ["| field | default | |", "|---|---|---|", *rows, ""]
-    if "__init__" not in vars(kind) or not (about := _prose(kind.__init__)):
+        public = [field for field in dataclasses.fields(kind) if not field.name.startswith("_")]
+        rows = [_field(field, about_fields) for field in public]
+        return ["| field | type | default | |", "|---|---|---|---|", *rows, ""]
+    if "__init__" not in vars(kind) or not _prose(kind.__init__):
         return []
-    row = _member(kind, "__call__", kind.__init__, shown_as=kind.__name__)
-    return [f"Made by {row.strip('| ').partition(' | ')[0]}. {about}", ""] if row else []
+    return _method(kind, "__init__", kind.__init__)
 
 
 def _field(field: dataclasses.Field[Any], about: dict[str, str]) -> str:
     has_default = field.default is not dataclasses.MISSING and not isinstance(field.default, dataclasses.Field)
     default = f"`{field.default!r}`" if has_default else ""
-    return f"| `{field.name}` | {default} | {about.get(field.name, '').replace('|', chr(92) + '|')} |"
+    meaning = about.get(field.name) or PARAMETERS.get(field.name, "")
+    return f"| `{field.name}` | {_code(field.type)} | {default} | {_cell(meaning)} |"
 
 
 def _documented_fields(kind: Any) -> dict[str, str]:
@@ -281,34 +423,88 @@ def _documented_fields(kind: Any) -> dict[str, str]:
     return found
 
 
-def _members(kind: type) -> dict[str, object]:
-    """What a class offers, with what it has from classes of ours that it builds on."""
-    found: dict[str, object] = {}
-    for one in reversed(kind.__mro__):
-        if one.__module__.startswith("metier"):
-            found.update(vars(one))
-    return found
+class _Attribute:
+    """An attribute that a class declares with a type and a docstring."""
+
+    def __init__(self, type_: object, about: str) -> None:
+        self.type = type_
+        self.__doc__ = about
+
+
+def _public_members(kind: type) -> tuple[list[tuple[str, object]], list[tuple[str, object]]]:
+    """The properties and the methods of a class that users call."""
+    attributes = {} if dataclasses.is_dataclass(kind) else _documented_fields(kind)
+    types = vars(kind).get("__annotations__", {})
+    properties: list[tuple[str, object]] = [
+        (name, _Attribute(types[name], about)) for name, about in attributes.items() if not name.startswith("_")
+    ]
+    methods: list[tuple[str, object]] = []
+    for name, value in vars(kind).items():
+        if name.startswith("_"):
+            continue
+        if inspect.isfunction(value) or isinstance(value, classmethod | staticmethod):
+            methods.append((name, value))
+        elif isinstance(value, property) or hasattr(value, "_make"):
+            properties.append((name, value))
+    return properties, methods
+
+
+def _method(kind: type, name: str, value: object) -> list[str]:
+    """A method: its signature, its docstring, and a table of its parameters."""
+    function: Any = getattr(value, "__func__", value)
+    signature = inspect.signature(function)
+    parameters = [part for part in signature.parameters.values() if part.name not in ("self", "cls")]
+    called = kind.__name__ if name == "__init__" else f"{kind.__name__}.{name}"
+    shown = ", ".join(str(_plain(part)) for part in parameters)
+    gives = "" if name == "__init__" else f" -> {_annotation(signature.return_annotation)}"
+    about = _prose(function)
+    lines = [f"### `{called}({shown}){gives}`\n", about, ""]
+    rows = [
+        f"| `{_stars(part)}{part.name}` | {_code(part.annotation)} | {_default(part)} "
+        f"| {_cell(_meaning(f'{called}.{part.name}', part.name, about))} |"
+        for part in parameters
+    ]
+    return [*lines, "| parameter | type | default | |", "|---|---|---|---|", *rows, ""] if rows else lines
+
+
+def _meaning(full: str, name: str, about: str) -> str:
+    """The meaning of a parameter: its own entry, sentences of the docstring that name it, or its general meaning."""
+    if full in PARAMETERS:
+        return PARAMETERS[full]
+    text = " ".join(about.split())
+    found = [part for part in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", text) if f"`{name}`" in part or f"`{name}=" in part]
+    return " ".join(found) or PARAMETERS.get(name, "")
+
+
+def _stars(part: inspect.Parameter) -> str:
+    if part.kind is part.VAR_POSITIONAL:
+        return "*"
+    return "**" if part.kind is part.VAR_KEYWORD else ""
+
+
+def _default(part: inspect.Parameter) -> str:
+    return "" if part.default is part.empty else f"`{_plain(part).default!r}`"
+
+
+def _annotation(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def _code(annotation: object) -> str:
+    return "" if annotation is inspect.Parameter.empty else f"`{_cell(_annotation(annotation))}`"
+
+
+def _type_of(value: object) -> str:
+    """The type of a property, or of a part that is made when it is first used."""
+    if isinstance(value, _Attribute):
+        return _code(value.type)
+    function = value.fget if isinstance(value, property) else getattr(value, "_make", None)
+    return _code(inspect.signature(function).return_annotation) if function is not None else ""
 
 
 def _prose(value: object) -> str:
     """A docstring without its examples."""
     return inspect.cleandoc(getattr(value, "__doc__", "") or "").partition(">>>")[0].strip()
-
-
-def _member(kind: type, name: str, value: object, shown_as: str = "") -> str | None:
-    """One row: a method with its parameters, or a property, and the first line about it."""
-    if (not shown_as and name.startswith("_")) or (
-        not isinstance(value, property | classmethod | staticmethod) and not callable(value)
-    ):
-        return None
-    function: Any = getattr(value, "__func__", value)
-    about = _prose(value.fget if isinstance(value, property) else function).replace("\n", " ").replace("|", "\\|")
-    if isinstance(value, property):
-        return f"| `{name}` | {about} |"
-    parameters = [part for part in inspect.signature(function).parameters.values() if part.name not in ("self", "cls")]
-    shown = ", ".join(str(_plain(part)) for part in parameters)
-    owner = f"{kind.__name__}." if isinstance(value, classmethod) else ""
-    return f"| `{owner}{shown_as or name}({shown})` | {about} |"
 
 
 def _plain(part: inspect.Parameter) -> inspect.Parameter:

@@ -43,6 +43,11 @@ class Library:
     ('pdf-forms',)
     """
 
+    index: SkillIndex
+    """The index of its skills, which helpers of other rooms work on."""
+    finder: Finder
+    """Search, catalog and selection over the index."""
+
     def __init__(
         self,
         places: Iterable[Place],
@@ -65,9 +70,7 @@ class Library:
 
     def _hold(self, index: SkillIndex) -> None:
         self.index = index
-        """The index of its skills, which helpers of other rooms work on."""
         self.finder = Finder(index)
-        """Search, catalog and selection over the index."""
 
     @classmethod
     def from_folder(

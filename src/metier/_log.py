@@ -7,10 +7,8 @@ import logging
 # Without a handler of its own, Python would print warnings of a library to standard error.
 logging.getLogger("metier").addHandler(logging.NullHandler())
 
-
-def logger(name: str) -> logging.Logger:
-    """The logger of a room: `metier.guard`, `metier.session` ..."""
-    return logging.getLogger(name)
+logger = logging.getLogger
+"""The logger of a room by its name: `logger("metier.guard")`."""
 
 
 def has_listeners(log: logging.Logger) -> bool:

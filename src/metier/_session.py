@@ -131,6 +131,17 @@ class Session:
     ()
     """
 
+    library: Library
+    """The library that its skills come from."""
+    options: Options
+    """Its settings."""
+    context: SessionContext
+    """Who acts, where, under which guard; and its listeners."""
+    known: KnownSkills
+    """The skills that it may know of, and how its model sees each."""
+    loaded: ActiveSkills
+    """The skills that are active, kept true to the library and the guard."""
+
     def __init__(
         self,
         library: Library,
@@ -177,14 +188,12 @@ class Session:
                 session=own_id,
                 correlation_id=correlation_id,
             ),
+            given_lineage=lineage,
         )
         self.known = KnownSkills(self.context, self.options.names, self.options.listing)
-        """The skills that it may know of, and how its model sees each."""
         self.loaded = ActiveSkills(self.context, self.known)
-        """The skills that are active, kept true to the library and the guard."""
         self._runner = runner
         self._secrets = secrets
-        self._lineage = lineage
         self._is_released = False
         if on_event is not None:
             self.listen(on_event)
@@ -242,11 +251,11 @@ class Session:
             self.context,
             self.known,
             self.loaded,
-            self.prompt,
-            self.calls,
             self._copies,
-            self._sandbox,
-            self._hooks,
+            prompt=lambda: self.prompt,
+            calls=lambda: self.calls,
+            sandbox=lambda: self._sandbox,
+            hooks=lambda: self._hooks,
             max_active=self.options.max_active,
             dependencies=self.options.dependencies,
         )
@@ -271,7 +280,7 @@ class Session:
         from metier.session.runs import Runs
 
         folders = self.options.script_folders
-        return Runs(self.context, self.loaded, self._copies, self._sandbox, self._shell, script_folders=folders)
+        return Runs(self.context, self.loaded, self._copies, self._sandbox, lambda: self._shell, script_folders=folders)
 
     @_part
     def _copies(self) -> Copies:
@@ -312,13 +321,6 @@ class Session:
             mount=self.options.mount,
             script_folders=self.options.script_folders,
         )
-
-    @_part
-    def lineage(self) -> Lineage:
-        """The agents that started one another on the way here."""
-        from metier.session.lineage import Lineage
-
-        return self._lineage or Lineage()
 
     def load(
         self,
@@ -490,7 +492,7 @@ class Session:
             workspace=context.workspace,
             user=context.actor.user,
             correlation_id=context.actor.correlation_id or self.id,
-            lineage=self.lineage.child(name),
+            lineage=context.lineage.child(name),
             **given,
         )
         loaded = child.loaded

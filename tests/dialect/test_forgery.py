@@ -283,7 +283,9 @@ def test_any_text_stays_in_its_place(asking: Asking, dialect: Any) -> None:
         assert result.success
         content = read_content(content_of(result, dialect))
         assert content.name == liar.name
-        assert plain(content.body).strip() == plain(session.loaded.one(liar.name).body).strip()
+        one = session.loaded.one(liar.name)
+        told = one.body.replace(one.root, session.prompt.root_of(one)) if dialect == "sandbox" else one.body
+        assert plain(content.body).strip() == plain(told).strip()
 
     run()
 

@@ -157,7 +157,7 @@ def test_the_child_has_its_skill_and_its_arguments_and_nothing_else(
     assert agent.skills[0].body.strip() == "Research: the question"
     assert child is not session
     assert child.id != session.id
-    assert (child.lineage.depth, child.lineage.chain) == (1, ("research",))
+    assert (child.context.lineage.depth, child.context.lineage.chain) == (1, ("research",))
     assert child.context.is_closed
 
 

@@ -27,7 +27,7 @@ def test_a_child_has_nothing_of_its_parent_but_its_restrictions(library: Library
     assert not child.may_call("Glob", {"pattern": "*"})
     assert (child.guard, child.context.actor.user, child.options.max_active) == (parent.guard, "ada", 3)
     assert child.context.actor.correlation_id == parent.id
-    assert child.lineage.chain == ("agent:helper",)
+    assert child.context.lineage.chain == ("agent:helper",)
 
 
 def test_a_child_may_have_another_library_also_an_empty_one(library: Library) -> None:

@@ -28,7 +28,7 @@ def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skil
     assert child.id != parent.id
     assert child.context.actor.user == "ada"
     assert child.context.actor.correlation_id == parent.id
-    assert (child.lineage.chain, child.lineage.parent_id) == (("a",), parent.lineage.id)
+    assert (child.context.lineage.chain, child.context.lineage.parent_id) == (("a",), parent.context.lineage.id)
     assert [(event.kind, event.session) for event in told] == [("loading", child.id), ("loaded", child.id)]
 
 

@@ -181,7 +181,7 @@ def test_an_agent_of_its_own_is_told_nothing_of_the_kind(begin: Callable[..., Se
     seen: list[str] = []
 
     async def spawn(active: Any, task: str, child: Any) -> str:
-        seen.append(json.dumps(child.loaded.receipt(("research",)).as_dict()) + child.instructions())
+        seen.append(json.dumps(child.loader.receipt(("research",)).as_dict()) + child.instructions())
         return "Found."
 
     executor = session.executor(spawn=spawn)

@@ -66,7 +66,7 @@ class Operations:
                     name=entry.name,
                 )
             session.loader.activate(name, args=args, by="model")
-            return session.loaded.receipt(tuple(one.name for one in session.active if one.name not in before))
+            return session.loader.receipt(tuple(one.name for one in session.active if one.name not in before))
 
         if self._spawn is not None and self._is_forked(name):
             return await self.load([name], "add", args)
@@ -199,7 +199,7 @@ class Operations:
 
             with anyio.CancelScope(shield=True):
                 await self._in_thread_if(session.loader.may_take_long, child.close)
-        return Loaded(session.loaded.receipt(), {}, session, output=str(output))
+        return Loaded(session.loader.receipt(), {}, session, output=str(output))
 
     async def _begun(self, name: str, args: str) -> Session:
         session = self.session

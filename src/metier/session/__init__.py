@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from metier.session.instruction_binding import bound_instructions as bound_instructions
     from metier.session.lineage import Lineage as Lineage
     from metier.session.loader import Invocation as Invocation
+    from metier.session.loader import Receipt as Receipt
+    from metier.session.loader import ReceiptItem as ReceiptItem
     from metier.session.prompt import RUNTIME as RUNTIME
     from metier.session.prompt import Vocabulary as Vocabulary
-    from metier.session.receipt import Receipt as Receipt
-    from metier.session.receipt import ReceiptItem as ReceiptItem
     from metier.session.secrets import EnvironmentSecrets as EnvironmentSecrets
     from metier.session.secrets import GivenSecrets as GivenSecrets
     from metier.session.secrets import Secret as Secret

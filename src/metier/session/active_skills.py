@@ -13,7 +13,6 @@ from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject
 from metier.hints import load_skill
 from metier.session.events import Event
-from metier.session.receipt import Receipt, receipt_item
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -199,23 +198,6 @@ class ActiveSkills:
                     f"Skill {entry.name!r} is not loaded.", hint=load_skill(entry.name), name=entry.name
                 )
         return found
-
-    def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:
-        """Return the skills that are loaded, after a change by which some are `gone`."""
-        active = self.open
-        names = {one.name for one in active}
-        missing = {
-            one.name: needed
-            for one in active
-            if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
-        }
-        return Receipt(
-            active=tuple(receipt_item(one) for one in active),
-            changed=changed,
-            requires=missing,
-            unloaded=tuple(one.name for one in gone if one.name not in names),
-            inline=tuple(one.name for one in active if one.name in changed and self.is_inline(one.entry)),
-        )
 
     def is_inline(self, entry: Entry) -> bool:
         """Whether a skill asks for an agent of its own (`context: fork`), and this session was not made for it."""

@@ -167,7 +167,9 @@ class Calls:
 
     def _emit_refusal(self, action: Action, decision: Decision) -> None:
         if not decision.is_allowed:
-            self._context.emit(Event(kind="refused", tool=action.tool, code=decision.code, message=decision.reason))
+            context, code, reason = self._context, decision.code, decision.reason
+            event = Event(kind="refused", tool=action.tool, code=code, message=reason, session=context.id)
+            context.listeners.tell(event)
 
     def _record_undecided(self, tool: str, arguments: Mapping[str, Any], error: BaseException) -> None:
         """Record a call about which nothing was decided, as it is unknown what is active."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metier.guard import Action, Actor, Guard
     from metier.guard.audited_action import AuditedAction
     from metier.library import SkillIndex
+    from metier.session.lineage import Lineage
 
 By: TypeAlias = Literal["model", "user", "host", "client"]
 """The origin of a request: the model, a person, the program itself, or a client that speaks for a person."""
@@ -34,6 +35,16 @@ class SessionContext:
     """The actor of audit records; it changes with the task and with the model that answers."""
     listeners: Listeners = field(default_factory=Listeners)
     is_closed: bool = False
+    given_lineage: Lineage | None = None
+
+    @property
+    def lineage(self) -> Lineage:
+        """The agents that started one another on the way to this session."""
+        if self.given_lineage is None:
+            from metier.session.lineage import Lineage
+
+            self.given_lineage = Lineage()
+        return self.given_lineage
 
     def require_open(self) -> None:
         """Raise `SessionNotFound` once the session was closed."""

@@ -107,7 +107,10 @@ class JobSandbox:
     def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> SandboxedJob:
         """A job of a skill. It goes by policy as it is now: call it when the guard agreed, while the copy is held."""
         context, policy = self._context, self._context.guard.policy
-        secrets, notes = secrets_for(active, policy, self.provider) if gets_secrets else ({}, ())
+        secrets: Mapping[str, str] = {}
+        notes: tuple[str, ...] = ()
+        if gets_secrets and policy.secrets:
+            secrets, notes = secrets_for(active, policy, self.provider)
         job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
         if not isolated:
             return SandboxedJob(self, replace(job, network="host"), secrets, notes)

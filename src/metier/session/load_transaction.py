@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 log = logger("metier.session")
 
 _ATTEMPTS = 3
+_MAYBE_COMMANDS = re.compile(r"(?:^|\s)!`|(?:`{3}|~{3})\s*!")
+"""What every command in instructions begins with: most bodies have none."""
 
 
 class LoadTransaction:
@@ -239,7 +242,7 @@ class LoadTransaction:
             return
         self._hooked.append(active)
         try:
-            self._loader.hooks.before_load(active, self._context.actor)
+            self._loader.hooks().before_load(active, self._context.actor)
         except Refused:
             # What never began has nothing to tidy up.
             self._hooked.remove(active)
@@ -272,8 +275,11 @@ class LoadTransaction:
         return active, document
 
     def _with_body(self, active: ActiveSkill, document: Document) -> ActiveSkill:
+        injected = self._injected(document, active)
+        if isinstance(injected, str) and not self._arguments and "$" not in injected and "{" not in injected:
+            return active.with_body(injected)
         body = substitute(
-            self._injected(document, active),
+            injected,
             variables=self._variables(active.root),
             arguments=self._arguments,
             declared=document.skill.arguments,
@@ -301,6 +307,8 @@ class LoadTransaction:
 
     def _injected(self, document: Document, active: ActiveSkill) -> str | Sequence[Segment]:
         """The body with what its commands print, where policy lets them run; a record for each of them."""
+        if not _MAYBE_COMMANDS.search(document.body):
+            return document.body
         wanted = [command for marker in find_commands(document.body) for command in marker.commands]
         if not wanted:
             return document.body
@@ -308,7 +316,7 @@ class LoadTransaction:
 
         def against(words: list[str]) -> str | None:
             """Why a command would be refused if somebody called Bash with it."""
-            decision = loader.calls.decide("Bash", {"command": words}, active.ceiling)
+            decision = loader.calls().decide("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
         action = Action(
@@ -317,7 +325,7 @@ class LoadTransaction:
             # Whoever is asked sees what would be run.
             arguments={"commands": wanted},
             by="host",
-            isolated=loader.sandbox.isolates(active),
+            isolated=loader.sandbox().isolates(active),
         )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
         decision = context.guard.settle(action, context.actor)
@@ -336,7 +344,7 @@ class LoadTransaction:
                 rules=None if rules is None else parse_rules(rules),
                 enabled=decision.is_allowed,
                 because=decision.reason,
-                runner=loader.sandbox.runner_for_skill(active, isolated=action.isolated),
+                runner=loader.sandbox().runner_for_skill(active, isolated=action.isolated),
                 folder=context.workspace,
                 env=job_environment(workspace=context.workspace, skill_dir=active.root, session_id=context.id),
                 roots=(active.root,),
@@ -366,7 +374,7 @@ class LoadTransaction:
     def _tidy_up(self) -> None:
         """Run `post` for each skill whose `pre` began something, where it is not used after all, or no longer."""
         for active in self._hooked:
-            self._loader.hooks.after_unload(active, self._context.actor)
+            self._loader.hooks().after_unload(active, self._context.actor)
 
     def _abandon(self, error: BaseException) -> None:
         context = self._context

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._log import logger
 from metier._telemetry import describe_skill
@@ -16,7 +17,7 @@ from metier.session.prompt import RUNTIME, delivery_key
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.calls import Calls
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from metier.session.job_sandbox import JobSandbox
     from metier.session.known_skills import KnownSkills
     from metier.session.prompt import Prompt, Vocabulary
-    from metier.session.receipt import Receipt
 
 log = logger("metier.session")
 
@@ -44,15 +44,16 @@ class Loader:
         context: SessionContext,
         known: KnownSkills,
         loaded: ActiveSkills,
-        prompt: Prompt,
-        calls: Calls,
         copies: Copies,
-        sandbox: JobSandbox,
-        hooks: HookRunner,
         *,
+        prompt: Callable[[], Prompt],
+        calls: Callable[[], Calls],
+        sandbox: Callable[[], JobSandbox],
+        hooks: Callable[[], HookRunner],
         max_active: int,
         dependencies: Literal["hint", "load"] = "hint",
     ) -> None:
+        """Make a loader; `prompt`, `calls`, `sandbox` and `hooks` return parts that few loads need."""
         self.context = context
         self.known = known
         self.loaded = loaded
@@ -113,7 +114,7 @@ class Loader:
             describe_skill(one.entry.description, one.entry.location)
             message, data = f"Loaded {one.name}.", {"digest": one.digest}
             context.emit(Event(kind="loaded", skill=one.name, message=message, data=data))
-        return loaded.receipt(tuple(one.name for one in new), gone)
+        return self.receipt(tuple(one.name for one in new), gone)
 
     def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
         """Unload some skills, or all; one that is not loaded does not matter."""
@@ -126,7 +127,7 @@ class Loader:
             gone = [one for one in loaded.held if (all or one.name in chosen) and one.name not in loaded.fixed]
             loaded.set(tuple(one for one in loaded.held if one not in gone))
         loaded.end(gone, by, "unloaded")
-        return loaded.receipt(tuple(one.name for one in gone), gone)
+        return self.receipt(tuple(one.name for one in gone), gone)
 
     def bind(self, names: Sequence[str]) -> None:
         """Make skills part of the agent's own instructions; they stay loaded to the end."""
@@ -144,7 +145,7 @@ class Loader:
         bound = [*new, *(active[name] for name in wanted if name in active)]
         loaded.bound |= {one.name for one in bound}
         loaded.fix(bound)
-        self._prompt.delivered.update(delivery_key(one) for one in bound)
+        self._prompt().delivered.update(delivery_key(one) for one in bound)
 
     def restore(self, skills: tuple[ActiveSkill, ...], delivered: set[tuple[str, str, str]]) -> None:
         """Put the skills of a saved session beside those that are bound, the last ones where there are too many."""
@@ -152,8 +153,25 @@ class Loader:
         last = skills[-self.max_active :]
         names = {one.name for one in last}
         loaded.set((*(one for one in loaded.held if one.name not in names), *last))
-        self._prompt.delivered = delivered
+        self._prompt().delivered = delivered
         self._end_for_room(skills[: -self.max_active], "host")
+
+    def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:
+        """Return the skills that are loaded, after a change by which some are `gone`."""
+        active = self.loaded.open
+        names = {one.name for one in active}
+        missing = {
+            one.name: needed
+            for one in active
+            if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
+        }
+        return Receipt(
+            active=tuple(receipt_item(one) for one in active),
+            changed=changed,
+            requires=missing,
+            unloaded=tuple(one.name for one in gone if one.name not in names),
+            inline=tuple(one.name for one in active if one.name in changed and self.loaded.is_inline(one.entry)),
+        )
 
     def invoke(
         self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False, by: By = "user"
@@ -179,7 +197,7 @@ class Loader:
                 message = LoadTransaction(self, by, arguments).render(entry, digest)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
         receipt = self.load([self.known.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
-        content = self._prompt.content(entry.name, words=words)
+        content = self._prompt().content(entry.name, words=words)
         text = "\n\n".join((content, *receipt.notes))
         return Invocation(name=entry.name, arguments=arguments, text=text, receipt=receipt)
 
@@ -245,7 +263,87 @@ class Loader:
 
     def _run_post_hook(self, one: ActiveSkill) -> None:
         if one.skill.hooks is not None:
-            self.hooks.after_unload(one, self.context.actor)
+            self.hooks().after_unload(one, self.context.actor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptItem:
+    """One active skill on a receipt."""
+
+    name: str
+    location: str
+    """Where its SKILL.md is, in the verified copy."""
+    root_dir: str
+    digest: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """Its frontmatter, without name and description."""
+    is_stale: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The item as JSON holds it."""
+        found = {
+            "name": self.name,
+            "location": self.location,
+            "root_dir": self.root_dir,
+            "digest": self.digest,
+            "properties": dict(self.properties),
+        }
+        return found | ({"stale": True} if self.is_stale else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a session has loaded after a change, in order, the most recent last."""
+
+    active: tuple[ReceiptItem, ...] = ()
+    changed: tuple[str, ...] = ()
+    """The skills that were loaded or unloaded by it."""
+    requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Skills that the loaded ones build on and that are not loaded."""
+    unloaded: tuple[str, ...] = ()
+    """The skills that are no longer active because of it: unloaded, replaced, or removed to make room."""
+    inline: tuple[str, ...] = ()
+    """The loaded skills that ask for an agent of their own (`context: fork`) and are part of this conversation here."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for a model about what a load did beside what was asked for."""
+        found = []
+        if self.unloaded:
+            names = ", ".join(self.unloaded)
+            found.append(f"No longer active: {names}. What they say counts no more, until you ask for them again.")
+        found += [
+            f"Skill {name!r} asks for an agent of its own, and none can be started here: it was loaded into this "
+            "conversation. Do what it says as a step of its own, and go on with what comes of it."
+            for name in self.inline
+        ]
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The receipt as JSON holds it."""
+        found: dict[str, Any] = {"active": [item.as_dict() for item in self.active]}
+        if self.requires:
+            found["requires"] = {name: list(needed) for name, needed in self.requires.items()}
+        if self.unloaded:
+            found["unloaded"] = list(self.unloaded)
+        if self.inline:
+            found["inline"] = list(self.inline)
+        return found
+
+
+def receipt_item(active: ActiveSkill) -> ReceiptItem:
+    """What a receipt says of an active skill."""
+    properties = {
+        key: value for key, value in active.skill.frontmatter.items() if key.lower() not in ("name", "description")
+    }
+    return ReceiptItem(
+        name=active.name,
+        location=os.path.join(active.root, os.path.basename(active.entry.location)),
+        root_dir=active.root,
+        digest=active.digest,
+        properties=properties,
+        is_stale=active.is_stale,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,7 @@ class Runs:
         loaded: ActiveSkills,
         copies: Copies,
         sandbox: JobSandbox,
-        shell: SessionShell,
+        shell: Callable[[], SessionShell],
         *,
         script_folders: Sequence[str] = SCRIPT_FOLDERS,
     ) -> None:
@@ -209,7 +209,7 @@ class Runs:
 
         Raises `ShellUnavailable` where what it needs is not installed.
         """
-        return self._shell.get()
+        return self._shell().get()
 
     @property
     def has_shell(self) -> bool:
@@ -257,7 +257,7 @@ class Runs:
         context.require_open()
         from anyio.to_thread import run_sync
 
-        shell = self._shell if virtual else None
+        shell = self._shell() if virtual else None
         # Finding out what this machine can do takes a moment, the first time.
         run = await run_sync(
             lambda: CommandRun(context, self.sandbox, command, seconds=seconds, by=by, shell=shell, words=words)
