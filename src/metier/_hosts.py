@@ -113,7 +113,7 @@ class HostList:
         self._entries = _parse_entries(hosts)
 
     def match(self, host: str, port: int, default_ports: Collection[int] = DEFAULT_PORTS) -> Match:
-        """Whether a host in canonical form is listed; a request may have fewer `default_ports` than others."""
+        """The match of a host in canonical form; a request may have fewer `default_ports` than others."""
         found = [entry for entry in self._entries if entry.names(host)]
         if not found:
             return "not-listed"

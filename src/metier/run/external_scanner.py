@@ -1,4 +1,4 @@
-"""Starting other scanners: plain processes that get none of our environment and end when they must."""
+"""External scanners: plain processes with an environment of their own and bounded time."""
 
 from __future__ import annotations
 

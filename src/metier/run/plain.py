@@ -1,4 +1,4 @@
-"""A runner that isolates nothing: a process of its own, without the host's environment, that ends when it must.
+"""PlainRunner: a process without isolation and without the host's environment, with bounded time and output.
 
 The job gets a session and process group of its own, a bounded time and bounded output, and on Linux the limits that
 the kernel keeps for each process. It can still read what this user can read, and reach the network.

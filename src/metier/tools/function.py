@@ -1,4 +1,4 @@
-"""Tools made of Python functions."""
+"""FunctionTool: a tool made of a Python function."""
 
 from __future__ import annotations
 

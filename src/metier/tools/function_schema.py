@@ -1,4 +1,4 @@
-"""From the annotation of a parameter to its JSON schema, and from a JSON value back to what the annotation names."""
+"""JSON schemas and descriptions of a function's parameters, from its annotations and docstring."""
 
 from __future__ import annotations
 

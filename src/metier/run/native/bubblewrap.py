@@ -1,4 +1,4 @@
-"""The view of a job made by bubblewrap, for machines that let it do what they do not let us do ourselves."""
+"""The root of a job made by bubblewrap, for machines that allow it more than they allow us."""
 
 from __future__ import annotations
 

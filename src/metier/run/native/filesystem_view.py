@@ -1,6 +1,6 @@
-"""The view that a job has of this machine: programs and what they need, and its own places. Nothing else is there.
+"""The filesystem view of a job: programs with their files, and its own places. Nothing else is there.
 
-This is worked out before anything is started; `mounts` makes a view of it, and `landlock` makes rules of it.
+It is computed before anything is started; `mounts` makes a root of it, and `landlock` makes rules of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A copy of a writable folder for a job to work on, where rules alone cannot keep it from protected places in it.
+"""Working copies: a job gets a copy of a folder where rules alone cannot keep it from protected places in it.
 
 Landlock can only add: in a folder that may be written, nothing can be closed. There a folder with protected places is
 given to read, and a copy of it to write. What the job changed in the copy is brought back when it has ended, all but

@@ -1,4 +1,4 @@
-"""This side of the line to a worker: asks, waits no longer than it should, and believes nothing."""
+"""The connection to a worker: requests with deadlines, whose replies are not trusted."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from metier.run.virtual.worker_process import Worker
 
 _LOOK_UP = 0.05
-"""Seconds between two times that somebody is asked whether to stop."""
+"""Seconds between two calls of `should_stop`."""
 _MOMENT = 0.4
-"""Seconds that a worker has for what it is told in the middle."""
+"""Seconds that a worker has for an answer in the middle of a request."""
 _START = 20.0
-"""Seconds that a worker has for what is no command: it begins, or moves files."""
+"""Seconds that a worker has for requests other than commands: it starts, or moves files."""
 
 
 class WorkerLost(Exception):
-    """The worker is gone, and with it all that was in it."""
+    """The loss of a worker, with all its files."""
 
     def __init__(self, exit_code: int, killed_by: KilledBy, why: str) -> None:
         super().__init__(why)
@@ -36,7 +36,7 @@ class WorkerLost(Exception):
 
 
 class WorkerRefusal(Exception):
-    """The worker did not do what it was asked; it may not tell the truth about why."""
+    """A refusal of the worker; its reason may be false."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(kind, detail)
@@ -44,7 +44,7 @@ class WorkerRefusal(Exception):
 
 
 class Connection:
-    """A worker and the line to it. Whoever asks is the only one who does: it takes no two questions at once."""
+    """A worker and the channel to it, for one request at a time."""
 
     def __init__(self, worker: Worker | None = None) -> None:
         self.worker = worker or start_worker()
@@ -57,7 +57,7 @@ class Connection:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it takes requests."""
         return self._gone is None and self._owner == os.getpid()
 
     def ask(
@@ -69,7 +69,7 @@ class Connection:
         should_stop: Callable[[], bool] | None = None,
         on_event: Callable[[Head, list[bytes]], tuple[Head, Sequence[bytes]] | None] | None = None,
     ) -> tuple[Head, list[bytes]]:
-        """Ask, and wait for the reply. Events that come before go to `on_event`, which may have an answer.
+        """Send a request, and wait for the reply. Events before it go to `on_event`, which may return an answer.
 
         Raises `WorkerRefusal`, or `WorkerLost` when there is nobody left to ask: it crashed, took too long, was told to
         stop, or sent what nobody sends.
@@ -109,9 +109,9 @@ class Connection:
             self._lose(WorkerLost(137, "cancel", "it was closed"))
 
     def kill(self) -> None:
-        """End the worker while somebody else is asking it, who then loses it."""
+        """End the worker while another thread waits for its reply, which then raises `WorkerLost`."""
         self.worker.kill()
-        # Whoever waits is woken, even if something holds the other end open.
+        # A waiting thread is woken, even if something holds the other end open.
         with contextlib.suppress(OSError):
             self.worker.channel.shutdown(socket.SHUT_RDWR)
 

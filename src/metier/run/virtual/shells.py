@@ -1,4 +1,4 @@
-"""Several shells, each by its id."""
+"""VirtualShells: several shells, each by its id."""
 
 from __future__ import annotations
 

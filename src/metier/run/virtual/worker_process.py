@@ -1,4 +1,4 @@
-"""The process of a worker: how it is started, what it is kept in, and how it ended.
+"""The process of a worker: its start, its sandbox, and its exit.
 
 A worker needs nothing but its interpreter and its socket: it writes no file, reads none after its imports, and reaches
 nobody. So it runs in any sandbox. The interpreter keeps scripts from the machine, and the sandbox keeps the interpreter
