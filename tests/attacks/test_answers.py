@@ -31,7 +31,7 @@ from tests.serve.clients import MODES, YES, talk, text_of
 from metier import Guard, Library, Session
 from metier.agent import Agent, Agents, Manifest
 from metier.errors import Refused
-from metier.guard import Answers, MemoryLog, asking
+from metier.guard import Answers, MemoryLog, consent_from
 from metier.guard.guard import current_user
 from metier.serve.mcp import SkillServer
 from metier.store import Person, Store, TenantScope
@@ -201,7 +201,7 @@ def answers(world: World, log: MemoryLog) -> None:
     given: dict[str, bool] = {}
     for _ in range(4):
         asked = Answers(given)
-        with asking(asked):
+        with consent_from(asked):
             try:
                 session.load("greet", by="model")
                 session.run_blocking("scripts/hi.sh")

@@ -56,7 +56,7 @@ def test_every_point_at_which_a_skill_is_used_refuses_it(put: Put, library: Call
         action = Action(point=point, skill=subject_of(entry, found.digest(entry)), by="host")  # type: ignore[arg-type]
         assert guard.decide(action).code == "name-reserved", point
         assert explain(guard, action, Actor()).considered[0].code == "name-reserved", point
-    assert guard.is_barred(subject_of(entry))
+    assert guard.is_excluded(subject_of(entry))
     assert guard.decide(Action(point="unload", skill=subject_of(entry))).is_allowed
 
 

@@ -13,7 +13,7 @@ from tests.governance.conftest import Begin, Put, Typed
 from metier import Library, Place, Policy, Session
 from metier.agent import Agent, Agents, Manifest
 from metier.errors import Refused
-from metier.guard import Action, Actor, Answers, Guard, MemoryLog, asking
+from metier.guard import Action, Actor, Answers, Guard, MemoryLog, consent_from
 from metier.guard.question import TERMINAL
 from metier.run import PlainRunner
 from metier.source import FolderSource
@@ -56,9 +56,9 @@ def load(session: Session) -> None:
 def answered_later(session: Session) -> None:
     """Load it as adapters of frameworks do: the questions are kept, and the call is made again with a yes to each."""
     first = Answers()
-    with asking(first), pytest.raises(Refused):
+    with consent_from(first), pytest.raises(Refused):
         load(session)
-    with asking(Answers({question.id: True for question in (*first.open, *first.waiting)})):
+    with consent_from(Answers({question.id: True for question in (*first.open, *first.waiting)})):
         load(session)
 
 

@@ -11,7 +11,7 @@ import pytest
 from metier import Library, Place, Policy
 from metier.dialect import Kit
 from metier.errors import Refused
-from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, asking
+from metier.guard import Action, Answers, Guard, MemoryLog, Question, Subject, consent_from
 from metier.guard.decision import amend, ask
 from metier.guard.question import TERMINAL
 from metier.source import MemorySource
@@ -25,7 +25,7 @@ def call(command: str = "make") -> Action:
 
 def test_what_has_no_answer_waits_and_does_not_happen() -> None:
     guard, answers = Guard(ASK, audit=MemoryLog()), Answers()
-    with asking(answers):
+    with consent_from(answers):
         decision = guard.settle(call())
     assert (decision.outcome, decision.code) == ("ask", "approval-pending")
     assert ["make" in question.text for question in answers.open] == [True]
@@ -34,19 +34,19 @@ def test_what_has_no_answer_waits_and_does_not_happen() -> None:
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_same_call_finds_its_answer(answer: bool) -> None:
     guard, first = Guard(ASK, audit=MemoryLog()), Answers()
-    with asking(first):
+    with consent_from(first):
         guard.settle(call())
     second = Answers({first.open[0].id: answer})
-    with asking(second):
+    with consent_from(second):
         assert guard.settle(call()).is_allowed is answer
     assert second.open == []
 
 
 def test_an_answer_is_for_that_call_and_no_other() -> None:
     guard, first = Guard(ASK, audit=MemoryLog()), Answers()
-    with asking(first):
+    with consent_from(first):
         guard.settle(call("make"))
-    with asking(Answers({first.open[0].id: True})):
+    with consent_from(Answers({first.open[0].id: True})):
         assert guard.settle(call("make install")).code == "approval-pending"
 
 
@@ -72,14 +72,14 @@ def test_a_question_about_content_says_which_and_that_a_yes_is_kept_until_it_cha
 
 def test_whoever_the_program_asks_comes_first() -> None:
     guard, answers = Guard(ASK, audit=MemoryLog(), approve=lambda action, decision: True), Answers()
-    with asking(answers):
+    with consent_from(answers):
         assert guard.settle(call()).is_allowed
     assert answers.open == []
 
 
 def test_nobody_is_asked_once_the_call_is_over() -> None:
     guard = Guard(ASK, audit=MemoryLog())
-    with asking(lambda action, decision: True):
+    with consent_from(lambda action, decision: True):
         meanwhile = guard.may_ask
     assert (meanwhile, guard.may_ask) == (True, False)
     assert guard.settle(call()).outcome == "ask"
@@ -96,7 +96,7 @@ def test_nothing_is_hidden_from_whoever_has_to_agree() -> None:
 
 def test_what_is_too_long_to_be_shown_is_not_asked() -> None:
     answers = Answers()
-    with asking(answers):
+    with consent_from(answers):
         decision = Guard(ASK, audit=MemoryLog()).settle(call("y" * 10_000 + " --delete"))
     assert (decision.outcome, decision.code) == ("deny", "approval-failed")
     assert "too long" in decision.reason
@@ -142,7 +142,7 @@ def test_who_agrees_to_a_run_agrees_to_no_other(one: dict[str, Any], other: dict
     asked = []
     for options in (one, other):
         answers = Answers()
-        with asking(answers), pytest.raises(Refused):
+        with consent_from(answers), pytest.raises(Refused):
             session.run_blocking(
                 "scripts/add.py", options.get("args", ()), **{k: v for k, v in options.items() if k != "args"}
             )

@@ -17,7 +17,7 @@ import pytest
 from metier import FunctionTool, Library, Place, Session
 from metier.dialect import Kit
 from metier.guard import Action, Decision, Guard, MemoryLog, Policy
-from metier.guard.question import Answers, asking_if
+from metier.guard.question import Answers, consent_from_any
 from metier.run import PlainRunner
 from metier.source import MemorySource
 from metier.tools import ToolResult
@@ -320,9 +320,9 @@ def test_nobody_is_asked_about_a_call_that_is_not_made_here() -> None:
 
 def test_answers_are_asked_only_where_there_are_some() -> None:
     guard, answers = Guard(Policy(ask="Write"), audit=MemoryLog()), Answers()
-    with asking_if(None):
+    with consent_from_any(None):
         assert not guard.may_ask
-    with asking_if(answers):
+    with consent_from_any(answers):
         assert guard.settle(WRITE).code == "approval-pending"
     assert len(answers.open) == 1
 

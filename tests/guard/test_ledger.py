@@ -16,7 +16,7 @@ from metier.guard.approvals.decisions import grant
 from metier.guard.approvals.requests import request_approval
 from metier.guard.audit.governance_events import record_event
 from metier.guard.governance import Governance
-from metier.guard.open_stores import keep_ledgers
+from metier.guard.open_stores import persist_ledgers
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
 from metier.session.active_skills import subject_of
@@ -124,7 +124,7 @@ def test_a_search_does_not_show_rows_that_contradict_themselves(url: str) -> Non
 
 
 def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, subject: Subject) -> None:
-    with keep_ledgers(Store.open(url)) as store:
+    with persist_ledgers(Store.open(url)) as store:
         scope = store.of()
         with scope.transaction():
             for _ in range(600):
@@ -134,22 +134,22 @@ def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, s
         folder = Path(store.decision_reader.folder or "")
     (kept,) = folder.glob("*.ledger")
     assert json.loads(kept.read_bytes())["granted"].keys() == {given.id}
-    with keep_ledgers(Store.open(url)) as store:
+    with persist_ledgers(Store.open(url)) as store:
         assert [one.id for one in store.of().approvals.all()] == [given.id]
     kept.write_bytes(b"{")
-    with keep_ledgers(Store.open(url)) as store:
+    with persist_ledgers(Store.open(url)) as store:
         assert [one.id for one in store.of().approvals.all()] == [given.id]
 
 
 def test_what_was_verified_of_another_trail_does_not_count(url: str, subject: Subject) -> None:
-    with keep_ledgers(Store.open(url)) as store:
+    with persist_ledgers(Store.open(url)) as store:
         with store.of().transaction():
             for _ in range(600):
                 store.of().audit.append({"type": "tool.called", "decision": "allow"})
         granted(store.of(), subject)
         store.of().recorded_decisions()
     Path(url.removeprefix("sqlite:///")).unlink()
-    with keep_ledgers(Store.open(url)) as store:
+    with persist_ledgers(Store.open(url)) as store:
         assert store.of().recorded_decisions().granted == {}
 
 

@@ -62,7 +62,7 @@ def test_what_imitates_a_name_in_quarantine_is_in_quarantine(
     guard = Guard(audit=MemoryLog(), governance=Governance(Policies(texts=[]), store=url))
     subject = Subject(name=name, layer="personal")
     assert guard.decide(Action(point="load", skill=subject)).code == "skill-quarantined"
-    assert guard.is_barred(subject)
+    assert guard.is_excluded(subject)
     ours = Guard(
         Policy(blocked=["data-handling"]), audit=MemoryLog(), governance=Governance(Policies(texts=[]), store=None)
     )

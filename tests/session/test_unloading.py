@@ -229,7 +229,7 @@ def test_blocking_ends_a_skill_in_every_running_session(begin: Begin, skill: Fil
 def test_a_blocked_skill_is_seen_by_nobody_while_somebody_else_finds_out(begin: Begin, skill: Files) -> None:
     session = begin(skill("a"), skills=["a"])
     looking, go_on = threading.Event(), threading.Event()
-    bars = session.guard.is_barred
+    bars = session.guard.is_excluded
 
     def slowly(subject: Subject, actor: Actor) -> bool:
         looking.set()
@@ -238,7 +238,7 @@ def test_a_blocked_skill_is_seen_by_nobody_while_somebody_else_finds_out(begin: 
 
     seen: list[list[str]] = []
     threads = [threading.Thread(target=lambda: seen.append(active(session))) for _ in range(2)]
-    with mock.patch.object(session.guard, "is_barred", slowly):
+    with mock.patch.object(session.guard, "is_excluded", slowly):
         session.guard.block("a")
         threads[0].start()
         looking.wait(10)

@@ -75,7 +75,7 @@ class OwnInstructions:
         active = {one.name: one for one in session.active}
         for name in sorted(session.loaded.bound):
             if name not in active:
-                is_barred = session.guard.is_barred(Subject(name=name), session.context.actor)
+                is_barred = session.guard.is_excluded(Subject(name=name), session.context.actor)
                 raise self._failed(name, "was blocked" if is_barred else "is gone or blocked")
             if session.loaded.is_stale(active[name]):
                 raise self._failed(name, "has changed")

@@ -32,7 +32,7 @@ from metier.dialect.suspension import Suspension
 from metier.errors import AgentFailed, MetierError
 from metier.guard import Answers
 from metier.guard.audit.redaction import redact
-from metier.guard.question import ASKING, asking
+from metier.guard.question import ASKING, consent_from
 from metier.session import Event
 from metier.skill import shown
 
@@ -98,7 +98,7 @@ class Turn:
         self.messages = complete_calls(history)
         # Nobody can be waited for inside a call of the agent around it: what has to be asked is asked now, or refused.
         is_inside = self._under is not None and isinstance(ASKING.get(), Answers)
-        with asking(None) if is_inside else contextlib.nullcontext():
+        with consent_from(None) if is_inside else contextlib.nullcontext():
             return await self._answer(prompt, pace, Suspension())
 
     async def resume(

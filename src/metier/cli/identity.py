@@ -12,7 +12,7 @@ from metier.guard.approvals.people import deciding_scope, introducer, known_pers
 from metier.guard.approvals.roles import recording_refusals
 from metier.guard.governance import Governance
 from metier.guard.guard import current_user
-from metier.guard.open_stores import keep_ledgers, remember, require_store
+from metier.guard.open_stores import persist_ledgers, remember, require_store
 from metier.skill import shown
 from metier.store import Store, default_store
 
@@ -33,7 +33,7 @@ def store_url() -> str:
 def open_store(*, create: bool = True) -> Store:
     """Open the store. It is not made anew where one was: that would release skills from quarantine."""
     store = peek_store()
-    return store if store is not None else keep_ledgers(Store.open(store_url(), create=create))
+    return store if store is not None else persist_ledgers(Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
@@ -43,7 +43,7 @@ def peek_store() -> Store | None:
     if store is None:
         require_store(url)
         return None
-    return keep_ledgers(store)
+    return persist_ledgers(store)
 
 
 def who(scope: TenantScope, *, introduces: bool = False) -> Person:

@@ -65,7 +65,7 @@ class PolicyView:
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
         guard = Guard(governance=self.governance)
-        self._barred_skills = guard.barred_skills(actor, by="model", has_reserved=has_reserved)
+        self._excluded_skills = guard.excluded_skills(actor, by="model", has_reserved=has_reserved)
         self._listings = self.governance.listings
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
@@ -74,9 +74,9 @@ class PolicyView:
 
     def of(self, entry: Entry) -> PolicyStatus | None:
         """Return the policy status of a skill; None where policy says nothing."""
-        if self._barred_skills is not None and not entry.is_broken:
+        if self._excluded_skills is not None and not entry.is_broken:
             try:
-                digest = self._library.digest(entry) if self._barred_skills.looks_inside else ""
+                digest = self._library.digest(entry) if self._excluded_skills.looks_inside else ""
             except MetierError as error:
                 # A skill that cannot be read might be barred, so nobody is shown it.
                 return PolicyStatus(status="denied", reason=error.message, code=error.code)
@@ -89,7 +89,7 @@ class PolicyView:
                 entry=entry,
             )
             # A denial for everybody counts before a listing mode, which keeps a skill from models alone.
-            found = sorted(self._barred_skills.against(subject), key=lambda one: one.check == "skills.listing")
+            found = sorted(self._excluded_skills.against(subject), key=lambda one: one.check == "skills.listing")
             if found:
                 denial = found[0]
                 is_listing = denial.check == "skills.listing"
@@ -109,14 +109,14 @@ class PolicyView:
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
         """Collect the policy status of each skill that has one."""
-        if self._barred_skills is None and not self._listings:
+        if self._excluded_skills is None and not self._listings:
             return {}
         statuses = ((entry, self.of(entry)) for entry in entries)
         return {entry: status for entry, status in statuses if status is not None}
 
     def names(self) -> frozenset[str] | None:
         """Return the only names that models may know of; None where policy says nothing against any."""
-        if self._barred_skills is None:
+        if self._excluded_skills is None:
             return None
         kept = {entry.name for entry, status in self.among(self._library).items() if status.is_kept_from_models}
         return frozenset(entry.name for entry in self._library if entry.name not in kept)

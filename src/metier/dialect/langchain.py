@@ -32,7 +32,7 @@ from metier.dialect.langchain_threads import Run, Threads, newest
 from metier.dialect.providers import as_text, definitions
 from metier.errors import InvalidArgument
 from metier.guard import Answers
-from metier.guard.question import asking
+from metier.guard.question import consent_from
 from metier.skill import shown
 from metier.tools import ToolResult
 
@@ -316,7 +316,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         # Its words are no part of what the parent says.
         config: Any = {"tags": [TAG_NOSTREAM]}
         # Nobody can be waited for inside a call of the parent: what has to be asked is asked now, or refused.
-        with asking(None):
+        with consent_from(None):
             if in_loop:
                 done = await child.ainvoke(asked, config, context=context)
             else:

@@ -27,7 +27,7 @@ from metier.dialect.providers import as_text
 from metier.dialect.pydantic_ai_models import Models, switch
 from metier.errors import InvalidArgument
 from metier.guard import Answers
-from metier.guard.question import asking
+from metier.guard.question import consent_from
 from metier.tools import ToolResult
 from metier.tools.arguments import Misfit, read_arguments
 
@@ -385,7 +385,7 @@ def _spawner(skills: Skills, ctx: RunContext[Any]) -> Spawn:
             name=skill.name,
         )
         # Nobody can be waited for inside a call of the parent: what has to be asked is asked now, or refused.
-        with asking(None):
+        with consent_from(None):
             answer = await child.run(task or seam.BEGIN, deps=ctx.deps, usage=ctx.usage, usage_limits=ctx.usage_limits)
         return answer.output
 

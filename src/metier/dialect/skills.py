@@ -13,7 +13,7 @@ from metier.dialect.cancellation import ended_with_its_threads
 from metier.dialect.dialects import PROPOSAL_TOOLS
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
-from metier.guard.question import asking_if
+from metier.guard.question import consent_from_any
 from metier.session import Lineage
 from metier.session.context import MAX_ID
 from metier.tools import ToolResult
@@ -214,7 +214,7 @@ class Kit:
         """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""
 
         async def call() -> ToolResult:
-            with asking_if(answers):
+            with consent_from_any(answers):
                 return await self.executor.execute(tool, arguments)
 
         changes = self.changes(tool)
@@ -237,7 +237,7 @@ class Kit:
         Gives what `call` gives, or a failed result where it must not be made.
         """
         async with self._order.place(changes=False):
-            with asking_if(answers):
+            with consent_from_any(answers):
                 return await self.executor.around(tool, arguments, call)
 
     async def attempted(self, tool: str, arguments: Any, problem: ToolResult | None = None) -> ToolResult | None:

@@ -27,6 +27,6 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import Policy as Policy
     from metier.guard.question import Answers as Answers
     from metier.guard.question import Question as Question
-    from metier.guard.question import asking as asking
+    from metier.guard.question import consent_from as consent_from
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

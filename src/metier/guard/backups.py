@@ -1,4 +1,4 @@
-"""Backups that are signed with the key of the audit trail, and brought back only by those who know it."""
+"""Backups of the store, signed with the key of the audit log and restored only where that key is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from metier.store.restore import RestoreReport
 
 _DOMAIN = b"metier store backup 1\n"
-"""What is signed begins with it, so that no signature of something else can be taken for one of these."""
+"""The beginning of every signed text, so that no other signature can be taken for one of these."""
 
 
 def back_up(store: Store, path: Path | str, *, key_file: Path | str | None = None) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def restore(
     """Put what a backup holds in place of what the store at an address holds.
 
     It must be signed by the key that signs here, by one before it, or by one whose public half `keys` names, which is
-    known here from then on: what the backup holds of the audit trail is signed by it too. With
+    known here from then on: the records in the backup are signed by it too. With
     `untrusted` any other is brought back too, without all that loosens: approvals, people, tokens, scans, and what
     vouches for the content of folders. `force` replaces a store that is in use, `by` are fields for records of it.
 

@@ -40,12 +40,12 @@ USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "
 STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy")
 """Points at which something begins: none of them passes a policy that cannot be read."""
 _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
-"""What an approval must grant for what runs."""
+"""The capability that an approval must grant, by the point of decision."""
 _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
 
 
 def quarantine(context: DecisionContext) -> Iterator[Decision]:
-    """Whether somebody took the skill out of use, by its name, its content or its source."""
+    """Deny skills that are in quarantine, by name, content or source."""
     subject = context.subject
     if subject is None or context.action.point == "unload":
         return
@@ -69,12 +69,12 @@ def quarantine(context: DecisionContext) -> Iterator[Decision]:
 
 
 def _is_for_a_person(action: Action) -> bool:
-    """Whether it is about putting a content on record that was changed by hand, which a person looks at and decides."""
+    """Whether a person is to record content that was changed by hand."""
     return action.point == "propose" or (action.point in ("apply", "deploy") and action.by == "user")
 
 
 def unreadable_store(context: DecisionContext) -> Iterator[Decision]:
-    """Where the store cannot be used, nobody knows what is in quarantine: nothing begins."""
+    """Deny every start while the store cannot be used, as nobody knows the quarantines then."""
     if context.action.point in STARTS and not all(state.is_readable for state in context.states):
         yield refuse(
             check="store",
@@ -86,7 +86,7 @@ def unreadable_store(context: DecisionContext) -> Iterator[Decision]:
 
 
 def broken_policy(context: DecisionContext) -> Iterator[Decision]:
-    """A policy file that cannot be read says nothing, and until it can be, nothing begins."""
+    """Deny every start, or ask, while a policy file cannot be read."""
     outcome = context.effective.on_error
     if context.action.point not in STARTS or outcome == "allow":
         return
@@ -115,7 +115,7 @@ def environment(context: DecisionContext) -> Iterator[Decision]:
 
 
 def skill_lists(context: DecisionContext) -> Iterator[Decision]:
-    """Whether policy lets the skill be here at all: lists, reserved names, listing modes and pins."""
+    """Deny skills by the lists, reserved names, listing modes and pins of policy files."""
     subject, effective, action = context.subject, context.effective, context.action
     if subject is None or action.point not in (*USES, "discover"):
         return
@@ -175,7 +175,7 @@ def _against(subject: Subject, why: str, check: str, code: str, origin: Origin |
 
 
 def integrity(context: DecisionContext) -> Iterator[Decision]:
-    """Whether a skill that was deployed, restored or changed by a proposal is what was recorded."""
+    """Deny skills whose content is not the recorded one of their folder."""
     subject, install = context.subject, context.install
     if subject is None or install is None or not subject.digest or context.action.point not in (*USES, "discover"):
         return
@@ -195,7 +195,7 @@ def integrity(context: DecisionContext) -> Iterator[Decision]:
 
 
 def sources(context: DecisionContext) -> Iterator[Decision]:
-    """Whether a skill may come from where it would come from."""
+    """Deny installations from sources that policy files do not allow."""
     action, effective = context.action, context.effective
     if action.point not in ("install", "update") or not action.source:
         return
@@ -209,7 +209,7 @@ def sources(context: DecisionContext) -> Iterator[Decision]:
 
 
 def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
-    """Whether what would be installed names its content, is pinned and is signed, as far as policy wants that."""
+    """Deny installations without the digest, pin or signature that policy files require."""
     action, subject, terms = context.action, context.subject, context.effective.sources_require
     if action.point not in ("install", "update") or not action.source:
         return
@@ -263,7 +263,7 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
 
 
 def scanners(context: DecisionContext) -> Iterator[Decision]:
-    """Where policy names scanners beside our own, a skill that they have not looked at is not clean."""
+    """Apply `on-error` to skills that a scanner named by policy has not scanned."""
     if context.subject is None or context.action.point != "load" or not context.effective.scan.commands:
         return
     try:
@@ -276,7 +276,7 @@ def scanners(context: DecisionContext) -> Iterator[Decision]:
 
 
 def refusal(context: DecisionContext) -> Iterator[Decision]:
-    """Whether somebody decided against exactly this content."""
+    """Deny content that a person decided against."""
     subject = context.subject
     if subject is None or context.action.point not in (*USES, "discover") or context.denied is None:
         return
@@ -289,7 +289,7 @@ def refusal(context: DecisionContext) -> Iterator[Decision]:
 
 
 def approval(context: DecisionContext) -> Iterator[Decision]:
-    """Whether what the skill can do was approved for exactly this content."""
+    """Ask for an approval of the capabilities that exactly this content needs one for."""
     subject = context.subject
     if subject is None or context.action.point not in USES:
         return
@@ -345,7 +345,7 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Decision:
 
 
 def cannot_tell(context: DecisionContext, what: str, error: MetierError) -> Iterator[Decision]:
-    """What cannot be found out is never taken for harmless."""
+    """Apply `on-error` to a fact that cannot be found out: it is never taken for harmless."""
     if error.code == "skill-changed":
         yield refuse(check="integrity", reason=error.message, code=error.code, hint=error.hint)
         return
@@ -392,7 +392,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """All of them, in the order in which they are explained."""
 VISIBILITY_CHECKS: tuple[Check, ...] = (quarantine, skill_lists, enterprise_names, integrity, refusal)
-"""Those that keep a skill from being listed at all."""
+"""The checks that keep a skill from being listed at all."""
 
 
 def consider(context: DecisionContext) -> list[Decision]:

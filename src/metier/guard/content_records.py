@@ -1,4 +1,8 @@
-"""A skill's content as the store keeps it: every file, and what is known of it."""
+"""Records of content in the store: revisions, and announced replacements.
+
+The files of a skill and the store cannot change in one step. Before the files do, the audit log says which content
+takes the place of which. Where the process is killed before the installation is on record, that vouches for it.
+"""
 
 from __future__ import annotations
 

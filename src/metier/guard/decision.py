@@ -382,7 +382,7 @@ class Ceiling:
     digest: str = ""
     """The content of the skill that declares them."""
     layer: str = ""
-    """Who put the skill there."""
+    """The layer of the skill."""
     allowed: tuple[ToolRule, ...] | None = None
     """None: the skill restricts nothing. Empty: it allows nothing."""
     advisory: str = ""

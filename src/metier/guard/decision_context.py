@@ -42,7 +42,7 @@ class ScanSummary:
         return max(self.severities.values(), key=rank, default="none")
 
     def engines_at(self, severity: str) -> int:
-        """How many engines found something at least as bad."""
+        """The number of engines that found something at least as bad."""
         return sum(rank(found) >= rank(severity) for found in self.severities.values())
 
 

@@ -1,4 +1,4 @@
-"""Why something is allowed, asked about or denied: what decided, and everything else that has a say."""
+"""Explanations of decisions: the check that decided, and all others that have a say."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _NOTHING_AGAINST = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What would be decided about an action, and why."""
+    """The decision about an action, with its reasons."""
 
     outcome: Outcome
     would: Outcome | None = None
-    """What a policy that only watches would decide if it were enforced."""
+    """The outcome that a policy in audit mode would enforce."""
     reason: str
     rule: str
-    """What decided, with file and line where a policy file did."""
+    """The check that decided, with file and line where a policy file did."""
     hint: str = ""
     mode: str = "enforce"
     policy: str = ""
     """The digest of all policy files together."""
     considered: tuple[Decision, ...] = ()
-    """Everything that has something to say, in the order in which it is looked at."""
+    """The decisions of all checks that have a say, in their order."""
 
     def before(self, later: Explanation) -> Explanation:
         """The explanation of something that this has to come before: the stricter of both decides, and both count."""
@@ -64,7 +64,7 @@ class Explanation:
 
 
 def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
-    """Why a guard decides as it does about an action; asks nobody and records nothing.
+    """The explanation of a guard's decision about an action; asks nobody and records nothing.
 
     >>> from metier.guard import Action, Actor, Guard, MemoryLog
     >>> from metier.guard.governance import Governance

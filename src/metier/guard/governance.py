@@ -104,7 +104,7 @@ class Governance:
 
     @classmethod
     def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
-        """What counts for a program that begins here, and works in a project: one for all of its guards."""
+        """The governance of a program that begins here, and works in a project: one for all of its guards."""
         here, there = _here(), os.path.abspath(project) if project is not None else None
         key = (here, there, *map(os.environ.get, _VARIABLES))
         with _keeping:
@@ -118,12 +118,12 @@ class Governance:
 
     @property
     def effective(self) -> EffectivePolicy:
-        """What all policy files say together."""
+        """The policy of all files together."""
         return self.policies.current()
 
     @property
     def url(self) -> str | None:
-        """Where the store is: where an administrator's policy says, and no program and no variable says otherwise."""
+        """The address of the store; one in an administrator's policy outranks every program and variable."""
         return self._url_by(self.policies.found())
 
     def _url_by(self, effective: EffectivePolicy | None) -> str | None:
@@ -173,7 +173,7 @@ class Governance:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All that decides about skills on this machine: policy files, our own folders, and the store."""
+        """The paths that decide about skills on this machine: policy files, our own folders, and the store."""
         from metier.library.places import named_enterprise_places
 
         files = (*(place.path for place in self.policies.places), *named_enterprise_places(), *self.own_folders)
@@ -224,7 +224,7 @@ class Governance:
         return address.target if address is not None and address.kind == "sqlite" else None
 
     def scope(self, actor: Actor = _NOBODY) -> TenantScope:
-        """What the store keeps for whoever acts; makes the store where there is none yet."""
+        """The scope of an actor in the store, which is made where there is none yet."""
         url = self.url
         if url is None:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
@@ -499,7 +499,7 @@ _VARIABLES = (
     *("HOME", "USERPROFILE", "PROGRAMDATA", "METIER_POLICY", "METIER_STORE", "METIER_DATA"),
     *("XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA"),
 )
-"""What says where policy files and the store are."""
+"""The variables that name the places of policy files and store."""
 _governances: BoundedCache[object, Governance] = BoundedCache(_KEPT)
 _keeping = threading.Lock()
 _logs: Registry[tuple[str, int, str | None], StoreLog] = Registry()

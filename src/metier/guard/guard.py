@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.log import AuditLog, AuditRecord, Recorder
     from metier.guard.audited_action import AuditedAction
-    from metier.guard.barred_skills import BarredSkills
     from metier.guard.decision import Decision, Enforcement, Subject
     from metier.guard.decision_context import DecisionContext
+    from metier.guard.excluded_skills import ExcludedSkills
     from metier.guard.files.file_access import WorkspaceFiles
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.question import Approve
@@ -58,10 +58,10 @@ class Guard:
         """Decide by `policy`; record in `audit`, a log or the path of one; ask `approve` where policy says to ask.
 
         Without `audit`, records go to the store where that can be written. `approve` gets the action and the decision,
-        may be async, and returns True or False; without it, whatever has to be asked is refused, unless the caller is
-        `asking` somebody. The policy files of this machine, user and project always count, and so do approvals and
-        quarantines in the store; `governance` is another set of them. `project` is a folder whose project's policy
-        counts too, where that is not the working folder.
+        may be async, and returns True or False; without it, whatever has to be asked is refused, unless the caller
+        named somebody by `consent_from`. The policy files of this machine, user and project always count, and so do
+        approvals and quarantines in the store; `governance` is another set of them. `project` is a folder whose
+        project's policy counts too, where that is not the working folder.
         """
         if policy is not None:
             from metier.guard.policy.program import Policy
@@ -141,9 +141,9 @@ class Guard:
         """The names and digests that this program has blocked."""
         return self._program.blocked
 
-    def barred_skills(
+    def excluded_skills(
         self, actor: Actor = _NOBODY, *, by: Literal["model", "host"] = "model", has_reserved: bool = True
-    ) -> BarredSkills | None:
+    ) -> ExcludedSkills | None:
         """A predicate for the skills that models must not know of; None where every skill may be known of.
 
         For the `host`, skills that are only kept from models are not among them. Where no skill has a name of the
@@ -152,13 +152,13 @@ class Guard:
         in_force = self._governance.in_force_for_lists(actor, has_reserved=has_reserved)
         if in_force is None and not self._program.blocked:
             return None
-        from metier.guard.barred_skills import BarredSkills
+        from metier.guard.excluded_skills import ExcludedSkills
 
-        return BarredSkills(self._governance, actor, in_force, blocked=self._program.blocked, by=by)
+        return ExcludedSkills(self._governance, actor, in_force, blocked=self._program.blocked, by=by)
 
-    def is_barred(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
+    def is_excluded(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
         """Whether a skill must not be used here at all: blocked, in quarantine, or denied by a policy file."""
-        barred = self.barred_skills(actor, by="host", has_reserved=subject.reserved_by is not None)
+        barred = self.excluded_skills(actor, by="host", has_reserved=subject.reserved_by is not None)
         return barred is not None and barred(subject)
 
     def may_reach(self, subject: Subject, actor: Actor = _NOBODY) -> bool:
@@ -173,7 +173,7 @@ class Guard:
         return not is_wanted or "network-tools" in context.approval_status.grants
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
-        """Whether the `allowed-tools` of the skills of a place, or of the one in a folder of it, restrict calls."""
+        """The effect of `allowed-tools` for the skills of a place, or for the one in a folder of it."""
         from metier.guard.policy.allowed_tools import enforcement_of
 
         program = self._program.policy.allowed_tools if self._program.policy is not None else {}
@@ -270,7 +270,7 @@ class Guard:
         if approve is not None:
             from metier.guard.question import ask
 
-            with self._asking(action, actor, active):
+            with self._recording_cancellation(action, actor, active):
                 decision = ask(approve, action, first)
         if _has_side_effects(first, decision):
             decision = self.follow_up(action, actor, first, decision)
@@ -290,7 +290,7 @@ class Guard:
         if approve is not None:
             from metier.guard.question import ask_async
 
-            with self._asking(action, actor, active):
+            with self._recording_cancellation(action, actor, active):
                 decision = await ask_async(approve, action, first)
         if _has_side_effects(first, decision):
             decision = await self.in_thread(self.follow_up, action, actor, first, decision)
@@ -330,7 +330,7 @@ class Guard:
 
     @property
     def _approve(self) -> Approve | None:
-        """The callback to ask: the guard's own, or else the one that the caller named by `asking`."""
+        """The callback to ask: the guard's own, or else the one that the caller named by `consent_from`."""
         if self.approve is not None:
             return self.approve
         from metier.guard.question import ASKING
@@ -375,7 +375,7 @@ class Guard:
         return None, amend(decision, reason=f"{decision.reason} {why}".strip())
 
     @contextlib.contextmanager
-    def _asking(self, action: Action, actor: Actor, active: tuple[str, ...]) -> Iterator[None]:
+    def _recording_cancellation(self, action: Action, actor: Actor, active: tuple[str, ...]) -> Iterator[None]:
         try:
             yield
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Looking into a skill: what it can do and what the scanner says, bound to the digest that is decided about."""
+"""Inspection of content: its capabilities and scan report, each computed once for a digest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PackageSnapshot:
         self.files: dict[str, tuple[FileMode, bytes]] = {}
         """Path to mode and content; the content of a link is where it leads."""
         self.too_large: dict[str, FileTooLarge] = {}
-        """What is too large to be looked at, and so is never taken for harmless."""
+        """The files that are too large to be inspected, which are never taken for harmless."""
         for entry in self._entries:
             try:
                 self.files[entry.path] = (entry.mode, content_of(package, entry))
@@ -94,21 +94,21 @@ def _require_small(package: Package) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolClasses:
-    """Which tools count as reaching the network, and which as writing files."""
+    """The tools that count as reaching the network, and those that count as writing files."""
 
     network: tuple[str, ...]
     write: tuple[str, ...]
 
 
 class Inspector:
-    """Looks into each content once, however often it is decided about."""
+    """Inspects each content once, however often it is decided about."""
 
     def __init__(self) -> None:
         self._capabilities: BoundedCache[tuple[str, ToolClasses], Capabilities] = BoundedCache(_KEPT)
         self._reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
     def capabilities(self, package: Callable[[], Package], digest: str, classes: ToolClasses) -> Capabilities:
-        """What the content of a digest can do; raises `SkillChanged` where the package is another by now."""
+        """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now."""
         key = (digest, classes)
         found = self._capabilities.get(key)
         if found is None:
@@ -122,7 +122,7 @@ class Inspector:
     def report(
         self, package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...] = ()
     ) -> ScanReport:
-        """What the scanner says to it, without what somebody answers for."""
+        """The report of the scanner, without suppressed findings."""
         key = (digest, suppressions)
         found = self._reports.get(key)
         if found is None:
@@ -143,7 +143,7 @@ class SuppressionFile:
         self._read: tuple[tuple[object, ...], tuple[Suppression, ...]] = ((), ())
 
     def current(self, path: str | None) -> tuple[Suppression, ...]:
-        """Those of a file that have not run out."""
+        """The suppressions of a file that have not run out."""
         if path is None:
             return ()
         try:

@@ -28,7 +28,7 @@ _remembered: set[str] = set()
 
 
 class Closable(Protocol):
-    """Something that is closed when it falls out of a registry."""
+    """An object that is closed when it falls out of a registry."""
 
     def close(self) -> None:
         """Let go of what it holds."""
@@ -81,7 +81,7 @@ def open_store(url: str) -> Store:
         require_store(url)
         Store.open(url).close()
         # From then on it is there, and must not be made anew when somebody takes it away.
-        found = OPEN.add(url, keep_ledgers(Store.open(url, create=False)))
+        found = OPEN.add(url, persist_ledgers(Store.open(url, create=False)))
     return found
 
 
@@ -92,7 +92,7 @@ def peek_store(url: str) -> Store | None:
         from metier.store import Store
 
         store = Store.peek(url)
-        found = OPEN.add(url, keep_ledgers(store)) if store is not None else None
+        found = OPEN.add(url, persist_ledgers(store)) if store is not None else None
     return found
 
 
@@ -140,8 +140,8 @@ def _name_of(url: str) -> str:
     return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def keep_ledgers(store: Store) -> Store:
-    """Let what was verified of a store's audit trail outlast the process, away from the store."""
+def persist_ledgers(store: Store) -> Store:
+    """Let the verified part of a store's audit log outlast the process, away from the store."""
     store.decision_reader.folder = os.path.join(default_config_folder(), "stores")
     if store.kind != "sqlite":
         remember(store.url)  # nothing of it lies on this machine

@@ -38,7 +38,7 @@ PROGRAM = "program"
 """The source of the answers of callbacks and of whoever resumes a run, which say nothing else about themselves."""
 
 ASKING: ContextVar[Approve | None] = ContextVar("metier_asking", default=None)
-"""The callback that `asking` named, which a guard without one of its own asks."""
+"""The callback that `consent_from` named, which a guard without one of its own asks."""
 MAX_QUESTION = 8_000
 """Characters of what would happen; a call with more than that is refused where it would have to be asked."""
 
@@ -57,12 +57,12 @@ class AnswerMissing(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What somebody is asked."""
+    """A question to a person or program whether an action may happen."""
 
     id: str
     """The same for the same action on the same content under the same rule, and for no other."""
     text: str
-    """What would happen, and why it is asked, for a person."""
+    """The action and the reason to ask, for a person."""
     lasts: bool = False
     """Whether a yes is kept as an approval of a content, until that changes; else it is for this one time."""
     request: str = ""
@@ -103,10 +103,10 @@ class Answers:
     >>> guard = Guard(Policy(ask="Bash"), audit=MemoryLog())
     >>> action = Action(point="call", tool="Bash", arguments={"command": "make"})
     >>> first = Answers()
-    >>> with asking(first):
+    >>> with consent_from(first):
     ...     guard.settle(action).code
     'approval-pending'
-    >>> with asking(Answers({first.open[0].id: True})):
+    >>> with consent_from(Answers({first.open[0].id: True})):
     ...     guard.settle(action).outcome
     'allow'
     """
@@ -114,11 +114,11 @@ class Answers:
     def __init__(self, given: Mapping[str, bool] | None = None, *, source: str = PROGRAM) -> None:
         self._given = dict(given or {})
         self.source = source
-        """Whose word the answers are, for the record."""
+        """The source of the answers, for the record."""
         self.open: list[Question] = []
-        """What has no answer yet."""
+        """The questions without an answer."""
         self.waiting: list[Question] = []
-        """What nobody here may answer: an approver has to, by the request that is named."""
+        """The questions that only an approver may answer, by the request that is named."""
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         """The answer that was given; raises `AnswerPending` where there is none."""
@@ -145,8 +145,8 @@ class Answers:
 
 
 @contextlib.contextmanager
-def asking(approve: Approve | None) -> Iterator[None]:
-    """Whoever is asked meanwhile, in this task and the threads it starts, where the guard itself has nobody to ask.
+def consent_from(approve: Approve | None) -> Iterator[None]:
+    """Name the callback to ask meanwhile, in this task and its threads, for guards without one of their own.
 
     With None it is nobody, whoever was to be asked before.
     """
@@ -157,13 +157,13 @@ def asking(approve: Approve | None) -> Iterator[None]:
         ASKING.reset(token)
 
 
-def asking_if(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
+def consent_from_any(answers: Answers | None) -> contextlib.AbstractContextManager[None]:
     """Ask by `answers` meanwhile; where there are none, whoever is asked anyway."""
-    return contextlib.nullcontext() if answers is None else asking(answers)
+    return contextlib.nullcontext() if answers is None else consent_from(answers)
 
 
 async def ask_async(approve: Approve, action: Action, decision: Decision) -> Decision:
-    """What comes of asking; whatever is not a plain True is a no, and says whether anybody really answered.
+    """The decision after asking; every answer but True is a no, and says whether anybody really answered.
 
     An async callback is awaited in the event loop, any other is called in a thread of its own.
     """

@@ -1,4 +1,4 @@
-"""What scanners said to a content, kept in the store so that decisions and reviewers know of it."""
+"""Scan results in the store, for decisions and reviewers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def record_scans(
                 digest=report.digest,
                 path=path,
                 policy=policy,
-                reason=_told(row, report),
+                reason=_summary(row, report),
                 success=report.status == "ok",
                 duration_ms=round(report.ms, 1),
             )
@@ -77,7 +77,7 @@ def recorded_severity(row: ScanRow, suppressions: Sequence[Suppression] = ()) ->
 
 
 def recorded_problem(engine: str, row: ScanRow | None, since: str = "") -> str:
-    """Why what a scanner said does not tell whether a content is clean; empty where it does.
+    """The reason why a scan result does not tell whether a content is clean; empty where it does.
 
     >>> recorded_problem("other", None)
     'The scanner other has not looked at it.'
@@ -113,7 +113,7 @@ def _row(engine: str, report: ScanReport) -> ScanRow:
     )
 
 
-def _told(row: ScanRow, report: ScanReport) -> str:
+def _summary(row: ScanRow, report: ScanReport) -> str:
     if row.status != "ok":
         return f"{row.engine} failed. {shown(report.error, 500)}"
     count = len(report.findings)

@@ -1,4 +1,4 @@
-"""What follows from a decision about a skill: a request for an approval, an approval, a quarantine."""
+"""Side effects of a decision about a skill: a request for an approval, an approval, a quarantine."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _may_grant(context: DecisionContext) -> bool:
 
 
 def person_of(scope: TenantScope, actor: Actor) -> Person:
-    """Whoever sits in front of it, as the store knows them: while it knows nobody, it is its owner's."""
+    """The acting person as the store knows them: while it knows nobody, it belongs to its owner."""
     from metier.guard.approvals.people import known_person
 
     name = actor.user or ""
@@ -193,7 +193,7 @@ def _approve_automatically(context: DecisionContext, rule: str) -> bool:
 
 
 def _quarantine(context: DecisionContext, subject: Subject, keep: Callable[[AuditRecord], None]) -> None:
-    """Put content that is not what was recorded out of use, once."""
+    """Put content that is not the recorded one in quarantine, once."""
     install = context.install
     if install is None or install.state == "quarantined":
         return

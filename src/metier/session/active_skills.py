@@ -269,10 +269,10 @@ class ActiveSkills:
                 # Its name may belong to a skill by now that was not there when it was loaded.
                 ceiling = one.ceiling.under(guard.enforcement_of(entry.place, entry.folder))
                 now = replace(one, entry=entry, is_stale=one.is_stale or changed, ceiling=ceiling)
-                return (None, "blocked") if guard.is_barred(now.subject, actor) else (now, "")
+                return (None, "blocked") if guard.is_excluded(now.subject, actor) else (now, "")
         except MetierError:
             pass
-        return None, "blocked" if guard.is_barred(one.subject, actor) else "no longer available"
+        return None, "blocked" if guard.is_excluded(one.subject, actor) else "no longer available"
 
     def _emit_stale(self, one: ActiveSkill) -> None:
         message = f"The files of {one.name} have changed since it was loaded."

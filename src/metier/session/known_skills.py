@@ -106,7 +106,7 @@ class KnownSkills:
         """
         context, index = self._context, self._context.index
         has_reserved = index.snapshot.view(index.caller).has_reserved
-        barred = context.guard.barred_skills(context.actor, by=by, has_reserved=has_reserved)
+        barred = context.guard.excluded_skills(context.actor, by=by, has_reserved=has_reserved)
         own, modes = self._own_listings, ("manual", "off") if by == "model" else ("off",)
         if barred is None and not own:
             return None

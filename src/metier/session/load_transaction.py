@@ -125,7 +125,7 @@ class LoadTransaction:
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if context.guard.is_barred(subject_of(entry, one.digest), context.actor):
+            if context.guard.is_excluded(subject_of(entry, one.digest), context.actor):
                 nested = self._loader.loaded.is_nested
                 action = known.load_action(entry, one.digest, self._by, nested=nested)
                 raise context.guard.decide(action, context.actor).as_error()

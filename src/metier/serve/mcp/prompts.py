@@ -10,7 +10,7 @@ import anyio.to_thread
 from mcp_types import GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, TextContent
 
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.guard.question import asking_if
+from metier.guard.question import consent_from_any
 from metier.serve.mcp.connection import conversation_of, kit_of
 from metier.serve.mcp.pages import page_of, place_of
 from metier.serve.mcp.tools import naming
@@ -96,7 +96,7 @@ class Prompts:
             message = PromptMessage(role="user", content=TextContent(text=text))
             return GetPromptResult(description=session.known.description(entry) or None, messages=[message])
 
-        with asking_if(answers):
+        with consent_from_any(answers):
             return await self._conversations.guard.in_thread(invoke)
 
 

@@ -27,7 +27,7 @@ from mcp_types import (
 from metier._cache import BoundedCache
 from metier.errors import FileMissing, MetierError, SkillNotFound
 from metier.guard import Action
-from metier.guard.question import asking_if
+from metier.guard.question import consent_from_any
 from metier.serve.mcp.connection import conversation_of, kit_of
 from metier.serve.mcp.manifests import FILE, MAX_BYTES, SkillManifests
 from metier.serve.mcp.pages import page_of, place_of
@@ -171,7 +171,7 @@ class Resources:
         kit = await kit_of(ctx)
 
         async def attempt(answers: Answers | None) -> ReadResourceResult:
-            with asking_if(answers):
+            with consent_from_any(answers):
                 read = await self._conversations.guard.in_thread(self._read, kit, params.uri)
             return ReadResourceResult(contents=[read])
 

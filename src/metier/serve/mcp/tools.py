@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 
 from metier.dialect import as_text
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.question import asking_if
+from metier.guard.question import consent_from_any
 from metier.serve.mcp.concurrency import ServerBusy
 from metier.serve.mcp.connection import conversation_of, is_stateless, kit_of
 from metier.serve.mcp.progress import with_progress
@@ -111,7 +111,7 @@ class ServedTools:
 
     async def _loaded(self, kit: Kit, skill: str, answers: Answers | None) -> ToolResult | None:
         """Load a skill as a model does; a failure, or None."""
-        with asking_if(answers):
+        with consent_from_any(answers):
             try:
                 await kit.session.guard.in_thread(kit.session.load, [skill], by="model")
             except MetierError as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.guard.governance import Governance, InForce
 
 
-class BarredSkills:
+class ExcludedSkills:
     """Judges any number of skills by one state of policy and store."""
 
     def __init__(
