@@ -41,15 +41,15 @@ def add(parser: Parser) -> None:
 def add_agent_options(parser: Parser) -> None:
     """Add the options that `agent_of` reads: which agent works, on which model, and where."""
     parser.library(caller=False)
-    parser.option("--agent", metavar="ID", complete="agents", help="the agent (default: orchestrator)")
+    parser.option("--agent", "ID", "the agent (default: orchestrator)", complete="agents")
     parser.option(
         "--model",
-        metavar="MODEL",
-        help="such as openai:gpt-5 (default: the agent's own, else METIER_MODEL); `test` shows the wiring without one",
+        "MODEL",
+        "such as openai:gpt-5 (default: the agent's own, else METIER_MODEL); `test` shows the wiring without one",
     )
-    parser.option("--workspace", metavar="DIR", help="where it works (default: here)")
+    parser.option("--workspace", "DIR", "where it works (default: here)")
     for name in ("tenant", "environment"):
-        parser.option(f"--{name}", metavar="NAME", help=f"as this {name} sees the skills")
+        parser.option(f"--{name}", "NAME", f"as this {name} sees the skills")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ def add(parser: Parser) -> None:
     listed = parser.verb(
         "list", "list what waits for an answer, and what was approved", "metier approve list --all", _list
     )
-    listed.flag("--all", help="also what was decided, revoked or has run out")
+    listed.flag("--all", "also what was decided, revoked or has run out")
 
     show = parser.verb(
         "show",
@@ -44,9 +44,10 @@ def add(parser: Parser) -> None:
         "metier approve show r-7f3k2m9q",
         _show,
     )
-    wanted = "the id of a request or an approval, a digest, or the name of a skill for which one request waits"
-    show.option("id", metavar="ID", help=wanted)
-    show.flag("--full", help="all findings and all of the difference")
+    show.option(
+        "id", "ID", "the id of a request or an approval, a digest, or the name of a skill for which one request waits"
+    )
+    show.flag("--full", "all findings and all of the difference")
 
     grant = parser.verb(
         "grant",
@@ -54,14 +55,11 @@ def add(parser: Parser) -> None:
         'metier approve grant r-7f3k2m9q --expires 30d --reason "I read its scripts"',
         _grant,
     )
-    grant.option("id", metavar="ID", help=_REQUEST)
-    grant.option(
-        "--only", metavar="CAPABILITY", action="append", help="this of what is asked for, not all (repeatable)"
-    )
-    tools = "also these tool calls: Bash(git:*) (repeatable)"
-    grant.option("--tool", metavar="RULE", action="append", default=[], help=tools)
-    grant.option("--expires", metavar="TIME", help="for so long: 12h, 30d; never longer than policy says")
-    grant.option("--reason", metavar="TEXT", default="", help="why")
+    grant.option("id", "ID", _REQUEST)
+    grant.option("--only", "CAPABILITY", "this of what is asked for, not all (repeatable)", action="append")
+    grant.option("--tool", "RULE", "also these tool calls: Bash(git:*) (repeatable)", action="append", default=[])
+    grant.option("--expires", "TIME", "for so long: 12h, 30d; never longer than policy says")
+    grant.option("--reason", "TEXT", "why", default="")
 
     deny = parser.verb(
         "deny",
@@ -69,7 +67,7 @@ def add(parser: Parser) -> None:
         'metier approve deny r-7f3k2m9q --reason "It sends files away"',
         _deny,
     )
-    deny.option("id", metavar="ID", help=_REQUEST)
+    deny.option("id", "ID", _REQUEST)
     deny.reason(required=True)
 
     revoke = parser.verb(
@@ -78,7 +76,7 @@ def add(parser: Parser) -> None:
         'metier approve revoke a-5h2n8c4d --reason "It is not needed any more"',
         _revoke,
     )
-    revoke.option("id", metavar="ID", help="the id of the approval: a-...")
+    revoke.option("id", "ID", "the id of the approval: a-...")
     revoke.reason(required=True)
     for verb in (listed, show, grant, deny, revoke):
         verb.tenant()

@@ -30,10 +30,9 @@ MAX_TASK = 1024 * 1024
 
 def add(parser: Parser) -> None:
     parser.example('metier ask "Which columns does sales.csv have?" --model test')
-    parser.option("task", metavar="TASK", nargs="*", help="what it is to do; `-` reads it from a pipe")
+    parser.option("task", "TASK", "what it is to do; `-` reads it from a pipe", nargs="*")
     add_agent_options(parser)
-    waited = "go on with a task that waited for somebody to agree"
-    parser.option("--resume", metavar="ID", nargs="?", const="last", help=waited)
+    parser.option("--resume", "ID", "go on with a task that waited for somebody to agree", nargs="?", const="last")
     parser.json()
 
 

@@ -54,7 +54,7 @@ def add(parser: Parser) -> None:
     parser.example("metier audit search --type tool.denied")
     tail = parser.verb("tail", "show the last records, the newest at the end", "metier audit tail -n 50", _tail)
     _add_count(tail, 20)
-    tail.flag("-f", "--follow", help="go on with those that come, until Ctrl-C")
+    tail.flag("--follow", "go on with those that come, until Ctrl-C", short="-f")
 
     search = parser.verb(
         "search",
@@ -65,15 +65,14 @@ def add(parser: Parser) -> None:
     for name, (metavar, text) in _FILTERS.items():
         # A word that no record can have would find nothing, which looks like an answer.
         choices = ("allow", "ask", "deny") if name == "outcome" else None
-        search.option(f"--{name}", metavar=metavar, choices=choices, help=text)
+        search.option(f"--{name}", metavar, text, choices=choices)
     _add_count(search, 100)
 
     verify = parser.verb(
         "verify", "say whether all records are as they were written; exit 1 if not", "metier audit verify", _verify
     )
-    verify.option("--file", metavar="FILE", help="verify an export as JSON lines instead of the store")
-    keys = "the public half of a key that signed (repeatable)"
-    verify.option("--key", metavar="FILE", action="append", default=[], help=keys)
+    verify.option("--file", "FILE", "verify an export as JSON lines instead of the store")
+    verify.option("--key", "FILE", "the public half of a key that signed (repeatable)", action="append", default=[])
 
     export = parser.verb(
         "export",
@@ -84,10 +83,11 @@ def add(parser: Parser) -> None:
     )
     export.option(
         "--format",
+        None,
+        "jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; csv: for a "
+        "spreadsheet; text: to read",
         choices=("jsonl", "cloudevents", "otlp", "csv", "text"),
         default="jsonl",
-        help="jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; csv: for a "
-        "spreadsheet; text: to read",
     )
     target = export.add_mutually_exclusive_group()
     target.add_argument("-o", "--output", metavar="FILE", help="write to a file")
@@ -100,7 +100,7 @@ def add(parser: Parser) -> None:
 
 
 def _add_count(parser: Parser, default: int) -> None:
-    parser.option("-n", metavar="N", type=positive, default=default, help=f"at most so many (default: {default})")
+    parser.option("-n", "N", f"at most so many (default: {default})", type=positive, default=default)
 
 
 def run(options: argparse.Namespace) -> int:

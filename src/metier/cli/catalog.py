@@ -38,10 +38,10 @@ def add(parser: Parser) -> None:
 
 def _add_catalog(parser: Parser) -> None:
     parser.example('metier catalog --budget 1024 --query "plot a csv file"')
-    parser.option("--budget", metavar="BYTES", type=positive, default=4_096, help="at most (default: 4096)")
-    parser.option("--query", metavar="TEXT", help="what the user asks for: the most relevant skills come in")
-    parser.option("--pin", metavar="NAME", action="append", help="a skill that is always shown (repeatable)")
-    parser.option("--format", choices=("xml", "markdown", "jsonl"), default="xml", help="(default: xml)")
+    parser.option("--budget", "BYTES", "at most (default: 4096)", type=positive, default=4_096)
+    parser.option("--query", "TEXT", "what the user asks for: the most relevant skills come in")
+    parser.option("--pin", "NAME", "a skill that is always shown (repeatable)", action="append")
+    parser.option("--format", None, "(default: xml)", choices=("xml", "markdown", "jsonl"), default="xml")
 
 
 def _add_listing(parser: Parser) -> None:
@@ -49,11 +49,11 @@ def _add_listing(parser: Parser) -> None:
     parser.skill()
     parser.option(
         "mode",
-        metavar="MODE",
+        "MODE",
+        "pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
+        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
         nargs="?",
         choices=MODES,
-        help="pinned: always with its description; listed: as the budget allows; name-only: found by search; manual: "
-        "only a person may start it; off: as good as absent (default: show the mode and what sets it)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="in your own policy file (default)")

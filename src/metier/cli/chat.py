@@ -33,8 +33,7 @@ Ctrl-C ends an answer that takes too long."""
 def add(parser: Parser) -> None:
     parser.example("metier chat --agent skill-builder --model openai:gpt-5")
     add_agent_options(parser)
-    kept = "go on with a conversation, by default with the last"
-    parser.option("--resume", metavar="ID", nargs="?", const="last", help=kept)
+    parser.option("--resume", "ID", "go on with a conversation, by default with the last", nargs="?", const="last")
 
 
 def run(options: argparse.Namespace) -> int:

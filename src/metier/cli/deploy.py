@@ -47,7 +47,7 @@ def target_of(options: argparse.Namespace) -> str:
 
 def add(parser: Parser) -> None:
     parser.example('metier deploy ./data-handling --reason "New rules of the data office" --dry-run')
-    parser.option("path", metavar="SKILL", help="the folder of the skill, or the name of one that is here")
+    parser.option("path", "SKILL", "the folder of the skill, or the name of one that is here")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--scope",
@@ -62,8 +62,8 @@ def add(parser: Parser) -> None:
     )
     parser.accept_findings("deploy it")
     parser.reason()
-    parser.option("--environment", metavar="NAME", help="for this environment (default: for all)")
-    parser.flag("--dry-run", help="only say what would be deployed, what decides and what it would approve")
+    parser.option("--environment", "NAME", "for this environment (default: for all)")
+    parser.flag("--dry-run", "only say what would be deployed, what decides and what it would approve")
     parser.tenant()
     parser.json()
 

@@ -44,8 +44,8 @@ exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 content is not what was r
 
 def add(parser: Parser) -> None:
     parser.example("metier help policy check")
-    parser.option("words", metavar="COMMAND", nargs="*", default=[], help="a command, and a verb of it")
-    parser.flag("--all", help="describe all commands, not only those of every day")
+    parser.option("words", "COMMAND", "a command, and a verb of it", nargs="*", default=[])
+    parser.flag("--all", "describe all commands, not only those of every day")
 
 
 def run(options: argparse.Namespace) -> int:

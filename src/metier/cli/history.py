@@ -29,10 +29,10 @@ def add(parser: Parser) -> None:
     parser.skill()
     if parser.command == "history":
         parser.example("metier history deploy --diff 1 2")
-        parser.option("--diff", metavar=("A", "B"), nargs=2, type=int, help="what changed between two versions")
+        parser.option("--diff", ("A", "B"), "what changed between two versions", nargs=2, type=int)
     else:
         parser.example('metier rollback deploy --to 1 --reason "It broke the build"')
-        parser.option("--to", metavar="N", type=int, help="this version (default: the one before)")
+        parser.option("--to", "N", "this version (default: the one before)", type=int)
         parser.reason()
     parser.json()
 

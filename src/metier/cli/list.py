@@ -27,8 +27,8 @@ _DESCRIPTION_SHOWN = 160
 def add(parser: Parser) -> None:
     parser.example("metier list --all --json")
     parser.library()
-    parser.option("text", metavar="TEXT", nargs="?", help="only those whose name or a tag contains it")
-    parser.flag("--all", help="also shadowed, hidden and broken skills")
+    parser.option("text", "TEXT", "only those whose name or a tag contains it", nargs="?")
+    parser.flag("--all", "also shadowed, hidden and broken skills")
     parser.json()
 
 

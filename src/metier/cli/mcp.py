@@ -116,26 +116,26 @@ def add(parser: Parser) -> None:
     parser.library()
     parser.option(
         "--http",
-        metavar="HOST:PORT",
+        "HOST:PORT",
+        "serve Streamable HTTP instead of stdio (default: 127.0.0.1:8321)",
         nargs="?",
         const="127.0.0.1:8321",
-        help="serve Streamable HTTP instead of stdio (default: 127.0.0.1:8321)",
     )
     parser.option(
         "--token",
-        metavar="TEXT",
-        help="what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it (default: one of "
+        "TEXT",
+        "what clients must send as bearer token; better in METIER_TOKEN, where no `ps` sees it (default: one of "
         "your own, in a file whose path is said)",
     )
-    parser.flag("--no-token", help="let every user of this machine in over HTTP")
-    parser.option("--dialect", choices=DIALECTS, default="runtime", help="(default: runtime)")
-    parser.option("--workspace", metavar="DIR", help="where scripts work (default: here)")
+    parser.flag("--no-token", "let every user of this machine in over HTTP")
+    parser.option("--dialect", None, "(default: runtime)", choices=DIALECTS, default="runtime")
+    parser.option("--workspace", "DIR", "where scripts work (default: here)")
     parser.catalog_budget()
-    parser.option("--ask", metavar="RULES", default="", help="tool calls to ask the user about, as a policy has them")
-    parser.option("--deny", metavar="RULES", default="", help="tool calls to refuse, as a policy has them")
+    parser.option("--ask", "RULES", "tool calls to ask the user about, as a policy has them", default="")
+    parser.option("--deny", "RULES", "tool calls to refuse, as a policy has them", default="")
     effects = ("allow", "ask", "deny")
-    parser.option("--scripts", choices=effects, default="allow", help="whether scripts run (default: allow)")
-    parser.flag("--proposals", help="let models propose changes to skills")
+    parser.option("--scripts", None, "whether scripts run (default: allow)", choices=effects, default="allow")
+    parser.flag("--proposals", "let models propose changes to skills")
     clients = [client.name for client in CLIENTS.values() if client.servers is not None]
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
@@ -147,10 +147,9 @@ def add(parser: Parser) -> None:
     change.add_argument(
         "--remove", metavar="CLIENT", choices=clients, help="take the server that --install wrote out again"
     )
-    parser.flag("--user", help="with --install or --remove: for all your projects, not for this one")
-    called = "with --install or --remove: what the client calls the server"
-    parser.option("--name", metavar="NAME", default="metier", help=called)
-    parser.flag("--dry-run", help="with --install or --remove: only print what would change")
+    parser.flag("--user", "with --install or --remove: for all your projects, not for this one")
+    parser.option("--name", "NAME", "with --install or --remove: what the client calls the server", default="metier")
+    parser.flag("--dry-run", "with --install or --remove: only print what would change")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def add(parser: Parser) -> None:
     parser.example('metier new pdf-forms --description "Fill PDF forms. Use when ..."')
-    parser.option("name", metavar="NAME", help="lower-case letters, digits and single hyphens")
-    parser.option("--into", metavar="DIR", default=".", help="the folder to put it in (default: here)")
-    parser.option("--description", metavar="TEXT", help="what it does and when to use it")
+    parser.option("name", "NAME", "lower-case letters, digits and single hyphens")
+    parser.option("--into", "DIR", "the folder to put it in (default: here)", default=".")
+    parser.option("--description", "TEXT", "what it does and when to use it")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -62,13 +62,13 @@ class Parser(argparse.ArgumentParser):
         """Set the command line that `--help` shows as an example."""
         self.epilog = f"example:\n  {line}"
 
-    def flag(self, *names: str, help: str, **more: Any) -> None:  # noqa: A002
+    def flag(self, name: str, help: str, *, short: str = "", **more: Any) -> None:  # noqa: A002
         """Add an option without a value."""
-        self.add_argument(*names, action="store_true", help=help, **more)
+        self.add_argument(*filter(None, (short, name)), action="store_true", help=help, **more)
 
-    def option(self, *names: str, help: str, complete: str = "", **more: Any) -> None:  # noqa: A002
+    def option(self, name: str, metavar: Any, help: str, *, complete: str = "", **more: Any) -> None:  # noqa: A002
         """Add an option with a value, or an argument; `complete` names the completer of its values."""
-        added: Any = self.add_argument(*names, help=help, **more)
+        added: Any = self.add_argument(name, metavar=metavar, help=help, **more)
         if complete:
             added.completer = functools.partial(_complete, complete)
 
@@ -87,53 +87,54 @@ class Parser(argparse.ArgumentParser):
 
     def json(self) -> None:
         """Add `--json`."""
-        self.flag("--json", help="print JSON for a program")
+        self.flag("--json", "print JSON for a program")
 
     def check(self) -> None:
         """Add `--check`, by which a script learns a decision from the exit code."""
-        self.flag("--check", help="exit with 1 where it is denied, with 4 where it is asked")
+        self.flag("--check", "exit with 1 where it is denied, with 4 where it is asked")
 
     def library(self, *, caller: bool = True) -> None:
         """Add the options that `library_of` reads: which folders, whether cached, and on behalf of whom."""
         self._skill_folders("skills", "no_cache")
         for name in ("agent", "tenant", "environment") if caller else ():
             # A skill whose scope leaves a caller out is not there for them.
-            self.option(f"--{name}", metavar="NAME", help=f"as this {name} sees it")
+            self.option(f"--{name}", "NAME", f"as this {name} sees it")
 
     def _skill_folders(self, folders: str, no_cache: str) -> None:
-        self.option(
-            "--skills",
-            metavar="DIR",
-            action="append",
-            dest=folders,
-            help="use just this folder or archive (repeatable)",
-        )
-        self.flag("--no-cache", dest=no_cache, help="read every file again")
+        self.option("--skills", "DIR", "use just this folder or archive (repeatable)", action="append", dest=folders)
+        self.flag("--no-cache", "read every file again", dest=no_cache)
 
     def skill(self, help: str = "a name, a folder's name, or NAME@SOURCE", **more: Any) -> None:  # noqa: A002
         """Add NAME, the skill that the command is about."""
-        self.option("name", metavar="NAME", help=help, complete="names", **more)
+        self.option("name", "NAME", help, complete="names", **more)
 
     def tenant(self) -> None:
         """Add `--tenant`."""
-        self.option("--tenant", metavar="NAME", help="of this tenant (default: yours)")
+        self.option("--tenant", "NAME", "of this tenant (default: yours)")
 
     def reason(self, *, required: bool = False) -> None:
         """Add `--reason`."""
         default = None if required else ""
-        self.option(
-            "--reason", metavar="TEXT", required=required, default=default, help="why; it is recorded and shown"
-        )
+        self.option("--reason", "TEXT", "why; it is recorded and shown", required=required, default=default)
 
     def accept_findings(self, action: str) -> None:
         """Add `--accept-findings`, for a command that refuses skills with grave findings."""
-        text = f"{action} although the scanner found something of severity high, and why"
-        self.option("--accept-findings", metavar="REASON", default="", help=text)
+        self.option(
+            "--accept-findings",
+            "REASON",
+            f"{action} although the scanner found something of severity high, and why",
+            default="",
+        )
 
     def catalog_budget(self) -> None:
         """Add `--budget`."""
-        text = f"of the catalog with its rules, at least 512 (default: {DEFAULT_BUDGET})"
-        self.option("--budget", metavar="BYTES", type=positive, default=DEFAULT_BUDGET, help=text)
+        self.option(
+            "--budget",
+            "BYTES",
+            f"of the catalog with its rules, at least 512 (default: {DEFAULT_BUDGET})",
+            type=positive,
+            default=DEFAULT_BUDGET,
+        )
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

@@ -40,17 +40,18 @@ def add(parser: Parser) -> None:
         "metier policy check .metier/policy.yaml --layer project",
         _check,
     )
-    check.option("files", metavar="FILE", nargs="*", help="a policy file (default: all that count here)")
+    check.option("files", "FILE", "a policy file (default: all that count here)", nargs="*")
     check.option(
         "--layer",
+        None,
+        "whose files these are (default: enterprise)",
         choices=("enterprise", "personal", "project"),
         default="enterprise",
-        help="whose files these are (default: enterprise)",
     )
     check.json()
 
     show = parser.verb("show", "show what holds, and which file and line set it", "metier policy show sources", _show)
-    show.option("key", metavar="KEY", nargs="?", help="only this key, or those below it: sources")
+    show.option("key", "KEY", "only this key, or those below it: sources", nargs="?")
     show.json()
 
     explain = parser.verb(
@@ -59,20 +60,20 @@ def add(parser: Parser) -> None:
         "metier policy explain csv-analyst --script scripts/peek_csv.py",
         _explain,
     )
-    explain.option("name", metavar="NAME", nargs="?", help="the skill: a name, or NAME@SOURCE")
+    explain.option("name", "NAME", "the skill: a name, or NAME@SOURCE", nargs="?")
     explain.option(
         "--point",
-        metavar="POINT",
-        help="what would happen: discover, activate, read-resource, tool-call, script-run, hook-run, install, update, "
+        "POINT",
+        "what would happen: discover, activate, read-resource, tool-call, script-run, hook-run, install, update, "
         "publish, propose, apply, deploy (default: activate)",
     )
-    explain.option("--tool", metavar="NAME", help="a call of this tool, while the skill is active")
-    explain.option("--args", metavar="JSON", help="the arguments of the call")
-    explain.option("--command", metavar="TEXT", dest="shell", help="a command for the shell, instead of --tool")
-    explain.option("--script", metavar="PATH", help="a run of this script of the skill")
-    explain.option("--source", metavar="URL", help="an installation from there: git+https://github.com/acme/x")
+    explain.option("--tool", "NAME", "a call of this tool, while the skill is active")
+    explain.option("--args", "JSON", "the arguments of the call")
+    explain.option("--command", "TEXT", "a command for the shell, instead of --tool", dest="shell")
+    explain.option("--script", "PATH", "a run of this script of the skill")
+    explain.option("--source", "URL", "an installation from there: git+https://github.com/acme/x")
     callers = ("model", "user", "host")
-    explain.option("--by", choices=callers, default="model", help="who asks for it (default: model)")
+    explain.option("--by", None, "who asks for it (default: model)", choices=callers, default="model")
     explain.check()
     explain.library()
     explain.json()
@@ -80,7 +81,7 @@ def add(parser: Parser) -> None:
     test = parser.verb(
         "test", "try cases against what holds; exits with 1 where one fails", "metier policy test cases.yaml", _test
     )
-    test.option("file", metavar="FILE", help="YAML: a list of cases with `expect: allow`, `ask` or `deny`")
+    test.option("file", "FILE", "YAML: a list of cases with `expect: allow`, `ask` or `deny`")
     test.library()
     test.json()
 

@@ -52,17 +52,17 @@ def add(parser: Parser) -> None:
         'metier propose new tidy-tables --from ./tidy-tables --why "We do it every week"',
         _new,
     )
-    new.option("name", metavar="NAME", help="what it is called")
-    new.option("--from", metavar="DIR", dest="folder", required=True, help="its folder")
-    new.option("--into", metavar="DIR", help="the folder of skills that it is for (default: ~/.metier/skills)")
+    new.option("name", "NAME", "what it is called")
+    new.option("--from", "DIR", "its folder", dest="folder", required=True)
+    new.option("--into", "DIR", "the folder of skills that it is for (default: ~/.metier/skills)")
     for verb in (update, new):
-        verb.option("--why", metavar="TEXT", required=True, help="why it is needed")
+        verb.option("--why", "TEXT", "why it is needed", required=True)
         evidence = "what shows that it is needed (repeatable)"
-        verb.option("--evidence", metavar="TEXT", action="append", default=[], help=evidence)
+        verb.option("--evidence", "TEXT", evidence, action="append", default=[])
 
     listed = parser.verb("list", "list what waits for somebody to decide", "metier propose list --skill deploy", _list)
-    listed.flag("--all", help="also what was decided, withdrawn or went stale")
-    listed.option("--skill", metavar="NAME", help="only for this skill")
+    listed.flag("--all", "also what was decided, withdrawn or went stale")
+    listed.option("--skill", "NAME", "only for this skill")
 
     show = parser.verb(
         "show",
@@ -92,10 +92,10 @@ def add(parser: Parser) -> None:
         _recommend,
     )
     for verb in (show, approve, reject, withdraw, recommend):
-        verb.option("id", metavar="ID", help="its id: p-...")
-    show.flag("--full", help="all findings and all of the diff")
-    approve.flag("--no-apply", help="only agree; `approve` once more applies it")
-    recommend.option("verdict", choices=("approve", "reject"), help="what you would do")
+        verb.option("id", "ID", "its id: p-...")
+    show.flag("--full", "all findings and all of the diff")
+    approve.flag("--no-apply", "only agree; `approve` once more applies it")
+    recommend.option("verdict", None, "what you would do", choices=("approve", "reject"))
     for verb in (approve, reject, withdraw, recommend):
         verb.reason(required=verb in (reject, recommend))
     for verb in (update, approve):

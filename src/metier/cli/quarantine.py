@@ -58,7 +58,7 @@ def add(parser: Parser) -> None:
         target.add_argument("name", metavar="NAME", nargs="?", help="every skill of this name")
         target.add_argument("--digest", metavar="DIGEST", help="exactly this content, whatever it is called")
         target.add_argument("--source", metavar="SOURCE", help="everything from this source")
-    added.option("--reason", metavar="TEXT", help="why; it is recorded and shown")
+    added.option("--reason", "TEXT", "why; it is recorded and shown")
     released.reason(required=True)
     listed = parser.verb("list", "list what is in quarantine", "metier quarantine list", _list)
     for verb in (added, released, listed):

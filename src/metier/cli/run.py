@@ -65,31 +65,31 @@ def add(parser: Parser) -> None:
     parser.set_defaults(is_exact=True)
     parser.library()
     parser.skill()
-    where = "scripts/x.sh, or x.sh where no other has the same name"
-    parser.option("script", metavar="SCRIPT", complete="scripts", help=where)
-    words = "what the script gets; behind `--` it may begin with a dash"
-    parser.option("arguments", metavar="ARG", nargs="*", default=[], help=words)
+    parser.option("script", "SCRIPT", "scripts/x.sh, or x.sh where no other has the same name", complete="scripts")
+    parser.option(
+        "arguments", "ARG", "what the script gets; behind `--` it may begin with a dash", nargs="*", default=[]
+    )
     parser.passed_on = "arguments"
     parser.option(
         "--runner",
+        None,
+        "auto: the strongest sandbox here (default); native: one of the operating system; virtual: a shell over "
+        "files in memory; plain: none at all",
         choices=("auto", "native", "virtual", "plain"),
         default="auto",
-        help="auto: the strongest sandbox here (default); native: one of the operating system; virtual: a shell over "
-        "files in memory; plain: none at all",
     )
     parser.option(
         "--network",
+        None,
+        "what it reaches: nothing (default), the hosts of --host, or all that this machine reaches",
         choices=("none", "restricted", "host"),
-        help="what it reaches: nothing (default), the hosts of --host, or all that this machine reaches",
     )
-    parser.option(
-        "--host", metavar="HOST", action="append", help="a host that it reaches: api.example.com (repeatable)"
-    )
-    parser.option("--timeout", metavar="S", type=seconds, help="seconds that it has (default: 30, at most 600)")
-    parser.option("--workspace", metavar="DIR", help="where it works, and may write (default: here)")
-    parser.option("--env", metavar="NAME=VALUE", action="append", help="a variable for it (repeatable)")
-    parser.flag("--stdin", help="let it read what this command is given to read")
-    parser.flag("--untrusted", help="also if nobody vouches for where the skill is from")
+    parser.option("--host", "HOST", "a host that it reaches: api.example.com (repeatable)", action="append")
+    parser.option("--timeout", "S", "seconds that it has (default: 30, at most 600)", type=seconds)
+    parser.option("--workspace", "DIR", "where it works, and may write (default: here)")
+    parser.option("--env", "NAME=VALUE", "a variable for it (repeatable)", action="append")
+    parser.flag("--stdin", "let it read what this command is given to read")
+    parser.flag("--untrusted", "also if nobody vouches for where the skill is from")
     parser.json()
 
 

@@ -186,29 +186,37 @@ class Scanned:
 def add(parser: Parser) -> None:
     parser.example("metier scan ./skills")
     parser.library()
-    places = "a SKILL.md, a skill's folder, a folder of skills, an archive; or the name of a skill that is there"
-    parser.option("paths", metavar="PATH", nargs="+", help=places)
+    parser.option(
+        "paths",
+        "PATH",
+        "a SKILL.md, a skill's folder, a folder of skills, an archive; or the name of a skill that is there",
+        nargs="+",
+    )
     parser.option(
         "--fail-on",
-        metavar="SEVERITY",
+        "SEVERITY",
+        f"exit with 1 from this severity on: {', '.join(SEVERITIES)} (default: high)",
         choices=SEVERITIES,
         default="high",
-        help=f"exit with 1 from this severity on: {', '.join(SEVERITIES)} (default: high)",
     )
-    parser.option("--suppressions", metavar="FILE", help="findings that somebody takes responsibility for (YAML)")
-    found = "add what another scanner found (SARIF 2.1.0); may be given again"
-    parser.option("--import", metavar="FILE", action="append", default=[], dest="imported", help=found)
+    parser.option("--suppressions", "FILE", "findings that somebody takes responsibility for (YAML)")
+    parser.option(
+        "--import",
+        "FILE",
+        "add what another scanner found (SARIF 2.1.0); may be given again",
+        action="append",
+        default=[],
+        dest="imported",
+    )
     parser.option(
         "--with",
-        metavar="COMMAND",
+        "COMMAND",
+        "run another scanner that writes SARIF, with {dir} for the skill's folder; may be given again",
         action="append",
         default=[],
         dest="scanners",
-        help="run another scanner that writes SARIF, with {dir} for the skill's folder; may be given again",
     )
-    parser.flag(
-        "--keep", help="also run the scanners that policy names, and keep what all of them say for whoever decides"
-    )
+    parser.flag("--keep", "also run the scanners that policy names, and keep what all of them say for whoever decides")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON for a program to read")
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0")

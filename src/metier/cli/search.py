@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 def add(parser: Parser) -> None:
     parser.example('metier search "plot a csv file" tag:data -k 3')
     parser.library()
-    words = 'words, "a phrase", /name, tag:NAME, layer:NAME; quoted for the shell'
-    parser.option("query", metavar="QUERY", nargs="+", help=words)
-    parser.option("-k", metavar="N", type=positive, default=10, help="how many at most (default: 10)")
-    parser.flag("--for-models", help="only what models may find: ready, and not for people only")
+    parser.option("query", "QUERY", 'words, "a phrase", /name, tag:NAME, layer:NAME; quoted for the shell', nargs="+")
+    parser.option("-k", "N", "how many at most (default: 10)", type=positive, default=10)
+    parser.flag("--for-models", "only what models may find: ready, and not for people only")
     parser.json()
 
 

@@ -43,26 +43,27 @@ def add(parser: Parser) -> None:
     parser.example('echo "instructions" | metier session csv-analyst')
     parser.set_defaults(is_exact=True)
     parser.library()
-    parser.option("names", metavar="NAME", nargs="*", complete="names", help="skills to begin with")
-    parser.option("--dialect", choices=DIALECTS, default="runtime", help="(default: runtime)")
+    parser.option("names", "NAME", "skills to begin with", nargs="*", complete="names")
+    parser.option("--dialect", None, "(default: runtime)", choices=DIALECTS, default="runtime")
     parser.option(
         "--delivery",
+        None,
+        "where a skill's instructions go: into the result of loading it (default), or to the top level",
         choices=("result", "instructions"),
         default="result",
-        help="where a skill's instructions go: into the result of loading it (default), or to the top level",
     )
     parser.catalog_budget()
-    parser.option("--workspace", metavar="DIR", help="where scripts work (default: here)")
-    parser.flag("--unsandboxed", help="let scripts run with all that you may do yourself")
-    parser.flag("--hooks", help="run the hooks that skills declare")
-    parser.flag("--proposals", help="with the tools by which models propose changes to skills")
-    parser.flag("--injection", help="run the commands inside instructions")
+    parser.option("--workspace", "DIR", "where scripts work (default: here)")
+    parser.flag("--unsandboxed", "let scripts run with all that you may do yourself")
+    parser.flag("--hooks", "run the hooks that skills declare")
+    parser.flag("--proposals", "with the tools by which models propose changes to skills")
+    parser.flag("--injection", "run the commands inside instructions")
     parser.option(
         "--builtin",
-        metavar="TOOL",
+        "TOOL",
+        "a tool for `call`: Read, Write, Edit, Glob, Grep or Bash (repeatable)",
         action="append",
         choices=("Read", "Write", "Edit", "Glob", "Grep", "Bash"),
-        help="a tool for `call`: Read, Write, Edit, Glob, Grep or Bash (repeatable)",
     )
     parser.json()
 

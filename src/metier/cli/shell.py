@@ -97,12 +97,17 @@ def add(parser: Parser) -> None:
     parser.example("metier shell --skill csv-analyst -c 'ls /.sandbox/skills/csv-analyst'")
     parser.set_defaults(is_exact=True)
     parser.library()
-    mounted = "mount just this skill (repeatable; default: the first 50)"
-    parser.option("--skill", metavar="NAME", action="append", complete="names", help=mounted)
-    parser.option("--workspace", metavar="DIR", help="a folder to copy to /workspace")
-    parser.flag("--write-back", help="at the end, bring what changed in /workspace back to the folder")
-    parser.option("-c", metavar="COMMAND", dest="line", help="run this, and end with its exit code")
-    parser.option("--timeout", metavar="S", type=seconds, help="seconds that a command has (default: 30)")
+    parser.option(
+        "--skill",
+        "NAME",
+        "mount just this skill (repeatable; default: the first 50)",
+        action="append",
+        complete="names",
+    )
+    parser.option("--workspace", "DIR", "a folder to copy to /workspace")
+    parser.flag("--write-back", "at the end, bring what changed in /workspace back to the folder")
+    parser.option("-c", "COMMAND", "run this, and end with its exit code", dest="line")
+    parser.option("--timeout", "S", "seconds that a command has (default: 30)", type=seconds)
     parser.json()
 
 

@@ -35,10 +35,8 @@ def add(parser: Parser) -> None:
     parser.example("metier show csv-analyst scripts/profile_csv.py")
     parser.library()
     parser.skill()
-    parser.option(
-        "file", metavar="FILE", nargs="?", complete="files", help="a path inside the skill, to print that file"
-    )
-    parser.flag("--instructions", help="print the instructions, as a model gets them")
+    parser.option("file", "FILE", "a path inside the skill, to print that file", nargs="?", complete="files")
+    parser.flag("--instructions", "print the instructions, as a model gets them")
     parser.json()
 
 

@@ -43,7 +43,7 @@ def add(parser: Parser) -> None:
         _backup,
         tenant="",
     )
-    backup.option("file", metavar="FILE", help="a file that is not there yet")
+    backup.option("file", "FILE", "a file that is not there yet")
     restored = parser.verb(
         "restore",
         "bring a backup back, into either kind of database (admins)",
@@ -51,14 +51,11 @@ def add(parser: Parser) -> None:
         _restore,
         tenant="",
     )
-    restored.option("file", metavar="FILE", help="a file that `backup` wrote")
-    restored.flag("--force", help="also in place of what the store holds now")
-    keys = "the public half of a key that signs elsewhere"
-    restored.option("--key", metavar="FILE", action="append", default=[], help=keys)
-    restored.flag("--untrusted", help="also one that no known key signed, without all that loosens")
-    restored.flag(
-        "--accept-loss", help="also where the store is damaged or gone, and cannot say what was forbidden since"
-    )
+    restored.option("file", "FILE", "a file that `backup` wrote")
+    restored.flag("--force", "also in place of what the store holds now")
+    restored.option("--key", "FILE", "the public half of a key that signs elsewhere", action="append", default=[])
+    restored.flag("--untrusted", "also one that no known key signed, without all that loosens")
+    restored.flag("--accept-loss", "also where the store is damaged or gone, and cannot say what was forbidden since")
     check = parser.verb(
         "check", "say whether all of it is there and as it was; exit 3 if not", "metier store check", _check
     )

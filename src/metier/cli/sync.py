@@ -28,14 +28,27 @@ _MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflic
 def add(parser: Parser) -> None:
     parser.example("metier sync --to .claude/skills,.agents/skills --dry-run")
     parser.library()
-    folders = "the folders to write to; what others put there is never changed (repeatable)"
-    parser.option("--to", metavar="DIR,...", action="append", help=folders)
-    client = "write to the folder in which a client looks for the skills of a project, such as cursor (repeatable)"
-    parser.option("--client", metavar="CLIENT,...", action="append", help=client)
-    parser.flag("--user", help="with --client: to its folder for all your projects")
-    some = "just these skills; others stay as they are (repeatable)"
-    parser.option("--only", metavar="NAME,...", action="append", complete="names", help=some)
-    parser.flag("--dry-run", help="only say what would be done")
+    parser.option(
+        "--to",
+        "DIR,...",
+        "the folders to write to; what others put there is never changed (repeatable)",
+        action="append",
+    )
+    parser.option(
+        "--client",
+        "CLIENT,...",
+        "write to the folder in which a client looks for the skills of a project, such as cursor (repeatable)",
+        action="append",
+    )
+    parser.flag("--user", "with --client: to its folder for all your projects")
+    parser.option(
+        "--only",
+        "NAME,...",
+        "just these skills; others stay as they are (repeatable)",
+        action="append",
+        complete="names",
+    )
+    parser.flag("--dry-run", "only say what would be done")
     parser.accept_findings("write skills")
     parser.json()
 

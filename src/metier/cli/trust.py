@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 def add(parser: Parser) -> None:
     parser.example(f"metier {parser.command} .")
-    parser.option("path", metavar="DIR", nargs="?", help="the project's folder (default: the one around here)")
+    parser.option("path", "DIR", "the project's folder (default: the one around here)", nargs="?")
     if parser.command == "trust":
-        parser.flag("--list", dest="list_trusted", help="list the folders that are trusted")
+        parser.flag("--list", "list the folders that are trusted", dest="list_trusted")
         parser.accept_findings("trust them")
 
 

@@ -30,11 +30,10 @@ def add(parser: Parser) -> None:
         "metier user add ada --role reviewer",
         _add,
     )
-    user.option("name", metavar="NAME", help="as they are called on this system, or as their token says")
-    roles = "viewer, author, reviewer or admin (repeatable)"
-    user.option("--role", metavar="ROLE", action="append", required=True, help=roles)
-    user.option("--kind", choices=("user", "agent", "service"), default="user", help="(default: user)")
-    user.flag("--token", help="make a token for them too, and print its secret alone")
+    user.option("name", "NAME", "as they are called on this system, or as their token says")
+    user.option("--role", "ROLE", "viewer, author, reviewer or admin (repeatable)", action="append", required=True)
+    user.option("--kind", None, "(default: user)", choices=("user", "agent", "service"), default="user")
+    user.flag("--token", "make a token for them too, and print its secret alone")
     listed = parser.verb("list", "list who is known, and what they may do", "metier user list", _list)
     removed = parser.verb("remove", "remove somebody, and all of their tokens", "metier user remove ada", _remove)
     removed.add_argument("name", metavar="NAME")
@@ -45,12 +44,12 @@ def add(parser: Parser) -> None:
         "metier user token ada --label laptop --expires 90d",
         _make_token,
     )
-    token.option("name", metavar="NAME", nargs="?", help="for whom (default: for you)")
-    token.option("--label", metavar="TEXT", default="", help="what it is for")
-    token.option("--expires", metavar="TIME", help="for so long: 12h, 90d (default: until it is revoked)")
+    token.option("name", "NAME", "for whom (default: for you)", nargs="?")
+    token.option("--label", "TEXT", "what it is for", default="")
+    token.option("--expires", "TIME", "for so long: 12h, 90d (default: until it is revoked)")
     tokens = parser.verb("tokens", "list all tokens, without their secrets", "metier user tokens", _tokens)
     revoked = parser.verb("revoke", "accept a token no longer", "metier user revoke t-3k9w6p2x", _revoke_token)
-    revoked.option("id", metavar="ID", help="its id: t-...")
+    revoked.option("id", "ID", "its id: t-...")
     for verb in (user, listed, removed, token, tokens, revoked):
         verb.tenant()
         verb.json()

@@ -46,10 +46,14 @@ class ValidationResult(NamedTuple):
 
 def add(parser: Parser) -> None:
     parser.example("metier validate ./my-skill --strict")
-    places = "a SKILL.md, a skill's folder, a folder of skills, an archive (default: the skills that are here)"
-    parser.option("paths", metavar="PATH", nargs="*", help=places)
-    parser.flag("--strict", help="the specification decides: its violations are errors")
-    parser.flag("--portable", help="strict, and the rules of places skills are uploaded to")
+    parser.option(
+        "paths",
+        "PATH",
+        "a SKILL.md, a skill's folder, a folder of skills, an archive (default: the skills that are here)",
+        nargs="*",
+    )
+    parser.flag("--strict", "the specification decides: its violations are errors")
+    parser.flag("--portable", "strict, and the rules of places skills are uploaded to")
     parser.json()
 
 

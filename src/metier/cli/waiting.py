@@ -36,17 +36,17 @@ _NOTHING: dict[str, Any] = {"waiting": [], "counts": {}, "oldest_seconds": 0, "c
 
 def add(parser: Parser) -> None:
     parser.example("metier waiting --json")
-    parser.option("--since", metavar="CURSOR", help="only what came after the `cursor` of an earlier --json")
-    parser.flag("--new", help="only what was not told to you with --new before")
-    parser.option("--timeout", metavar="TIME", help="how long the program of --then may take (default: 30s)")
+    parser.option("--since", "CURSOR", "only what came after the `cursor` of an earlier --json")
+    parser.flag("--new", "only what was not told to you with --new before")
+    parser.option("--timeout", "TIME", "how long the program of --then may take (default: 30s)")
     parser.tenant()
     parser.json()
     parser.option(
         "--then",
-        metavar="PROGRAM",
+        "PROGRAM",
+        "if anything waits, start this program with its arguments, and give it the JSON on its input",
         nargs="...",
         default=[],
-        help="if anything waits, start this program with its arguments, and give it the JSON on its input",
     )
 
 
