@@ -8,8 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
-from metier.guard.approvals.people import deciding_scope, introducer, known_person, may_be_introduced
-from metier.guard.approvals.roles import recording_refusals
 from metier.guard.governance import Governance
 from metier.guard.guard import current_user
 from metier.guard.open_stores import persist_ledgers, remember, require_store
@@ -54,6 +52,8 @@ def who(scope: TenantScope, *, introduces: bool = False) -> Person:
     tenant that has nobody of its own is decided for by those who were added without one. They also `introduce` the
     people of a tenant, none of whom has done anything yet.
     """
+    from metier.guard.approvals.people import deciding_scope, introducer, known_person
+
     secret = _secret()
     installation = scope.store.of().people
     if secret:
@@ -108,6 +108,8 @@ def acting(
                 )
         person = who(scope, introduces=introduces)
         if decides and not secret and not _is_first_administrator(options, store):
+            from metier.guard.approvals.roles import recording_refusals
+
             with recording_refusals(scope, person, "person", notes=(_command_line(options),)):
                 _require_terminal(store, options)
         yield scope, person
@@ -117,6 +119,8 @@ def acting(
 
 def _tenants_deciding(scope: TenantScope, *, introduces: bool) -> set[str]:
     """List the tenants whose people may give a command for a tenant; the empty name is the whole installation."""
+    from metier.guard.approvals.people import deciding_scope, may_be_introduced
+
     return {deciding_scope(scope).tenant, *([""] if introduces and may_be_introduced(scope) else [])}
 
 
