@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from metier._suggest import suggestion
 from metier.errors import InvalidArgument
 from metier.guard import Actor, Guard
 from metier.guard.guard import current_user
@@ -601,14 +602,13 @@ def _checked_options(given: Mapping[str, Any]) -> Options:
     known = {field.name for field in fields(Options)}
     unknown = [name for name in given if name not in known]
     if unknown:
-        import difflib
         import inspect
 
         accepted = sorted(known | {*inspect.signature(Session).parameters} - {"library", "options"})
-        meant = difflib.get_close_matches(unknown[0][:100], accepted, n=1, cutoff=0.6)
+        meant = suggestion(unknown[0], accepted)
         raise InvalidArgument(
             f"A session has no option {unknown[0]!r}.",
-            hint=(f"Did you mean {meant[0]}? " if meant else "") + f"Options are {', '.join(accepted)}.",
+            hint=(f"Did you mean {meant}? " if meant else "") + f"Options are {', '.join(accepted)}.",
         )
     lists: dict[str, Any] = {}
     for name in ("names", "script_folders"):

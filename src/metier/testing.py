@@ -5,11 +5,11 @@ None of it talks to a network or waits for time to pass. `ScriptedModel` needs `
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._suggest import suggestion
 from metier.errors import InvalidArgument
 from metier.guard.audit.log import MemoryLog
 
@@ -68,9 +68,9 @@ def _field(key: str) -> str:
     known = {name.replace("-", "_"): name for name in FIELD_NAMES}
     if key in known:
         return known[key]
-    meant = difflib.get_close_matches(key[:100], known, n=1, cutoff=0.6)
+    meant = suggestion(key, known)
     raise InvalidArgument(
-        f"A skill has no field {key!r}.{f' Did you mean {meant[0]!r}?' if meant else ''}",
+        f"A skill has no field {key!r}.{f' Did you mean {meant!r}?' if meant else ''}",
         hint=f"Fields are {', '.join(known)}; put others below metadata.",
     )
 

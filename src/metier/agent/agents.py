@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import itertools
 import os
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier._log import logger
+from metier._suggest import suggestion
 from metier.agent.dependencies import AgentFailure, start_order
 from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest
 from metier.errors import AgentInvalid, AgentNotFound, InvalidArgument, MetierError, SkillNotFound, SourceUnavailable
@@ -134,7 +134,7 @@ class Agents:
         failure = self.failures.get(wanted)
         if failure is not None:
             raise AgentInvalid(failure.message, hint=failure.hint, id=failure.id, reason=failure.reason)
-        meant = next(iter(difflib.get_close_matches(wanted[:100], self._by_id, n=1, cutoff=0.6)), None)
+        meant = suggestion(wanted, self._by_id)
         guess = f" Did you mean {meant!r}?" if meant else ""
         raise AgentNotFound(
             f"Agent {shown(id)!r} was not found.{guess}",

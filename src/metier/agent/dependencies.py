@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier._suggest import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,8 +99,8 @@ def _explained(
 
 
 def _missing_hint(missing: str, known: Mapping[str, Manifest], named_by: str) -> str:
-    meant = difflib.get_close_matches(missing, known, n=1, cutoff=0.6)
-    guess = f"Did you mean {meant[0]!r}? " if meant else ""
+    meant = suggestion(missing, known)
+    guess = f"Did you mean {meant!r}? " if meant else ""
     return f"{guess}Add agents/{missing}/agent.yaml, or take it out of `depends_on` of {named_by!r}."
 
 

@@ -15,13 +15,13 @@ instructions: Be brief.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from metier._aliases import AGENT_BLOCK, AGENT_FILE, AGENT_TOOLS, ALWAYS_THERE
+from metier._suggest import suggestion
 from metier.errors import AgentInvalid, FileMissing, FileRefused, FileTooLarge, MetierError
 from metier.skill import FolderPackage, is_valid_name, shown, slug
 from metier.skill.yaml_block import BlockError, parse_yaml
@@ -209,11 +209,11 @@ class _Fields:
         for key in mapping:
             if key in known:
                 continue
-            meant = difflib.get_close_matches(key.lower().replace("-", "_")[:100], known, n=1, cutoff=0.6)
+            meant = suggestion(key.lower().replace("-", "_"), known)
             raise self.invalid(
                 below or key,
                 f"There is no field {shown(f'{below}.{key}' if below else key)!r}",
-                f"Did you mean `{meant[0]}`?" if meant else f"Fields are {', '.join(known)}.",
+                f"Did you mean `{meant}`?" if meant else f"Fields are {', '.join(known)}.",
             )
 
     def id(self, folder: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._paths import write_file
+from metier._suggest import suggestion
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape
 from metier.cli.output import Style, plural, print_json, table
@@ -121,8 +121,8 @@ def _check(agents: Agents, manifest: Manifest) -> None:
     known = (*BUILT_IN, *BUILDING)
     missing = [name for name in agents.tools_for(manifest) if name not in known]
     if missing:
-        meant = difflib.get_close_matches(missing[0], [*known, *(one.id for one in agents)], n=1, cutoff=0.7)
-        guess = f" Did you mean {meant[0]!r}?" if meant else ""
+        meant = suggestion(missing[0], [*known, *(one.id for one in agents)], cutoff=0.7)
+        guess = f" Did you mean {meant!r}?" if meant else ""
         raise _HostTool(
             f"Agent {manifest.id!r} uses tool {Style.text(missing[0])!r}, which is not here.{guess}",
             hint="A program gives it with `Agent(..., tools=[...])`; `metier ask` and `metier chat` cannot run it.",

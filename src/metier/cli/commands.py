@@ -130,6 +130,6 @@ def suggestion(word: str, known: Collection[str], command: str) -> str:
 
 def closest(word: str, known: Collection[str]) -> list[str]:
     """List the known words for which another may be a slip, the likeliest first."""
-    import difflib
+    from metier._suggest import suggestions
 
-    return difflib.get_close_matches(word[:100], known, n=2, cutoff=0.6)
+    return suggestions(word, known, 2)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
+from metier._suggest import suggestion
 from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
 from metier.hints import WITHOUT_IT, find_skill, for_people
 from metier.library.entry import Entry
@@ -274,8 +275,6 @@ class CallerView:
 
     def suggestion(self, name: str) -> str | None:
         """The name most like a mistyped one, if any is like it."""
-        import difflib
-
         wanted = slug(name.partition("@")[0])
         if not wanted:
             return None
@@ -283,7 +282,7 @@ class CallerView:
         if len(names) > _SUGGESTED_AMONG:
             # Comparing with every name of a huge library takes seconds; a typo rarely spoils the first two letters.
             names = [other for other in names if other[:2] == wanted[:2]][:_SUGGESTED_AMONG]
-        return next(iter(difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)), None)
+        return suggestion(wanted, names)
 
 
 def _places_of(entry: Entry) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from metier._suggest import suggestions
 from metier.errors import MetierError, SkillNotFound
 from metier.find.visibility import Visibility, listing_rule
 from metier.guard import Action, Subject
@@ -145,14 +146,12 @@ class KnownSkills:
         return frozenset(one.layer for one in entries if is_taken_for(entry.name, one.name) and not is_same(one, entry))
 
     def _not_found(self, name: object) -> SkillNotFound:
-        import difflib
-
         index = self._context.index
         wanted = str(name).partition("@")[0].lower()[:80]
         known = [one for one in index.snapshot.view(index.caller).active if self._may_be_named(one)]
         if len(known) > _SUGGESTED_AMONG:
             known = [one for one in known if one[:2] == wanted[:2]][:_SUGGESTED_AMONG]
-        close = difflib.get_close_matches(wanted, known, 3, 0.6)
+        close = suggestions(wanted, known, 3)
         meant = next((one for one in close if not index.get(one).is_hidden_from_models), None)
         hint = find_skill() if self.names is None else f"This agent has {', '.join(sorted(self.names)) or 'none'}."
         guess = f" Did you mean {meant!r}?" if meant else ""

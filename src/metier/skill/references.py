@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from metier._suggest import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -151,4 +152,4 @@ def closest(path: str, paths: Iterable[str]) -> str | None:
     known = list(paths)
     name = path.rpartition("/")[2].lower()
     same = [one for one in known if one.rpartition("/")[2].lower() == name]
-    return same[0] if len(same) == 1 else next(iter(difflib.get_close_matches(path, known, 1, 0.75)), None)
+    return same[0] if len(same) == 1 else suggestion(path, known, cutoff=0.75)

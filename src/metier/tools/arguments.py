@@ -5,7 +5,6 @@ Nothing is fetched for a schema, patterns are matched within bounds, and nothing
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import json
 import math
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._aliases import Contradiction, canonical_arguments
 from metier._cache import BoundedCache
+from metier._suggest import suggestions
 from metier.errors import InvalidArgument
 from metier.skill import shown
 
@@ -245,7 +245,7 @@ class Schema:
     def _hint(self, error: ValidationError) -> str:
         kind: Any = error.kind
         if _kind(error) == "AdditionalProperties" and not error.instance_path:
-            close = difflib.get_close_matches(str(kind.unexpected[0])[:80], self._names, 1)
+            close = suggestions(str(kind.unexpected[0]), self._names, 1)
             return f"Did you mean {shown(close[0])!r}? {self._usage()}" if close else self._usage()
         if _kind(error) == "Type" and isinstance(error.instance, str):
             wanted = set(kind.types)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from metier._log import logger
+from metier._suggest import suggestions
 from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import refuse, unguarded
@@ -222,7 +222,7 @@ class Executor:
 
     def _format_unknown(self, name: str) -> ToolResult:
         names = self.registry.names()
-        close = difflib.get_close_matches(name.lower(), [known.lower() for known in names], 1)
+        close = suggestions(name.lower(), [known.lower() for known in names], 1)
         if close:
             guess = next(known for known in names if known.lower() == close[0])
             hint = f"Did you mean '{guess}'?"

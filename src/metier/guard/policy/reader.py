@@ -5,7 +5,6 @@ Reading never raises for the content of a file. A problem has a line, and the re
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._paths import is_inside
+from metier._suggest import suggestions
 from metier.guard.decision import Origin
 from metier.guard.policy.file import PolicyFile, PolicyProblem
 from metier.guard.policy.schema import KEYS, SECTIONS, names_below
@@ -208,7 +208,7 @@ class PolicyReader:
     def _report_unknown(self, line: int, above: str, name: str) -> None:
         known = names_below(above)
         key = f"{above}.{name}" if above else name
-        meant = difflib.get_close_matches(name.lower().replace("_", "-")[:100], known, n=1, cutoff=0.75)
+        meant = suggestions(name.lower().replace("_", "-"), known, 1, cutoff=0.75)
         meant += [other for other in (*KEYS, *SECTIONS) if other.rpartition(".")[2] == name]
         hint = f"Did you mean `{meant[0]}`?" if meant else f"Keys here are {', '.join(known)}."
         # A key that is nearly right, or in another place, was meant to set something, and now sets nothing.
