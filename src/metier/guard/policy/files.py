@@ -101,12 +101,8 @@ class Policies:
         texts: Iterable[tuple[Layer, str]] = (),
     ) -> None:
         """Read files, each of which must exist, and texts without a file; the strongest layer counts first."""
-        from metier.guard.policy.reader import parse_policy
-
         places = [PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files]
-        written = [
-            parse_policy(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)
-        ]
+        written = [_parse(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)]
         for layer in (*(place.layer for place in places), *(file.layer for file in written)):
             if layer not in _LAYERS:
                 raise InvalidArgument(
@@ -228,6 +224,12 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
         file = before.file
     changed = max(version[3:5]) if version is not None else 0
     return _Seen(path, version, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
+
+
+def _parse(text: str, path: str, layer: Layer) -> PolicyFile:
+    from metier.guard.policy.reader import parse_policy
+
+    return parse_policy(text, path, layer)
 
 
 def _merge(files: list[PolicyFile]) -> EffectivePolicy:
