@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.checks import consider
 from metier.guard.decision import STRICTNESS, Action
 from metier.hints import for_person
 from metier.skill.tool_rules import canonical_tool
@@ -75,7 +74,7 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
     'tools: deny WebFetch (<enterprise policy 1>:3 (enterprise))'
     """
     decision = guard.decide(action, actor)
-    considered = consider(guard.context(action, actor))
+    considered = guard.consider(guard.context(action, actor))
     if all(one.rule != decision.rule for one in considered) and decision.rule != _NOTHING_AGAINST:
         # Neither a file nor an approval: the program's own policy, or what the skill says of itself.
         considered = [decision, *considered]
