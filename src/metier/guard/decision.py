@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier.errors import Refused
 from metier.skill import shown
 from metier.skill.names import readings
-from metier.skill.tool_rules import parse_rules
+from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -174,6 +174,14 @@ class Action:
     isolated: bool = True
     """Whether what runs is kept from this machine. A runner that isolates nothing does not, and a skill may ask to run
     without a sandbox, where policy lets it."""
+
+    @property
+    def shell_command(self) -> str | None:
+        """The command of a call that gives a shell a command and nothing else, so that no argument names a file."""
+        if len(self.arguments) != 1 or canonical_tool(self.tool) != "bash":
+            return None
+        command = self.arguments.get("command")
+        return command if isinstance(command, str) else None
 
     @property
     def has_many_texts(self) -> bool:

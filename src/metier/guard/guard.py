@@ -216,7 +216,8 @@ class Guard:
         from metier.guard.files.file_check import check_files
 
         action = context.action
-        return (check_files(action, self.files) or context.program.call_rules.decide(action),)
+        closed = check_files(action, self.files) if action.shell_command is None else None
+        return (closed or context.program.call_rules.decide(action),)
 
     def tighten(self, own: Decision, action: Action, actor: Actor) -> Decision:
         """A decision of the program's layer, or a stricter one by policy files, quarantines and approvals."""

@@ -12,6 +12,8 @@ import pytest
 
 from metier import Guard
 from metier.guard import Action, Decision, MemoryLog
+from metier.guard.files.file_check import FileTargets, file_targets
+from metier.skill.tool_rules import _ALIASES, canonical_tool
 
 MANY = [f"some tag {number}" for number in range(200)]
 
@@ -85,3 +87,13 @@ def test_a_call_with_many_texts_does_not_hold_up_the_event_loop(
 
 def test_numbers_are_no_paths_however_many(tmp_path: Path) -> None:
     assert decided(tmp_path, "save_numbers", numbers=[0.5] * 50_000, name="x").is_allowed
+
+
+def test_a_shell_that_is_given_a_command_alone_names_no_file_by_its_arguments() -> None:
+    # `Guard` does not look for files in such a call: rules about shells read its command.
+    names = [name for name in (*_ALIASES, "Bash", "BASH") if canonical_tool(name) == "bash"]
+    assert len(names) > 10
+    for name in names:
+        for command in (".envrc", "cat .ssh/id", '{"path": ".git/config"}', "--- a/x\n+++ b/.git/config\n"):
+            assert Action(point="call", tool=name, arguments={"command": command}).shell_command == command
+            assert file_targets(name, {"command": command}) == FileTargets()

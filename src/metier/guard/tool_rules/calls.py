@@ -169,13 +169,8 @@ class CallRules:
 
 def _cacheable_command(action: Action) -> str | None:
     """The command of a call whose decision may be cached: one that names no file, which may be a link; else None."""
-    arguments = action.arguments
-    if len(arguments) != 1 or canonical_tool(action.tool) != "bash":
-        return None
-    command = arguments.get("command")
-    if not isinstance(command, str) or len(command) > _MAX_CACHED_COMMAND or _NAMES_FILE(command):
-        return None
-    return command
+    command = action.shell_command
+    return None if command is None or len(command) > _MAX_CACHED_COMMAND or _NAMES_FILE(command) else command
 
 
 def _decides_about_skills(action: Action) -> Decision | None:
