@@ -1,4 +1,4 @@
-"""What the audit trail costs: to add a record, to search many, to export and to verify them.
+"""What the audit log costs: to add a record, to search many, to export and to verify them.
 
     python benchmarks/audit.py [--records 10000] [--store URL] [--json] [--check]
 

@@ -124,13 +124,13 @@ def probe() -> AuditProbe:
 
 
 def test_a_trail_says_what_happened_in_order(probe: AuditProbe) -> None:
-    assert probe.trail() == [
+    assert probe.summary() == [
         ("load", "strict", "ok"),
         ("call", "skills_load", "ok"),
         ("call", "Read", "tool-not-allowed"),
         ("unload", "strict", "ok"),
     ]
-    assert probe.trail("load", "unload") == [("load", "strict", "ok"), ("unload", "strict", "ok")]
+    assert probe.summary("load", "unload") == [("load", "strict", "ok"), ("unload", "strict", "ok")]
 
 
 def test_records_are_found_by_what_they_hold(probe: AuditProbe) -> None:
@@ -139,14 +139,14 @@ def test_records_are_found_by_what_they_hold(probe: AuditProbe) -> None:
     assert probe.find(event="run") == []
 
 
-def test_a_record_that_is_not_the_only_one_shows_the_trail(probe: AuditProbe) -> None:
-    with pytest.raises(AssertionError, match=r"2 records have .* the trail is .*skills_load"):
+def test_a_record_that_is_not_the_only_one_shows_all_records(probe: AuditProbe) -> None:
+    with pytest.raises(AssertionError, match=r"2 records have .* the records are .*skills_load"):
         probe.one(event="call")
 
 
 def test_a_log_forgets(probe: AuditProbe) -> None:
     probe.clear()
-    assert probe.trail() == []
+    assert probe.summary() == []
 
 
 # --- the model --------------------------------------------------------------------------------------------------------

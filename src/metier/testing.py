@@ -162,17 +162,17 @@ class AuditProbe(MemoryLog):
     >>> executor = session.executor(builtin=["Read"])
     >>> _ = executor.execute_blocking("skills_load", {"skills": ["greet"]})
     >>> _ = executor.execute_blocking("Read", {"file_path": "notes.md"})
-    >>> probe.trail()
+    >>> probe.summary()
     [('load', 'greet', 'ok'), ('call', 'skills_load', 'ok'), ('call', 'Read', 'tool-not-allowed')]
     >>> probe.refused()[0].rule
     'greet: allowed-tools'
     """
 
-    def trail(self, *events: str) -> list[tuple[str, str, str]]:
+    def summary(self, *events: str) -> list[tuple[str, str, str]]:
         """What happened: the event, the tool or skill it was about, and `ok` or the code of what went wrong.
 
         Records end with what they are about, so a load stands before the call that asked for it. With `events`, only
-        those: `trail("load", "unload")`.
+        those: `summary("load", "unload")`.
         """
         return [
             (one.event, one.tool or one.skill, "ok" if one.success else one.code or one.decision)
@@ -185,9 +185,9 @@ class AuditProbe(MemoryLog):
         return [one for one in self.records if all(getattr(one, name) == value for name, value in values.items())]
 
     def one(self, **values: object) -> AuditRecord:
-        """The only record with these values; fails, and shows the trail, when there is none or another."""
+        """The only record with these values; fails, and shows all records, when there is none or another."""
         found = self.find(**values)
-        assert len(found) == 1, f"{len(found)} records have {values}; the trail is {self.trail()}"
+        assert len(found) == 1, f"{len(found)} records have {values}; the records are {self.summary()}"
         return found[0]
 
     def refused(self) -> list[AuditRecord]:

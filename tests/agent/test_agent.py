@@ -33,7 +33,7 @@ def test_a_task_runs_to_its_answer(stage: Any) -> None:
 def test_everything_is_unloaded_at_the_end(stage: Any) -> None:
     played = stage(["greet"], [load("greet"), "Hello."])
     answer = played.agent.run_blocking("Greet.")
-    assert played.audit.trail("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
     assert {record.session for record in played.audit.records} == {answer.session}
     assert played.audit.one(event="load").task
     assert played.audit.one(event="load").agent == "clerk"
@@ -44,7 +44,7 @@ def test_everything_is_unloaded_when_the_model_fails(stage: Any, step: Exception
     played = stage(["greet"], [load("greet"), step])
     with pytest.raises((RuntimeError, AgentFailed)):
         played.agent.run_blocking("Greet.")
-    assert played.audit.trail("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
 
 
 def test_everything_is_unloaded_when_the_task_is_cancelled(stage: Any) -> None:
@@ -63,7 +63,7 @@ def test_everything_is_unloaded_when_the_task_is_cancelled(stage: Any) -> None:
             tasks.cancel_scope.cancel()
 
     anyio.run(main)
-    assert played.audit.trail()[-2:] == [("call", "wait", "cancelled"), ("unload", "greet", "ok")]
+    assert played.audit.summary()[-2:] == [("call", "wait", "cancelled"), ("unload", "greet", "ok")]
 
 
 def test_more_turns_than_the_limit_are_no_answer_and_the_limit_is_named(stage: Any, declare: Declare) -> None:
@@ -72,7 +72,7 @@ def test_more_turns_than_the_limit_are_no_answer_and_the_limit_is_named(stage: A
         played.agent.run_blocking("Greet.")
     assert "limits.max_turns" in caught.value.hint
     assert len(played.requests) == 3
-    assert played.audit.trail("unload") == [("unload", "greet", "ok")]
+    assert played.audit.summary("unload") == [("unload", "greet", "ok")]
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "key"), (404, "name of the model"), (500, "Try again")])
@@ -186,7 +186,7 @@ def test_it_has_the_tools_it_names_and_no_others(stage: Any, tmp_path: Path) -> 
     played.agent.run_blocking("Note milk.")
     assert played.requests[0].tools == ("note", "Read")
     assert played.requests[1].told == ("noted milk",)
-    assert played.audit.trail() == [("call", "note", "ok")]
+    assert played.audit.summary() == [("call", "note", "ok")]
 
 
 def test_built_in_tools_work_in_the_workspace(stage: Any, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_tool_that_nobody_has_is_an_error_that_names_agent_and_tool(stage: Any
 def test_a_call_of_a_tool_that_is_not_there_is_recorded_and_the_model_may_go_on(stage: Any) -> None:
     played = stage(["greet"], [("fly", {"to": "mars"})] * 3 + ["I cannot fly."])
     assert str(played.agent.run_blocking("Fly.")) == "I cannot fly."
-    assert played.audit.trail() == [("call", "fly", "tool-not-found")] * 3
+    assert played.audit.summary() == [("call", "fly", "tool-not-found")] * 3
     assert {(record.type, record.decision) for record in played.audit.find(tool="fly")} == {("tool.denied", "deny")}
     assert "skills_load" in played.requests[1].told[0]
 
@@ -240,7 +240,7 @@ def test_a_skill_restricts_the_very_next_call_also_in_the_same_answer(stage: Any
     ]
     played = stage([skill("strict", allowed_tools="Read")], steps, _uses("note"), tools=[note])
     played.agent.run_blocking("Note it.")
-    assert played.audit.trail("call") == [
+    assert played.audit.summary("call") == [
         ("call", "skills_load", "ok"),
         ("call", "note", "tool-not-allowed"),
         ("call", "skills_unload", "ok"),
@@ -260,7 +260,7 @@ def test_the_host_is_asked_where_policy_says_so(stage: Any, answer: bool, code: 
     played = stage([], steps, _uses("note"), tools=[note], policy=Policy(ask="note"), approve=approve)
     played.agent.run_blocking("Note it.")
     assert asked == [("note", {"text": "x"})]
-    assert played.audit.trail("call") == [("call", "note", code)]
+    assert played.audit.summary("call") == [("call", "note", code)]
 
 
 def test_a_guard_can_be_shared(stage: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_guard_can_be_shared(stage: Any) -> None:
     guard = Guard(Policy(blocked=["greet"]), audit=audit)
     played = stage(["greet", "leave"], [load("greet"), "Done."], guard=guard)
     played.agent.run_blocking("Greet.")
-    assert audit.trail("load") == [("load", "greet", "skill-blocked")]
+    assert audit.summary("load") == [("load", "greet", "skill-blocked")]
     with pytest.raises(InvalidArgument, match="guard"):
         stage([], [], guard=guard, policy=Policy())
 

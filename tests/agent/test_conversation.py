@@ -41,8 +41,8 @@ def test_what_was_said_and_loaded_stays_from_turn_to_turn(stage: Any) -> None:
     with played.agent.conversation() as conversation:
         assert answers(say(conversation, "Greet.", "What did you say?")) == ["Hello.", "I said hello."]
         assert [one.name for one in conversation.session.active] == ["greet"]
-        assert played.audit.trail("unload") == []
-    assert played.audit.trail("unload") == [("unload", "greet", "ok")]
+        assert played.audit.summary("unload") == []
+    assert played.audit.summary("unload") == [("unload", "greet", "ok")]
     assert "Hello." in played.requests[2].text
 
 
@@ -213,7 +213,7 @@ def test_a_skill_with_an_agent_of_its_own_leaves_only_its_output(stage: Any) -> 
     assert inside.told == ("cats",)
     assert "Research cats." not in after.text
     assert "Cats purr." in after.text
-    assert played.audit.trail("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
 
 
 # --- keeping ------------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_skill_that_no_model_may_load_is_not_active_because_a_file_says_so(sta
     played = stage([skill("hidden", disable_model_invocation=True)])
     later = played.agent.conversation(claimed(played, "hidden"))
     assert later.session.active == ()
-    assert played.audit.trail("load") == [("load", "hidden", "not-for-models")]
+    assert played.audit.summary("load") == [("load", "hidden", "not-for-models")]
 
 
 def test_a_skill_that_a_person_used_by_name_is_there_again(stage: Any) -> None:

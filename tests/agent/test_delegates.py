@@ -56,7 +56,7 @@ def test_an_agent_that_offers_itself_is_a_tool_with_its_description(
     assert played.requests[1].told == ("Count.",)
     assert played.requests[2].told == ("Three.",)
     assert (str(answer), answer.turns, answer.usage.requests) == ("It is three.", 2, 3)
-    assert played.audit.trail() == [("call", "agent_helper", "ok")]
+    assert played.audit.summary() == [("call", "agent_helper", "ok")]
 
 
 @pytest.mark.parametrize("task", ["", " \n"])
@@ -127,7 +127,7 @@ def test_what_it_loads_is_unloaded_at_its_end_also_when_it_fails(stage: Any, bos
     helper = declare("helper", integration_mode="tool", max_turns=1)
     played = stage(["greet"], [ask("helper"), load("greet"), "It failed."], boss, helper, tools=[note])
     played.agent.run_blocking("Go.")
-    assert played.audit.trail() == [
+    assert played.audit.summary() == [
         ("load", "greet", "ok"),
         ("call", "skills_load", "ok"),
         ("unload", "greet", "ok"),
@@ -182,7 +182,7 @@ def test_a_cancelled_task_ends_the_agents_inside(stage: Any, boss: Manifest, dec
             tasks.cancel_scope.cancel()
 
     anyio.run(main)
-    assert played.audit.trail()[2:] == [
+    assert played.audit.summary()[2:] == [
         ("call", "wait", "cancelled"),
         ("unload", "greet", "ok"),
         ("call", "agent_helper", "cancelled"),

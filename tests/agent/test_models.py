@@ -67,7 +67,7 @@ def test_the_test_model_finds_and_loads_the_skill_that_fits_and_says_what_it_saw
     answer = played.agent.run_blocking("Write an invoice for Ada.")
     assert "loaded 'invoice'" in answer.text
     assert "Add up the lines." in answer.text
-    assert played.audit.trail("load", "call") == [
+    assert played.audit.summary("load", "call") == [
         ("call", "skills_search", "ok"),
         ("load", "invoice", "ok"),
         ("call", "skills_load", "ok"),
@@ -99,7 +99,7 @@ def test_the_test_model_runs_a_skill_in_an_agent_of_its_own(stage: Any) -> None:
     played = stage([skill("tea", description="Makes tea.", context="fork")], model="test")
     answer = played.agent.run_blocking("Make tea.")
     assert "was given 'tea'" in answer.text
-    assert played.audit.trail("load", "unload") == [("load", "tea", "ok"), ("unload", "tea", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "tea", "ok"), ("unload", "tea", "ok")]
 
 
 def test_the_test_model_streams(stage: Any) -> None:

@@ -199,7 +199,7 @@ def test_whoever_stops_listening_ends_the_run_and_everything_is_unloaded(stage: 
                     await anyio.sleep(0)
 
     anyio.run(main)
-    assert played.audit.trail("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "greet", "ok"), ("unload", "greet", "ok")]
     assert played.model.left == 1
 
 
@@ -217,7 +217,7 @@ def test_whoever_is_cancelled_while_listening_ends_the_run(stage: Any, declare: 
                         scope.cancel()
 
     anyio.run(main)
-    assert played.audit.trail()[-2:] == [("call", "wait", "cancelled"), ("unload", "greet", "ok")]
+    assert played.audit.summary()[-2:] == [("call", "wait", "cancelled"), ("unload", "greet", "ok")]
 
 
 def test_a_run_is_never_far_ahead_of_whoever_listens(stage: Any) -> None:
@@ -281,4 +281,4 @@ def test_whoever_ends_a_run_ends_a_question_that_stands_in_a_thread(stage: Any, 
 
     anyio.run(main if way == "left" else cancelled)
     assert ended.is_set(), "before the iterator was closed"
-    assert played.audit.trail("call") == [("call", "note", "cancelled")]
+    assert played.audit.summary("call") == [("call", "note", "cancelled")]

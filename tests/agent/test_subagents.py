@@ -90,7 +90,7 @@ def test_it_has_the_tools_of_the_agent_around_it_and_whatever_restricts_that_res
 def test_it_is_loaded_and_unloaded_exactly_once(stage: Any) -> None:
     played = stage([forked("research")], [load("research"), "Found.", "Done."])
     played.agent.run_blocking("Look.")
-    assert played.audit.trail("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
 
 
 @pytest.mark.covers("O-80")
@@ -98,7 +98,7 @@ def test_it_is_loaded_and_unloaded_exactly_once_also_on_error(stage: Any, declar
     steps = [load("research"), ("skills_search", {"query": "x"}), ("skills_search", {"query": "x"}), "Done."]
     played = stage([forked("research")], steps, declare(max_turns=2))
     assert str(played.agent.run_blocking("Look.")) == "Done."
-    assert played.audit.trail("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
     assert played.audit.one(event="call", tool="skills_load").code == "agent-failed"
     assert "2 turns (limits.max_turns)" in played.requests[3].told[0]
 
@@ -120,7 +120,7 @@ def test_it_is_loaded_and_unloaded_exactly_once_also_when_cancelled(stage: Any, 
             tasks.cancel_scope.cancel()
 
     anyio.run(main)
-    assert played.audit.trail("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
+    assert played.audit.summary("load", "unload") == [("load", "research", "ok"), ("unload", "research", "ok")]
 
 
 @pytest.mark.covers("O-80", "O-103")
@@ -134,7 +134,7 @@ def test_deeper_than_five_is_refused_and_the_chain_is_named(stage: Any) -> None:
     assert "maximum depth" in told
     failed = played.audit.find(event="call", tool="skills_load", success=False)
     assert [record.code for record in failed] == ["activation-failed"]
-    assert sorted(played.audit.trail("load")) == sorted(("load", name, "ok") for name in names[:5])
+    assert sorted(played.audit.summary("load")) == sorted(("load", name, "ok") for name in names[:5])
     assert len(played.audit.find(event="unload")) == 5
 
 
@@ -168,7 +168,7 @@ def test_what_the_skills_of_that_agent_restrict_holds(stage: Any, declare: Decla
     played.agent.run_blocking("Look.")
     assert "Only read." in played.requests[1].instructions
     assert played.audit.one(event="call", tool="note").code == "tool-not-allowed"
-    assert sorted(played.audit.trail("load", "unload")) == sorted(
+    assert sorted(played.audit.summary("load", "unload")) == sorted(
         (event, name, "ok") for event in ("load", "unload") for name in ("research", "strict")
     )
 
@@ -178,7 +178,7 @@ def test_an_unknown_agent_is_an_error_that_names_skill_and_agent(stage: Any) -> 
     played.agent.run_blocking("Look.")
     assert "Skill 'research' runs in agent 'nobody'" in played.requests[1].told[0]
     assert played.audit.one(event="call").code == "agent-not-found"
-    assert played.audit.trail("load", "unload") == [("load", "research", "agent-not-found")]
+    assert played.audit.summary("load", "unload") == [("load", "research", "agent-not-found")]
 
 
 def test_the_model_is_that_of_the_skill_else_of_the_agent_it_names_else_that_of_the_agent_around(
@@ -246,7 +246,7 @@ def test_a_skill_gets_no_hold_of_an_agent_that_is_not_offered(stage: Any, declar
     told = played.requests[1].told[0]
     assert "Skill 'research' runs in agent 'hidden', which is not offered to others." in told
     assert "integration_mode: tool" in told
-    assert played.audit.trail() == [
+    assert played.audit.summary() == [
         ("load", "research", "activation-failed"),
         ("call", "skills_load", "activation-failed"),
     ]

@@ -101,7 +101,7 @@ SERVER_HARM = {
     "no table that says the version": ["DROP TABLE store_version"],
     "no tables": ["DROP SCHEMA public CASCADE", "CREATE SCHEMA public"],
     "no schema": ["DROP SCHEMA public CASCADE"],
-    "no audit trail and no version": ["DROP TABLE audit_log", *NO_VERSION],
+    "no audit log and no version": ["DROP TABLE audit_log", *NO_VERSION],
     "an empty schema for all of its users": [
         "CREATE SCHEMA empty",
         "ALTER ROLE metier IN DATABASE {database} SET search_path = empty",

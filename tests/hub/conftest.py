@@ -60,7 +60,7 @@ def guard(guarded: Callable[..., Guard]) -> Guard:
 
 
 def records(scope: TenantScope, type: str) -> list[dict[str, object]]:  # noqa: A002
-    """What the audit trail says of one type."""
+    """What the audit log says of one type."""
     return [record for record in scope.audit.tail(1_000) if record["type"] == type]
 
 

@@ -1,4 +1,4 @@
-"""The audit trail in a store: kept in order whatever is in it, found again, and never changed."""
+"""The audit log in a store: kept in order whatever is in it, found again, and never changed."""
 
 from __future__ import annotations
 

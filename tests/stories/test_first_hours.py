@@ -219,7 +219,7 @@ def test_a_tester_checks_discovery_restrictions_and_disclosure(
 
     agent = PydanticAgent(model, tools=[wipe], capabilities=[Skills("skills", audit=audit)])
     ask(agent, "Release it.")
-    assert audit.trail("call")[-1] == ("call", "wipe", "tool-not-allowed")
+    assert audit.summary("call")[-1] == ("call", "wipe", "tool-not-allowed")
     assert not any("Secret step." in request.text for request in model.requests)
 
 

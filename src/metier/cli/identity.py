@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from metier.errors import NotPermitted, PersonNotFound
 from metier.guard.governance import Governance
 from metier.guard.guard import current_user
-from metier.guard.open_stores import persist_ledgers, remember, require_store
+from metier.guard.open_stores import persist_decisions, remember, require_store
 from metier.skill import shown
 from metier.store import Store, default_store
 
@@ -31,7 +31,7 @@ def store_url() -> str:
 def open_store(*, create: bool = True) -> Store:
     """Open the store. It is not made anew where one was: that would release skills from quarantine."""
     store = peek_store()
-    return store if store is not None else persist_ledgers(Store.open(store_url(), create=create))
+    return store if store is not None else persist_decisions(Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
@@ -41,7 +41,7 @@ def peek_store() -> Store | None:
     if store is None:
         require_store(url)
         return None
-    return persist_ledgers(store)
+    return persist_decisions(store)
 
 
 def who(scope: TenantScope, *, introduces: bool = False) -> Person:

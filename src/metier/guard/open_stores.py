@@ -81,7 +81,7 @@ def open_store(url: str) -> Store:
         require_store(url)
         Store.open(url).close()
         # From then on it is there, and must not be made anew when somebody takes it away.
-        found = OPEN.add(url, persist_ledgers(Store.open(url, create=False)))
+        found = OPEN.add(url, persist_decisions(Store.open(url, create=False)))
     return found
 
 
@@ -92,7 +92,7 @@ def peek_store(url: str) -> Store | None:
         from metier.store import Store
 
         store = Store.peek(url)
-        found = OPEN.add(url, persist_ledgers(store)) if store is not None else None
+        found = OPEN.add(url, persist_decisions(store)) if store is not None else None
     return found
 
 
@@ -140,7 +140,7 @@ def _name_of(url: str) -> str:
     return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def persist_ledgers(store: Store) -> Store:
+def persist_decisions(store: Store) -> Store:
     """Let the verified part of a store's audit log outlast the process, away from the store."""
     store.decision_reader.folder = os.path.join(default_config_folder(), "stores")
     if store.kind != "sqlite":

@@ -98,7 +98,7 @@ def propose_update(
     What somebody changed by hand is proposed as it is, where other content was accepted; the diff is against that.
 
     Raises `SkillNotFound` for an unknown skill, and `ProposalInvalid` for a diff that does not apply or a change that
-    would leave no skill; then nothing is kept. `actor` is what the audit trail says of the author, if it knows more.
+    would leave no skill; then nothing is kept. `actor` is what the audit log says of the author, if it knows more.
     """
     entry = library.get(skill) if isinstance(skill, str) else skill
     home = location_of(entry)

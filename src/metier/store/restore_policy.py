@@ -1,4 +1,4 @@
-"""What a restore must not loosen: blocks, refusals, revocations, lost roles and revoked tokens since a backup."""
+"""Restrictions that a restore must not loosen: blocks, refusals, revocations, lost roles and revoked tokens."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class KeptToken:
 
 @dataclass(slots=True, kw_only=True)
 class KeptRestrictions:
-    """What a store forbids and a backup does not."""
+    """The restrictions of a store that a backup does not have."""
 
     blocks: list[KeptBlock] = field(default_factory=list)
     decisions: list[KeptDecision] = field(default_factory=list)

@@ -160,7 +160,7 @@ def tenant_of_token(pool: ConnectionPool, secret_hash: str) -> str | None:
 
 
 class TenantScope:
-    """All that a store keeps for one tenant.
+    """The data of one tenant in a store.
 
     >>> import tempfile
     >>> from metier.store import Store

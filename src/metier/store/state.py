@@ -120,7 +120,7 @@ class DecisionReader:
         if self.folder is None:
             return None
         name = hashlib.sha256(f"{self._store}\0{tenant}".encode(errors="surrogatepass")).hexdigest()[:32]
-        return os.path.join(self.folder, f"{name}.ledger")
+        return os.path.join(self.folder, f"{name}.decisions")
 
     def _load(self, tenant: str) -> RecordedDecisions:
         path = self._path(tenant)

@@ -178,13 +178,13 @@ class _CheckpointPlaces:
     """The checkpoints of one tenant in all places where they are kept."""
 
     before: Sequence[Checkpoint]
-    """Those in the database, read before the file."""
+    """The checkpoints in the database, read before the file."""
     outside: Sequence[Checkpoint]
-    """Those in the file."""
+    """The checkpoints in the file."""
     last: Checkpoint | None
     """The last one, beside the key."""
     inside: Sequence[Checkpoint]
-    """Those in the database, read after the file."""
+    """The checkpoints in the database, read after the file."""
     is_shared: bool
     """Whether other machines sign too, each in a file of its own."""
 

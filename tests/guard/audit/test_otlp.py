@@ -1,4 +1,4 @@
-"""The audit trail to a collector: to whom it was named, and to nobody else."""
+"""The audit log to a collector: to whom it was named, and to nobody else."""
 
 from __future__ import annotations
 

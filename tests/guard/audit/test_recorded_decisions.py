@@ -16,7 +16,7 @@ from metier.guard.approvals.decisions import grant
 from metier.guard.approvals.requests import request_approval
 from metier.guard.audit.governance_events import record_event
 from metier.guard.governance import Governance
-from metier.guard.open_stores import persist_ledgers
+from metier.guard.open_stores import persist_decisions
 from metier.guard.policy.files import Policies
 from metier.library import Place, SkillIndex
 from metier.session.active_skills import subject_of
@@ -124,7 +124,7 @@ def test_a_search_does_not_show_rows_that_contradict_themselves(url: str) -> Non
 
 
 def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, subject: Subject) -> None:
-    with persist_ledgers(Store.open(url)) as store:
+    with persist_decisions(Store.open(url)) as store:
         scope = store.of()
         with scope.transaction():
             for _ in range(600):
@@ -132,24 +132,24 @@ def test_what_was_verified_is_not_verified_again_by_the_next_process(url: str, s
         given = granted(scope, subject)
         assert scope.recorded_decisions().seq == 602
         folder = Path(store.decision_reader.folder or "")
-    (kept,) = folder.glob("*.ledger")
+    (kept,) = folder.glob("*.decisions")
     assert json.loads(kept.read_bytes())["granted"].keys() == {given.id}
-    with persist_ledgers(Store.open(url)) as store:
+    with persist_decisions(Store.open(url)) as store:
         assert [one.id for one in store.of().approvals.all()] == [given.id]
     kept.write_bytes(b"{")
-    with persist_ledgers(Store.open(url)) as store:
+    with persist_decisions(Store.open(url)) as store:
         assert [one.id for one in store.of().approvals.all()] == [given.id]
 
 
 def test_what_was_verified_of_another_trail_does_not_count(url: str, subject: Subject) -> None:
-    with persist_ledgers(Store.open(url)) as store:
+    with persist_decisions(Store.open(url)) as store:
         with store.of().transaction():
             for _ in range(600):
                 store.of().audit.append({"type": "tool.called", "decision": "allow"})
         granted(store.of(), subject)
         store.of().recorded_decisions()
     Path(url.removeprefix("sqlite:///")).unlink()
-    with persist_ledgers(Store.open(url)) as store:
+    with persist_decisions(Store.open(url)) as store:
         assert store.of().recorded_decisions().granted == {}
 
 
@@ -162,9 +162,9 @@ def test_a_record_decides_by_its_own_type_and_not_by_one_inside_of_a_field(url: 
         fields = {"reason": "user ada", "notes": ["digest d1"], "approval": "a-1", "terms": "t"}
         for inner in ("token.made", "approval.granted", "person.removed", "skill.released"):
             scope.audit.append({**fields, "event": "call", "type": own, "extra": {**fields, "type": inner}})
-        ledger = scope.recorded_decisions()
+        decisions = scope.recorded_decisions()
         assert scope.people.all() == [ADA]
-        assert ledger.blocked == {"digest d1": "It leaks."}
-        assert not ledger.granted
-        assert not ledger.against
-        assert not ledger.tokens
+        assert decisions.blocked == {"digest d1": "It leaks."}
+        assert not decisions.granted
+        assert not decisions.against
+        assert not decisions.tokens

@@ -1,4 +1,4 @@
-"""Whether an audit trail is what was written: each way to tamper with it is noticed, and the first bad record named."""
+"""Whether an audit log is what was written: each way to tamper with it is noticed, and the first bad record named."""
 
 from __future__ import annotations
 

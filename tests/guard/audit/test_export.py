@@ -1,4 +1,4 @@
-"""The audit trail for other programs: each format is what its readers expect, whatever is in the records."""
+"""The audit log for other programs: each format is what its readers expect, whatever is in the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail in the store, as a guard writes it: from any thread and process, signed, never lost in silence."""
+"""The audit log in the store, as a guard writes it: from any thread and process, signed, never lost in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail as a file: whole lines, from any number of threads and processes, and never lost in silence."""
+"""The audit log as a file: whole lines, from any number of threads and processes, and never lost in silence."""
 
 from __future__ import annotations
 
