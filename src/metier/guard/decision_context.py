@@ -66,27 +66,29 @@ class DecisionContext:
     actor: Actor
     governance: Governance
     program: ProgramLayer = NO_PROGRAM
-    in_force: InForce | None = None
-    """The state of policy and store to decide under; None is the current one."""
 
     @cached_property
     def subject(self) -> Subject | None:
         """The skill that the action is about."""
         return self.action.skill
 
-    @cached_property
-    def _in_force(self) -> InForce:
-        return self.in_force or self.governance.in_force(self.actor)
+    def bind(self, in_force: InForce) -> None:
+        """Decide under this state of policy and store."""
+        self.__dict__["effective"], self.__dict__["states"] = in_force
 
     @cached_property
     def effective(self) -> EffectivePolicy:
         """The policy of all files together."""
-        return self._in_force.effective
+        self.bind(self.governance.in_force(self.actor))
+        found: EffectivePolicy = self.__dict__["effective"]
+        return found
 
     @cached_property
     def states(self) -> tuple[GovernanceState, ...]:
         """The states of the store: for the whole installation and, behind it, for the actor's tenant."""
-        return self._in_force.states
+        self.bind(self.governance.in_force(self.actor))
+        found: tuple[GovernanceState, ...] = self.__dict__["states"]
+        return found
 
     @property
     def point(self) -> str:

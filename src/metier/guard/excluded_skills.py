@@ -66,8 +66,8 @@ class ExcludedSkills:
             action=Action(point="discover", skill=subject, by=self._by),
             actor=self._actor,
             governance=self._governance,
-            in_force=self._in_force,
         )
+        context.bind(self._in_force)
         for check in self._checks:
             for decision in check(context):
                 if decision.outcome == "deny" and (self._is_enforced or decision.holds_always):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -168,7 +169,7 @@ class Guard:
         if in_force is None:
             return True
         context = self.context(action, actor)
-        context.in_force = in_force
+        context.bind(in_force)
         is_wanted = "network-tools" in context.required and context.effective.mode == "enforce"
         return not is_wanted or "network-tools" in context.approval_status.grants
 
@@ -183,19 +184,19 @@ class Guard:
 
     def context(self, action: Action, actor: Actor = _NOBODY) -> DecisionContext:
         """An action with everything that checks may have to know about it."""
-        from metier.guard.decision_context import DecisionContext
-
-        return DecisionContext(action=action, actor=actor, governance=self._governance, program=self._program)
+        make = _context_type()
+        return make(action=action, actor=actor, governance=self._governance, program=self._program)
 
     def decide(self, action: Action, actor: Actor = _NOBODY) -> Decision:
         """The decision of policy, trust and rules about an action. Asks nobody and records nothing."""
-        own = self._decide_by_program(action, actor)
-        return own if own.outcome == "deny" else self.tighten(own, action, actor)
+        context = self.context(action, actor)
+        own = self._decide_by_program(context)
+        return own if own.outcome == "deny" else self.tighten(own, context)
 
-    def _decide_by_program(self, action: Action, actor: Actor) -> Decision:
+    def _decide_by_program(self, context: DecisionContext) -> Decision:
         """The decision of the program's own layer: the strictest of its checks, and of several the first."""
-        context, own = self.context(action, actor), None
-        for check in self._program_checks(action):
+        own = None
+        for check in self._program_checks(context.action):
             for decision in check(context):
                 if decision.outcome == "deny":
                     return decision
@@ -204,12 +205,9 @@ class Guard:
         return own or no_objection()
 
     def _program_checks(self, action: Action) -> tuple[Callable[[DecisionContext], Iterable[Decision]], ...]:
-        if action.point == "call" and action.skill is None:
-            return (self._check_call,)
-        from metier.guard.run_checks import PROGRAM_CHECKS, blocked
-
-        found = PROGRAM_CHECKS.get(action.point, (blocked,))
-        return (*found, self._check_call) if action.point == "call" else found
+        if action.point != "call":
+            return _checks_of_program(action.point)
+        return (self._check_call,) if action.skill is None else (*_checks_of_program("call"), self._check_call)
 
     def _check_call(self, context: DecisionContext) -> tuple[Decision]:
         """The closed files, the tool rules of the program's policy and those of the active skills."""
@@ -219,15 +217,14 @@ class Guard:
         closed = check_files(action, self.files) if action.shell_command is None else None
         return (closed or context.program.call_rules.decide(action),)
 
-    def tighten(self, own: Decision, action: Action, actor: Actor) -> Decision:
+    def tighten(self, own: Decision, context: DecisionContext) -> Decision:
         """A decision of the program's layer, or a stricter one by policy files, quarantines and approvals."""
-        in_force = self._governance.in_force_for(action, actor)
+        in_force = self._governance.in_force_for(context.action, context.actor)
         if in_force is None:
             return own
         from metier.guard.checks import combine, consider
 
-        context = self.context(action, actor)
-        context.in_force = in_force
+        context.bind(in_force)
         return combine(own, consider(context), in_force.effective.mode)
 
     def consider(self, context: DecisionContext) -> list[Decision]:
@@ -235,7 +232,7 @@ class Guard:
         from metier.guard.checks import consider
 
         found = consider(context)
-        own = self._decide_by_program(context.action, context.actor)
+        own = self._decide_by_program(context)
         return found if own is no_objection() else [own, *found]
 
     def refuse(
@@ -347,8 +344,6 @@ class Guard:
             from metier.guard.question import in_own_thread
 
             return await in_own_thread(function, *args, **options)
-        import functools
-
         import anyio.to_thread
 
         return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))
@@ -414,6 +409,21 @@ class Guard:
     def record(self, record: AuditRecord) -> None:
         """Add a record to the audit log."""
         self._recorder.record(record)
+
+
+@functools.cache
+def _context_type() -> type[DecisionContext]:
+    from metier.guard.decision_context import DecisionContext
+
+    return DecisionContext
+
+
+@functools.cache
+def _checks_of_program(point: str) -> tuple[Callable[[DecisionContext], Iterable[Decision]], ...]:
+    """The checks of the program's own layer at a point of decision."""
+    from metier.guard.run_checks import PROGRAM_CHECKS, blocked
+
+    return PROGRAM_CHECKS.get(point, (blocked,))
 
 
 def _has_side_effects(first: Decision, decision: Decision) -> bool:

@@ -51,7 +51,7 @@ def apply_side_effects(guard: Guard, context: DecisionContext, first: Decision, 
 
     given = grant(scope, context.effective, person_of(scope, context.actor), request.id, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
-    again = guard.tighten(amend(decision, outcome="allow"), context.action, context.actor)
+    again = guard.tighten(amend(decision, outcome="allow"), guard.context(context.action, context.actor))
     if not again.is_allowed:
         return amend(again, request=request.id, hint=approve_request(request.id, tenant))
     return amend(decision, check=f"{decision.rule}; approval {given.id}", origin=None)
