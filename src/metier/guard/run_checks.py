@@ -78,8 +78,11 @@ def untrusted_commands(context: DecisionContext) -> Iterator[Decision]:
 
 def program_settings(context: DecisionContext) -> Iterator[Decision]:
     """The settings of the program's policy, narrowed by the policy files that are enforced."""
+    settings = tuple(_settings(context.action))
+    if not settings:
+        return
     policy = context.governance.narrowed(context.program.policy)
-    for setting in _settings(context.action):
+    for setting in settings:
         outcome: Outcome = getattr(policy, setting.name)
         if outcome == "allow":
             continue
