@@ -50,6 +50,8 @@ class ActiveSkill:
     """Who loaded it."""
     ceiling: Ceiling
     listing: FileListing
+    label: str
+    """The skill in audit records: its name, its source, and the beginning of its digest."""
     hooks_run: bool = False
     """Whether policy lets the hooks that it declares run."""
     is_stale: bool = False
@@ -69,11 +71,6 @@ class ActiveSkill:
     def subject(self) -> Subject:
         """What the guard is told of it."""
         return subject_of(self.entry, self.digest)
-
-    @property
-    def label(self) -> str:
-        """What records call it: its name, where it comes from, and the beginning of its digest."""
-        return f"{self.entry.name}@{self.entry.source}#{self.digest.removeprefix('sha256:')[:12]}"
 
     def with_body(self, body: str) -> ActiveSkill:
         """The same skill, with its instructions."""

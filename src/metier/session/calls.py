@@ -166,7 +166,7 @@ class Calls:
         )
 
     def _emit_refusal(self, action: Action, decision: Decision) -> None:
-        if not decision.is_allowed:
+        if not decision.is_allowed and self._context.listeners.registered:
             context, code, reason = self._context, decision.code, decision.reason
             event = Event(kind="refused", tool=action.tool, code=code, message=reason, session=context.id)
             context.listeners.tell(event)

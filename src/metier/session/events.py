@@ -81,10 +81,11 @@ def seen_by(event: Event, view: View) -> Event | None:
 
 
 class Listeners:
-    """Whoever listens. What one of them raises is logged, and stops neither the others nor the session."""
+    """The listeners of one session. An exception of one is logged, and stops neither the others nor the session."""
 
     def __init__(self) -> None:
-        self._all: tuple[tuple[Listener, View], ...] = ()
+        self.registered: tuple[tuple[Listener, View], ...] = ()
+        """The listeners, each with its view; an event that nobody listens to need not be made."""
         self._changing = threading.Lock()
 
     def add(self, listener: Listener, view: View = "full") -> Callable[[], None]:
@@ -94,17 +95,17 @@ class Listeners:
             raise InvalidArgument(f"What listens is {what}.", hint="Give a plain function of one event.")
         pair = (listener, view)
         with self._changing:
-            self._all = (*self._all, pair)
+            self.registered = (*self.registered, pair)
 
         def stop() -> None:
             with self._changing:
-                self._all = tuple(other for other in self._all if other is not pair)
+                self.registered = tuple(other for other in self.registered if other is not pair)
 
         return stop
 
     def tell(self, event: Event) -> None:
         """Tell everybody who may know."""
-        for listener, view in self._all:
+        for listener, view in self.registered:
             told = seen_by(event, view)
             if told is None:
                 continue

@@ -269,6 +269,7 @@ class LoadTransaction:
             by=self._by,
             ceiling=ceiling_of(context, document.skill, entry, digest, root, listing),
             listing=listing,
+            label=f"{entry.name}@{entry.source}#{digest.removeprefix('sha256:')[:12]}",
             hooks_run=context.guard.policy.hooks != "deny",
         )
         self._copied.append(active)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from metier._aliases import Contradiction, canonical_arguments
+from metier._aliases import ARGUMENTS, SHAPES, Contradiction, canonical_arguments
 from metier._cache import BoundedCache
 from metier._suggest import suggestions
 from metier.errors import InvalidArgument
@@ -72,6 +72,9 @@ def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
     """Arguments as `read_arguments` gives them, under the names that the tool has for them."""
     read = read_arguments(given)
     if isinstance(read, Misfit):
+        return read
+    aliases = ARGUMENTS.get(tool.name, {})
+    if not any(name in aliases or (tool.name, name) in SHAPES for name in read):
         return read
     try:
         return canonical_arguments(tool.name, tool.parameters.get("properties", {}), read)
