@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import os
@@ -444,7 +445,7 @@ def _public_members(kind: type) -> tuple[list[tuple[str, object]], list[tuple[st
             continue
         if inspect.isfunction(value) or isinstance(value, classmethod | staticmethod):
             methods.append((name, value))
-        elif isinstance(value, property) or hasattr(value, "_make"):
+        elif isinstance(value, property | functools.cached_property) or hasattr(value, "_make"):
             properties.append((name, value))
     return properties, methods
 
@@ -498,7 +499,7 @@ def _type_of(value: object) -> str:
     """The type of a property, or of a part that is made when it is first used."""
     if isinstance(value, _Attribute):
         return _code(value.type)
-    function = value.fget if isinstance(value, property) else getattr(value, "_make", None)
+    function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "_make", None)
     return _code(inspect.signature(function).return_annotation) if function is not None else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from metier.find.finder import Finder
@@ -45,8 +46,6 @@ class Library:
 
     index: SkillIndex
     """The index of its skills, which helpers of other rooms work on."""
-    finder: Finder
-    """Search, catalog and selection over the index."""
 
     def __init__(
         self,
@@ -70,7 +69,6 @@ class Library:
 
     def _hold(self, index: SkillIndex) -> None:
         self.index = index
-        self.finder = Finder(index)
 
     @classmethod
     def from_folder(
@@ -118,6 +116,11 @@ class Library:
         """
         environment = machine_environment(environment)
         return self._of(self.index.as_caller(agent=agent, tenant=tenant, environment=environment))
+
+    @functools.cached_property
+    def finder(self) -> Finder:
+        """Search, catalog and selection over the index."""
+        return Finder(self.index)
 
     def __repr__(self) -> str:
         return f"<Library of {len(self):,} skills from {', '.join(place.name for place in self.places)}>"

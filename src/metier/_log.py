@@ -9,15 +9,3 @@ logging.getLogger("metier").addHandler(logging.NullHandler())
 
 logger = logging.getLogger
 """The logger of a room by its name: `logger("metier.guard")`."""
-
-
-def has_listeners(log: logging.Logger) -> bool:
-    """Whether a handler of the program receives the warnings of a logger."""
-    if not log.isEnabledFor(logging.WARNING):
-        return False
-    at: logging.Logger | None = log
-    while at is not None:
-        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
-            return True
-        at = at.parent if at.propagate else None
-    return False

@@ -1,4 +1,4 @@
-"""Where telemetry goes, for commands of ours that run long: wherever the variables of OpenTelemetry say."""
+"""Exporters of telemetry for commands that run long: to wherever the variables of OpenTelemetry say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logger("metier.telemetry")
 Signal: TypeAlias = Literal["traces", "metrics"]
 
 LAST_SECONDS = 2.0
-"""How long a command waits at its end for what is still to be sent."""
+"""Seconds that a command waits at its end for what is still to be sent."""
 _PROTOCOL = "http/protobuf"
 _OTLP = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
 
@@ -62,7 +62,7 @@ def configure_from_environment(environ: Mapping[str, str] = os.environ) -> tuple
 
 
 def agent_instrumentation(environ: Mapping[str, str] = os.environ) -> list[Instrumentation]:
-    """What gives an agent of pydantic-ai its spans, as a list of capabilities; empty where nobody is told.
+    """Return the capabilities that give an agent of pydantic-ai its spans; empty where nobody is told.
 
     What users and models say is not sent unless `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
     """
@@ -137,7 +137,7 @@ def _resource(environ: Mapping[str, str]) -> Any:
 
 
 class _Endings:
-    """What is sent when the process ends: all of it at once, and for no longer than a person would wait.
+    """Send the rest when the process ends: all of it at once, and for no longer than a person would wait.
 
     The threads that do it are there from the start, as none can be started so late.
     """

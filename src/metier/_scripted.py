@@ -25,7 +25,7 @@ Call: TypeAlias = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """What a model was asked: everything that it could know at this step."""
+    """A request to a model: everything that it could know at this step."""
 
     model: str
     """The name of the model."""
@@ -36,17 +36,17 @@ class ModelRequest:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What came since its last answer, as text: the user's words, and the results of its calls."""
+        """The text since its last answer: the user's words, and the results of its calls."""
         return _texts(self.messages[-1:])
 
     @property
     def text(self) -> str:
-        """All that it can read: instructions and messages."""
+        """The whole text: instructions and messages."""
         return "\n".join((self.instructions, *_texts(self.messages)))
 
 
 Step: TypeAlias = str | Call | Sequence[str | Call] | Exception | Callable[[ModelRequest], Any]
-"""What a model does: says a text, calls a tool, both or several at once, fails, or decides by what it is asked."""
+"""A step of a model: it says a text, calls a tool, both or several at once, fails, or decides by what it is asked."""
 
 
 class ScriptedModel(FunctionModel):
@@ -70,12 +70,12 @@ class ScriptedModel(FunctionModel):
 
     @property
     def requests(self) -> list[ModelRequest]:
-        """What it was asked, and every model that plays the same script."""
+        """The requests to it, and to every model that plays the same script."""
         return self._script.requests
 
     @property
     def left(self) -> int:
-        """How many steps were not played."""
+        """The number of steps that were not played."""
         return len(self._script.steps)
 
     def named(self, name: str) -> ScriptedModel:
@@ -134,7 +134,7 @@ def _words(text: str) -> list[str]:
 
 
 def _texts(messages: Sequence[ModelMessage]) -> tuple[str, ...]:
-    """What messages say, as text: of requests what was told, of answers what was said and called."""
+    """The text of messages: of requests what was told, of answers what was said and called."""
     found = []
     for message in messages:
         for part in message.parts:

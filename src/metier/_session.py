@@ -58,9 +58,9 @@ class Options:
     """The settings of a session. All of them are given to `Library.session`."""
 
     max_active: int = MAX_ACTIVE
-    """How many skills may be active at once; 1 gives one skill at a time."""
+    """The number of skills that may be active at once; 1 gives one skill at a time."""
     delivery: Delivery = "result"
-    """How a model gets a skill's instructions: in the result of the call that loads it, or at the top level."""
+    """The way of a skill's instructions to a model: in the result of the call that loads it, or at the top level."""
     budget: int = DEFAULT_BUDGET
     """Bytes of the catalog together with the text that stands around it, at least 512."""
     listing: Mapping[str, ListingMode] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Session:
     options: Options
     """Its settings."""
     context: SessionContext
-    """Who acts, where, under which guard; and its listeners."""
+    """The actor, the workspace, the guard and the listeners."""
     known: KnownSkills
     """The skills that it may know of, and how its model sees each."""
     loaded: ActiveSkills

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXECUTE_TOOL = "execute_tool"
 OTHER = "other"
-"""What stands in a metric for values that are too many, or that nobody here knows."""
+"""The value in a metric for values that are too many or unknown."""
 
 _SCOPE = "metier"
 _IN_ENVIRONMENT = not os.environ.keys().isdisjoint(("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER"))
@@ -149,7 +149,7 @@ class _Watched:
             for name, value in attributes.items():
                 dotted = name.replace("__", ".")
                 if value not in (None, "", ()) and dotted not in self._said:
-                    self.span.set_attribute(dotted, _told(value))
+                    self.span.set_attribute(dotted, _clean(value))
 
     def is_first(self, metric: str) -> bool:
         if metric in self._counted:
@@ -277,7 +277,7 @@ _kept: tuple[object, _Meters | None] = (None, None)
 
 
 def _meters() -> _Meters | None:
-    """What counts; None where nobody is told."""
+    """The instruments; None where telemetry is off."""
     global _kept
     inner, module = sys.modules.get("opentelemetry.metrics._internal"), sys.modules.get("opentelemetry.metrics")
     if module is None or (inner is not None and _is_unset(inner, "_METER_PROVIDER")):
@@ -293,7 +293,7 @@ def _meters() -> _Meters | None:
     return made
 
 
-def _told(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     return [_text(str(one), _MAX_LABEL) for one in value[:20]] if isinstance(value, tuple) else value

@@ -47,7 +47,7 @@ from __future__ import annotations
 
 
 class MetierError(Exception):
-    """Anything that went wrong in Métier.
+    """The base of all errors of Métier.
 
     >>> from metier import Library, MetierError
     >>> try:
@@ -263,7 +263,7 @@ class PolicyInvalid(MetierError):
 
 
 class NotPermitted(MetierError):
-    """Whoever asks has not the role for it, or may not decide about their own request."""
+    """The person has not the role for it, or may not decide about their own request."""
 
     code = "not-permitted"
 
@@ -293,7 +293,7 @@ class ProposalInvalid(MetierError):
 
 
 class ProposalStale(MetierError):
-    """What a proposal would change has changed meanwhile, or it was decided about already."""
+    """The skill that a proposal would change has changed meanwhile, or it was decided about already."""
 
     code = "proposal-stale"
 

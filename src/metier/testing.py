@@ -62,7 +62,7 @@ def skill(
 
 
 def _field(key: str) -> str:
-    """What a field is called in a SKILL.md; a name that means nothing there would test nothing."""
+    """The name of a field in a SKILL.md; a name that means nothing there would test nothing."""
     from metier.skill.fields import FIELD_NAMES
 
     known = {name.replace("-", "_"): name for name in FIELD_NAMES}
@@ -169,7 +169,7 @@ class AuditProbe(MemoryLog):
     """
 
     def summary(self, *events: str) -> list[tuple[str, str, str]]:
-        """What happened: the event, the tool or skill it was about, and `ok` or the code of what went wrong.
+        """Return what happened: the event, the tool or skill it was about, and `ok` or the code of what went wrong.
 
         Records end with what they are about, so a load stands before the call that asked for it. With `events`, only
         those: `summary("load", "unload")`.
@@ -187,11 +187,11 @@ class AuditProbe(MemoryLog):
     def one(self, **values: object) -> AuditRecord:
         """The only record with these values; fails, and shows all records, when there is none or another."""
         found = self.find(**values)
-        assert len(found) == 1, f"{len(found)} records have {values}; the records are {self.summary()}"
+        assert len(found) == 1, f"{len(found)} records have {values}; all records are {self.summary()}"
         return found[0]
 
     def refused(self) -> list[AuditRecord]:
-        """What was not allowed."""
+        """The records of refusals."""
         return [one for one in self.records if one.decision != "allow"]
 
     def clear(self) -> None:

@@ -97,7 +97,7 @@ def test_a_library_of_a_lower_room_is_no_way_around(library: Callable[..., Libra
     enterprise(PRODUCTION)
     with pytest.raises(Refused, match="begun in none"):
         index = SkillIndex(library().places, cache=False)
-        Session(index, guard=Guard(audit=MemoryLog()), skills=["deploy"])  # type: ignore[arg-type]
+        Session(Library._of(index), guard=Guard(audit=MemoryLog()), skills=["deploy"])
 
 
 def test_agents_searches_and_copies_are_in_it_too(

@@ -189,7 +189,9 @@ def test_no_attempt_binds_forks_nests_or_pins_another_skill(world: World, begin:
         for way in ("fork", "activate", "bind"):
             with begin(listing={attempt: "pinned"}) as session:
                 try:
-                    made = getattr(session, way)([attempt] if way == "bind" else attempt)
+                    made = getattr(session if way == "fork" else session.loader, way)(
+                        [attempt] if way == "bind" else attempt
+                    )
                 except MetierError:
                     made = None
                 assert is_ours(session), attempt

@@ -13,7 +13,7 @@ from metier import Library, Policy, Session
 from metier.errors import FileRefused
 from metier.guard.open_stores import open_store
 from metier.run import NativeRunner
-from metier.session.mounts import hidden_paths
+from metier.session.resource_grants import hidden_paths
 from metier.tools import ToolResult
 
 pytestmark = [

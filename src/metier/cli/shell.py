@@ -24,7 +24,7 @@ from metier.guard.decision import refuse
 from metier.hints import for_person
 from metier.session.active_skills import subject_of
 from metier.session.hooks import require_checked
-from metier.session.mounts import kept_folders
+from metier.session.resource_grants import kept_folders
 
 if TYPE_CHECKING:
     import argparse

@@ -1,4 +1,4 @@
-"""How a model sees skills: four sets of tools and texts over the same session, in the shape of each provider's API.
+"""Dialects: four sets of tools and texts over the same session, in the shape of each provider's API.
 
 A dialect translates and never decides. This room imports everything below it, up to `session`.
 """

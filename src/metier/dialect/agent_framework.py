@@ -66,7 +66,7 @@ class Skills(ContextProvider):
         context.extend_middleware(self.source_id, [_Calls(run), _Models(run)])
 
     def kit(self, conversation: str, spawn: Spawn) -> Kit:
-        """What an agent has in a conversation."""
+        """Return the tools and texts of an agent in a conversation."""
         return self.seam.kit(conversation, spawn=spawn)
 
 

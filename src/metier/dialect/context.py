@@ -42,7 +42,7 @@ class ContextProvider(Protocol):
 
     @property
     def priority(self) -> int:
-        """Where its text stands: the lower, the earlier."""
+        """The position of its text: the lower, the earlier."""
         ...
 
     def context(self, prompt: str) -> str | Awaitable[str | None] | None:
@@ -108,7 +108,7 @@ class SkillContext:
 
 
 def joined_context(providers: Iterable[AnyProvider], prompt: str, turn: TurnContext | None = None) -> str | None:
-    """What all providers say, the lowest priority first; None when none says anything.
+    """Return the texts of all providers, the lowest priority first; None when there is none.
 
     One that fails, says no text or has no priority is logged, and left out: it must not cost the turn. So is one that
     is async, for which there is `joined_context_async`.
@@ -116,7 +116,7 @@ def joined_context(providers: Iterable[AnyProvider], prompt: str, turn: TurnCont
     said: list[tuple[float, str]] = []
     for provider in providers:
         try:
-            said.append((_priority(provider), _text(provider, _awaited_by_nobody(_asking(provider, prompt, turn)()))))
+            said.append((_priority(provider), _text(provider, _require_sync(_bind_prompt(provider, prompt, turn)()))))
         except Exception:
             log.exception("a context provider failed")
     return _joined(said)
@@ -131,7 +131,7 @@ async def joined_context_async(
     said: list[tuple[float, str]] = []
     for provider in providers:
         try:
-            found = await anyio.to_thread.run_sync(_asking(provider, prompt, turn))
+            found = await anyio.to_thread.run_sync(_bind_prompt(provider, prompt, turn))
             said.append((_priority(provider), _text(provider, await found if inspect.isawaitable(found) else found)))
         except Exception:
             log.exception("a context provider failed")
@@ -145,7 +145,7 @@ def _joined(said: list[tuple[float, str]]) -> str | None:
 def _member(provider: AnyProvider, name: str) -> Any:
     """The member of a provider under a name, or under the one that other systems have for it."""
     names = (name, *(alias for alias, known in PROVIDER_MEMBERS.items() if known == name))
-    found = next((one for one in names if hasattr(_awaited_by_nobody(provider), one)), name)
+    found = next((one for one in names if hasattr(_require_sync(provider), one)), name)
     return getattr(provider, found)
 
 
@@ -156,7 +156,7 @@ def _priority(provider: AnyProvider) -> float:
     return priority
 
 
-def _asking(provider: AnyProvider, prompt: str, turn: TurnContext | None) -> Callable[[], Any]:
+def _bind_prompt(provider: AnyProvider, prompt: str, turn: TurnContext | None) -> Callable[[], Any]:
     """A call that asks a provider, with the turn where it takes one."""
     ask = _member(provider, "context")
     try:
@@ -172,8 +172,8 @@ def _text(provider: AnyProvider, text: Any) -> str:
     return "" if text is None or text.isspace() else text
 
 
-def _awaited_by_nobody(value: Any) -> Any:
-    """What was given, or, where that would have to be awaited, an error."""
+def _require_sync(value: Any) -> Any:
+    """The value; an error where it would have to be awaited."""
     if inspect.iscoroutine(value):
         value.close()
         raise TypeError(f"{value.__qualname__} is async; await `joined_context_async`")

@@ -29,16 +29,16 @@ CONTROL_TOOLS = frozenset(
 
 
 class Dialect(Protocol):
-    """How a model sees the skills of a session."""
+    """A set of tools and a text by which a model sees the skills of a session."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the dialect."""
         ...
 
     @property
     def words(self) -> Vocabulary:
-        """What its tools are called, by what they do."""
+        """The names of its tools, by what they do."""
         ...
 
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
@@ -101,14 +101,14 @@ class SkillTool:
         self.timeout = timeout
         self.is_control = is_control
         self.tags = tags
-        """What kind of tool it is: `exec` for one that runs something."""
+        """Tags of the tool: `exec` for one that runs something."""
 
     def __repr__(self) -> str:
         return f"<SkillTool {self.name}>"
 
     @property
     def description(self) -> str:
-        """What it does, for a model; a catalog in it is always the current one."""
+        """The description for a model; a catalog in it is always the current one."""
         return self._describe()
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:

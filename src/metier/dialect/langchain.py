@@ -132,7 +132,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
     def _news(
         self, thread: Thread | None, session: Session, state: Any, runtime: Any, run: Run | None = None
     ) -> dict[str, Any] | None:
-        """What the state of the graph has to be told between two steps."""
+        """Return the update of the graph's state between two steps."""
         if thread is None:
             return None
         news: dict[str, Any] = {}
@@ -241,7 +241,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
             if problem is not None:
                 made = await kit.attempted(name, arguments, problem) or problem
             else:
-                made = await self._made(thread, kit, request, None if is_own else call)
+                made = await self._make_call(thread, kit, request, None if is_own else call)
         if not isinstance(made, ToolResult):
             return made  # type: ignore[no-any-return]
         status: Any = "success" if made.success else "error"
@@ -255,14 +255,14 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         saved = thread.update(kit.session, execution.checkpoint_id, is_call=True)
         return message if saved is None else Command(update={"messages": [message], "metier_saved": saved})
 
-    async def _made(
+    async def _make_call(
         self,
         thread: Thread | None,
         kit: Kit,
         request: ToolCallRequest,
         call: Callable[[], Awaitable[ToolMessage | Command[Any]]] | None,
     ) -> Any:
-        """What a call gave; where somebody must agree first, the graph is interrupted."""
+        """The result of a call; where somebody must agree first, the graph is interrupted."""
         name, arguments, id_ = request.tool_call["name"], request.tool_call["args"], str(request.tool_call["id"])
         given: dict[str, bool] = {}
         asked = self._asked.setdefault(kit.session, {}).setdefault(id_, [])
@@ -282,7 +282,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
                 asked[time:] = [ids]
                 self._threads.waits(thread, request.state)
                 raise
-            given |= _given(answer, ids, was_asked=asked[time : time + 1] == [ids])
+            given |= _parse_answers(answer, ids, was_asked=asked[time : time + 1] == [ids])
             # What has no answer now is not what was agreed to, and is asked next.
         self._asked[kit.session].pop(id_, None)
         return made
@@ -352,7 +352,7 @@ def _conversation(runtime: Any, run: Run | None) -> tuple[str, bool]:
 
 
 def _problem(thread: Thread | None, state: Any, is_change: bool, is_all_made_here: bool) -> ToolResult | None:
-    """Why nobody can tell what the skills of a conversation allow."""
+    """The error for a conversation whose skills are unknown."""
     if thread is None:
         return None
     if not is_all_made_here and state.get("metier_run") is None:
@@ -366,8 +366,8 @@ def _problem(thread: Thread | None, state: Any, is_change: bool, is_all_made_her
     return None
 
 
-def _given(answer: Any, ids: list[str], *, was_asked: bool) -> dict[str, bool]:
-    """What an answer says to questions: True agrees to what was asked here, a list to exactly what it names."""
+def _parse_answers(answer: Any, ids: list[str], *, was_asked: bool) -> dict[str, bool]:
+    """The answers of a resumed graph: True agrees to what was asked here, a list to exactly what it names."""
     if isinstance(answer, list) and answer:
         return {id_: True for id_ in ids if id_ in answer}
     if answer is True:

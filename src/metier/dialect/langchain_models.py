@@ -1,4 +1,4 @@
-"""Which chat model of LangChain a skill gets that asks for one by name."""
+"""Chat models of LangChain for skills that ask for one by name."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _settle(future: Future[None]) -> None:
 
 
 def _before(kit: Kit, request: ToolCallRequest) -> tuple[Any, list[str]]:
-    """Which answer a call is part of, and the calls before it there that change which skills are active."""
+    """The answer that a call is part of, and the calls before it there that change which skills are active."""
     state: Any = request.state
     messages = state.get("messages") or () if isinstance(state, dict) else ()
     mine = request.tool_call["id"]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 log = logger("metier.dialect")
 
 Stamp: TypeAlias = tuple[str, int]
-"""Who wrote a state, and how often they had done so."""
+"""The writer of a state, and the number of its writes."""
 
 MAX_LOST = 1_000
 MAX_THREADS = 16_384
-"""How many are known at once; of any other, what its checkpoint says is what counts."""
+"""The number of threads that are known at once; for any other, its checkpoint counts."""
 
 
 class Run(str):
@@ -49,7 +49,7 @@ class SavedThread:
 
     @classmethod
     def read(cls, value: Any) -> SavedThread | None:
-        """What stands in the state of a graph; None where there is nothing yet."""
+        """Return the saved state in a graph; None where there is nothing yet."""
         if not value:
             return None
         stamp = _stamp(value) if isinstance(value, dict) else None
@@ -83,7 +83,7 @@ class SavedThread:
 
 
 def newest(old: Any, new: Any) -> Any:
-    """What the state of a graph holds after a step in which several calls wrote it."""
+    """Return the state of a graph after a step in which several calls wrote it."""
     try:
         before, now = SavedThread.read(old), SavedThread.read(new)
     except InvalidArgument:
@@ -100,7 +100,7 @@ def newest(old: Any, new: Any) -> Any:
 
 
 class Thread:
-    """What is known here of one conversation."""
+    """The known state of one conversation."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -137,13 +137,13 @@ class Thread:
                 self._written = (session.save(), saved.lost)
 
     def added(self, session: Session) -> list[tuple[str, str, Any, str]]:
-        """What was loaded here and written nowhere: name, handle, who loaded it, and its arguments."""
+        """Return the loads that were not written yet: name, handle, origin and arguments of each."""
         known = {one["name"] for one in self._written[0]["active"]} if self._written else set()
         new = [one for one in session.active if one.name not in known and one.name not in session.loaded.bound]
         return [(one.name, session.known.handle(one.entry), one.by, one.arguments) for one in new]
 
     def update(self, session: Session, step: str, value: Any = None, *, is_call: bool = False) -> dict[str, Any] | None:
-        """What is to be written into the state of the graph; None where nothing has changed.
+        """Return the update of the graph's state; None where nothing has changed.
 
         `value` is what stands there. After a call it is what stood there before the step, and says nothing.
         """

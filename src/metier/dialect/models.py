@@ -1,4 +1,4 @@
-"""Which model an agent gets while a skill is active that asks for one by name."""
+"""Models for skills that ask for one by name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Switch(Generic[Model]):
     def find(self, name: str, own: Any = None) -> Any | None:
         """The model of that name for an agent whose own model is given; None where it has none."""
         try:
-            return self._found(name, own)
+            return self._resolve(name, own)
         except Exception as error:
             # Providers raise errors of their own where something is missing.
             if name not in self._told:
@@ -52,7 +52,7 @@ class Switch(Generic[Model]):
                 log.warning("the model %r that a skill asks for is not available: %s", shown(name, 100), error)
             return None
 
-    def _found(self, name: str, own: Any) -> Any:
+    def _resolve(self, name: str, own: Any) -> Any:
         # What is made is kept: each model has connections of its own.
         if self._models is None and self._sibling is not None:
             before, found = self._siblings.get(name, (None, None))

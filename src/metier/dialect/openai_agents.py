@@ -41,7 +41,7 @@ Naming: TypeAlias = "Callable[[RunContextWrapper[Any]], str | None]"
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 
 MAX_TURNS = 50
-"""How many turns an agent has that runs one skill."""
+"""The turns of an agent that runs one skill."""
 
 
 class _Turn(NamedTuple):
@@ -92,7 +92,7 @@ class Skills:
         return _equipped(agent, self, conversation)
 
     def kit(self, agent: _Equipped, run: RunContextWrapper[Any], spawn: Spawn, *, is_turn: bool = True) -> Kit:
-        """What an agent has in the conversation that a run belongs to, for its next turn or in the middle of one."""
+        """Return the kit of an agent in the conversation of a run, for its next turn or in the middle of one."""
         if agent.metier_session is not None:
             return self.seam.kit_in(agent.metier_session, spawn=self._spawn or spawn)
         while self._over:
@@ -136,7 +136,7 @@ class _Equipped(Agent[Any]):
     async def get_system_prompt(self, run_context: RunContextWrapper[Any]) -> str | None:
         own = await super().get_system_prompt(run_context)
         kit = await self._metier_kit(run_context)
-        instructions = await anyio.to_thread.run_sync(kit.instructions, _asked(run_context))
+        instructions = await anyio.to_thread.run_sync(kit.instructions, _last_request(run_context))
         return "\n\n".join(text for text in (own, instructions) if text) or None
 
     @property
@@ -209,7 +209,7 @@ def _own(tool: Any, kit: Kit, changes: AnswerChanges) -> FunctionTool:
     )
 
 
-def _asked(run: RunContextWrapper[Any]) -> str | None:
-    """What the user asked for last, where it is plain text."""
+def _last_request(run: RunContextWrapper[Any]) -> str | None:
+    """The last request of the user, where it is plain text."""
     said = [item.get("content") for item in run.turn_input if isinstance(item, dict) and item.get("role") == "user"]
     return said[-1] if said and isinstance(said[-1], str) else None

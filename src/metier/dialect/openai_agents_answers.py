@@ -1,4 +1,4 @@
-"""What an answer of a model tells in the OpenAI Agents SDK: its tokens, and the calls that the provider made for it."""
+"""Answers of a model in the OpenAI Agents SDK: its tokens, and the calls that the provider made for it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Listening(AgentHooks[Any]):
 
 
 def name_of(model: Model | str | None) -> str:
-    """What a model is called in records; nothing for the default of the SDK."""
+    """Return the name of a model in records; empty for the default of the SDK."""
     if model is None or isinstance(model, str):
         return model or ""
     named = getattr(model, "model", None)

@@ -1,4 +1,4 @@
-"""What stands before the tools that an agent of the OpenAI Agents SDK has from elsewhere, and before its handoffs."""
+"""The gate before the tools that an agent of the OpenAI Agents SDK has from elsewhere, and before its handoffs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TOO_EARLY = ToolResult.failure(
 )
 
 _refusal: ContextVar[str | None] = ContextVar("metier_refusal", default=None)
-"""Why the handoff that is under way is not made."""
+"""The reason against the handoff that is under way."""
 
 
 async def gated(tool: Tool, kit: Kit, changes: AnswerChanges, run: RunContextWrapper[Any]) -> Tool | None:
@@ -88,11 +88,11 @@ async def gated(tool: Tool, kit: Kit, changes: AnswerChanges, run: RunContextWra
 
 
 class _Gate(NamedTuple):
-    """What calls of the agent's other tools pass through."""
+    """The gate of calls of the agent's other tools."""
 
     kit: Kit
     changes: AnswerChanges | None = None
-    """What has to be over before."""
+    """The calls that have to end before."""
 
     async def around(self, calls: _Calls, made: Callable[[], Awaitable[Any]]) -> Any:
         """Do something that is several calls to those who decide, all of which must be allowed."""
@@ -108,7 +108,7 @@ class _Gate(NamedTuple):
 def _around(
     gate: _Gate, make: Callable[..., Any], calls: Callable[..., _Calls], refused: Any = as_text
 ) -> Callable[..., Awaitable[Any]]:
-    """Something that an agent does, behind the gate; `calls` says what it is to those who decide."""
+    """An action of an agent behind the gate; `calls` describes it to those who decide."""
 
     async def decided(*given: Any, **more: Any) -> Any:
         async def made() -> Any:
@@ -181,7 +181,7 @@ class _Editor:
 
 
 def _changes(tool: str, operation: ApplyPatchOperation) -> _Calls:
-    """What an operation does to its file, and to the one that it moves it to."""
+    """The effects of an operation on its file, and on the one that it moves it to."""
     path, diff, move_to = operation.path, operation.diff, operation.move_to
     calls: _Calls = [(tool, {"path": path} if diff is None else {"path": path, "diff": diff})]
     # A call of its own, as rules about one file say nothing of another.

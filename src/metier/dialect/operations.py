@@ -1,8 +1,8 @@
-"""What every dialect can ask of a session, with results that say how much was left out and what must be kept."""
+"""Operations of dialects on a session, with results that say how much was left out and what must be kept."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from metier.errors import ActivationFailed, InvalidArgument, SkillNotFound
 from metier.find.catalog import MAX_DESCRIPTION
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from metier.run import Outcome
     from metier.session import ActiveSkill, Receipt, Resource, Vocabulary
 
-    Spawn = Callable[["ActiveSkill", str, Session], Awaitable[str]]
-    """Runs a skill in an agent of its own: the skill, what it is to do, and the session that agent has."""
-
+Spawn: TypeAlias = "Callable[[ActiveSkill, str, Session], Awaitable[str]]"
+"""A function that runs a skill in an agent of its own: the skill, its task, and the session of that agent."""
 T = TypeVar("T")
 
 MAX_FOUND = 200
@@ -225,18 +224,18 @@ class Operations:
 
 
 class Loaded:
-    """What a load gave: the receipt, and for each skill the text that a model is to read."""
+    """The result of a load: the receipt, and for each skill the text that a model is to read."""
 
     def __init__(self, receipt: Receipt, texts: Mapping[str, str], session: Session, output: str | None = None) -> None:
         self.receipt = receipt
         self.texts = texts
         self.output = output
-        """What a skill gave that was run in an agent of its own."""
+        """The output of a skill that was run in an agent of its own."""
         self._session = session
 
     @property
     def content(self) -> str:
-        """What a model is to read, also of skills that were loaded because another one requires them."""
+        """The text for a model, also of skills that were loaded because another one requires them."""
         return "\n\n".join(self.texts.values())
 
     def one(self) -> ActiveSkill:

@@ -104,7 +104,7 @@ class Skills(AbstractCapability[Any]):
 
 
 class _Asked(NamedTuple):
-    """What somebody is asked about a call, and which time that was."""
+    """The question about a call, and its number."""
 
     time: str
     questions: tuple[str, ...]
@@ -294,7 +294,7 @@ class _Run(AbstractCapability[Any]):
     # --- asking -------------------------------------------------------------------------------------------------
 
     async def _settled(self, ctx: RunContext[Any], make: Callable[..., Awaitable[Any]]) -> Any:
-        """What a call gave, in the way of pydantic-ai; where somebody must agree first, the call is deferred."""
+        """The result of a call, in the way of pydantic-ai; where somebody must agree first, the call is deferred."""
         call_id = ctx.tool_call_id or ""
         if self._suspension is not None:
             found = await self._suspension.made(call_id, make)
@@ -356,7 +356,7 @@ class _Toolset(AbstractToolset[Any]):
 
 
 def _in_its_way(made: Any) -> Any:
-    """What a call gave, as pydantic-ai has it."""
+    """The result of a call, as pydantic-ai has it."""
     if not isinstance(made, ToolResult):
         return made
     if not made.success:

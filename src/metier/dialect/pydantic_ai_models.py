@@ -1,4 +1,4 @@
-"""Which model of pydantic-ai a skill gets that asks for one by name."""
+"""Models of pydantic-ai for skills that ask for one by name."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class ProviderConversation:
 
     @property
     def session(self) -> Session:
-        """What it has loaded."""
+        """The session of the conversation."""
         return self._kit.session
 
     @property
@@ -119,7 +119,7 @@ class ProviderConversation:
         return (self._skills.model(wanted) if wanted else None) or own
 
     async def answer(self, response: Any) -> list[dict[str, Any]]:
-        """What to append to the messages after the model's own: the results of its tool calls; nothing without any.
+        """Return the messages to append after the model's own: the results of its tool calls; nothing without any.
 
         `response` is what the provider's client returned, or the message in it, as object or as JSON.
         """

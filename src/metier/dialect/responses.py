@@ -1,4 +1,4 @@
-"""What a provider's response says: which tools the model called, which model it was, and what it took."""
+"""Responses of providers: the tools that the model called, the model, and what it took."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def calls_of(response: Any, provider: Provider) -> list[Call]:
     ['skills_load']
     """
     try:
-        return list(READERS[provider](_plain(response)))
+        return list(READERS[provider](_as_json(response)))
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise InvalidArgument(
             f"That is no response of {provider}: {type(error).__name__}.", hint="Pass what its client returned."
@@ -42,7 +42,7 @@ def calls_of(response: Any, provider: Provider) -> list[Call]:
 
 def origin_of(response: Any) -> tuple[str, int]:
     """The model that gave a response, and how many tokens it took, where it says so."""
-    found = _plain(response)
+    found = _as_json(response)
     if not isinstance(found, Mapping):
         return "", 0
     used = found.get("usage") or found.get("usage_metadata")
@@ -56,11 +56,11 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _plain(value: Any) -> Any:
-    """What a provider's client returned, as JSON holds it."""
+def _as_json(value: Any) -> Any:
+    """The response of a provider's client, as JSON holds it."""
     if hasattr(value, "model_dump"):
         return value.model_dump()
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+    return [_as_json(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _openai(found: Any) -> Iterator[Call]:
@@ -121,4 +121,4 @@ READERS: dict[str, Callable[[Any], Iterator[Call]]] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
 }
-"""How the responses of each provider are read."""
+"""The reader of each provider's responses."""

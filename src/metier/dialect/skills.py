@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOT_THERE = ToolResult.failure("tool-not-found", "There is no such tool in this run.", hint="Call one that is there.")
-"""What became of a call of a tool that nobody has."""
+"""The result of a call of an unknown tool."""
 BEGIN = "Follow the instructions of your skill."
-"""What an agent is told that has a skill and nothing else."""
+"""The prompt of an agent that has a skill and nothing else."""
 
 _LOADED = ("skills", "bound")
 MAX_FORKS = 5
-"""How many agents may be inside one another, each started by a skill of the one before."""
+"""The depth of agents, each started by a skill of the one before."""
 
 
 class Skills:
@@ -95,7 +95,7 @@ class Skills:
         tools: Sequence[Tool] = (),
         is_turn: bool = True,
     ) -> Kit:
-        """What the agent has in a conversation, for its next turn; without an id, in a new conversation.
+        """Return the kit of the agent in a conversation, for its next turn; without an id, in a new conversation.
 
         Skills that were added or changed on disk are there from now on. Looking for them takes a moment: call this in a
         worker thread where an event loop must not wait. `spawn` runs skills with `context: fork`; without it they are
@@ -135,7 +135,7 @@ class Skills:
 
 
 class Kit:
-    """What an agent has in one conversation: tools, a text for its instructions, and the only way to call a tool.
+    """The kit of an agent in one conversation: tools, a text for its instructions, and the only way to call a tool.
 
     >>> from metier import Library
     >>> library = Library.from_files({"SKILL.md": "---\\nname: greet\\ndescription: Greets.\\n---\\nSay hello."})
@@ -169,7 +169,7 @@ class Kit:
 
     @property
     def executor(self) -> Executor:
-        """What calls its tools."""
+        """The executor of its tools."""
         # Made again while there are no skills, so that the first one that is added finds its tools.
         others = len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.options.proposals else 0)
         if self._made is None or len(self._made.registry) <= others:

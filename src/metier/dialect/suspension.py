@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Suspension:
-    """What the calls of one run wait for. Once one of them waits, those that come after it wait for their turn."""
+    """The questions that the calls of one run wait for; calls that come after one that waits wait for their turn."""
 
     def __init__(self, given: Mapping[str, bool] | None = None, calls: Collection[str] = ()) -> None:
         """`given` are answers by the id of their question; they count for `calls`, which waited, and for no others."""
         self._given = dict(given or {})
         self._calls = frozenset(calls)
         self.open: list[Question] = []
-        """What has to be answered before the run goes on."""
+        """The questions to be answered before the run goes on."""
 
     async def made(self, call: str, make: Callable[..., Awaitable[Any]]) -> Any:
-        """What a call gave; nothing of that counts while something is open."""
+        """Return the result of a call; it does not count while a question is open."""
         if self.open:
             return None
         answers = Answers(self._given if call in self._calls else None)

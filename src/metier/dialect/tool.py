@@ -88,7 +88,7 @@ class ToolDialect:
         return [SkillTool("skill", describe, SKILL, do.skill, timeout=self.timeout, tags=("exec",))]
 
     def description(self, session: Session) -> str:
-        """What the tool does, with the catalog in it."""
+        """Return the description of the tool, with the catalog in it."""
         usage = fitting(session.options.budget, _USAGE, _BRIEF)
         listed = session.prompt.catalog(words=self.words, format="markdown", with_active=True, around=_ABOUT + usage)
         return f"{_ABOUT}{listed or 'No skills currently available.'}{usage}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from metier._log import has_listeners, logger
+from metier._log import logger
 from metier._version import __version__
 from metier.errors import (
     InvalidArgument,
@@ -401,7 +402,7 @@ class _SharedState:
 
     def _write_log(self, findings: tuple[SourceDiagnostic, ...]) -> None:
         # To collect the diagnostics of each skill takes longer than to list them all.
-        if has_listeners(_log):
+        if _has_listeners(_log):
             self._index_log.write(self.snapshot, findings)
 
     def attachment(self, name: str, make: Callable[[], Attached]) -> Attached:
@@ -512,3 +513,15 @@ class SkillLookup(Protocol):
     def refresh(self) -> Change: ...
 
     def changes(self, before: Snapshot, after: Snapshot) -> Change: ...
+
+
+def _has_listeners(log: logging.Logger) -> bool:
+    """Whether a handler of the program receives the warnings of a logger."""
+    if not log.isEnabledFor(logging.WARNING):
+        return False
+    at: logging.Logger | None = log
+    while at is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+            return True
+        at = at.parent if at.propagate else None
+    return False

@@ -35,7 +35,7 @@ Frame: TypeAlias = tuple[str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveSkill:
-    """What a session keeps of a skill: what it said when it was loaded, whatever happens to its files since."""
+    """A loaded skill, as it was when it was loaded, whatever happens to its files since."""
 
     skill: Skill
     entry: Entry
@@ -47,7 +47,7 @@ class ActiveSkill:
     """Its instructions, with arguments in their places."""
     arguments: str = ""
     by: By = "host"
-    """Who loaded it."""
+    """The origin of the load."""
     ceiling: Ceiling
     listing: FileListing
     label: str
@@ -59,7 +59,7 @@ class ActiveSkill:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the skill."""
         return self.entry.name
 
     @property
@@ -69,7 +69,7 @@ class ActiveSkill:
 
     @property
     def subject(self) -> Subject:
-        """What the guard is told of it."""
+        """The skill as the guard sees it."""
         return subject_of(self.entry, self.digest)
 
     def with_body(self, body: str) -> ActiveSkill:
@@ -88,7 +88,7 @@ def is_same_load(one: ActiveSkill, other: ActiveSkill) -> bool:
 
 
 def subject_of(entry: Entry, digest: str = "") -> Subject:
-    """What the guard is told of a skill in the library."""
+    """Return a skill of the library as the guard sees it."""
     return Subject(
         name=entry.name,
         digest=digest,

@@ -1,4 +1,4 @@
-"""How far an agent goes on its own under a skill: the skill's own settings over those of the platform."""
+"""Autonomy settings of a skill over those of the platform, and durations such as `30s`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from metier.guard.decision import refuse
 from metier.session.context import MAX_ID
 from metier.session.events import Event
 from metier.session.hooks import tool_hooks
-from metier.session.mounts import skill_folders
+from metier.session.resource_grants import skill_folders
 from metier.skill import shown
 
 if TYPE_CHECKING:

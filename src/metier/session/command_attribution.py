@@ -1,4 +1,4 @@
-"""Which active skills a command runs something of: whatever program it names, that is a run of the skill's scripts.
+"""Attribution of shell commands to skills: a command that names files of a skill is a run of its scripts.
 
 What a command does cannot be told from its text alone. So a skill whose scripts may not run is also left out of what
 commands see, where there is a sandbox, and so are the folders that skills were loaded from, whose files may not be
@@ -37,8 +37,8 @@ class NamedPaths:
         self._words = tuple(dict.fromkeys(word for word in _BETWEEN.split(self._text) if word))[:_MOST_WORDS]
         self._paths = tuple(dict.fromkeys(_paths(self._words, folder)))
 
-    def concerned(self, active: Sequence[ActiveSkill], mount: str) -> tuple[ActiveSkill, ...]:
-        """The active skills that have scripts and whose files it names."""
+    def attributed(self, active: Sequence[ActiveSkill], mount: str) -> tuple[ActiveSkill, ...]:
+        """Return the active skills that have scripts and whose files the command names."""
         with_scripts = (one for one in active if one.listing.scripts())
         return tuple(one for one in with_scripts if self._names(folders_of(one, mount)) or self._names_script(one))
 

@@ -1,4 +1,4 @@
-"""How the text of a skill is put before a model: inside an element of its own that it cannot close.
+"""The text of a skill for a model: inside an element of its own that it cannot close.
 
 Instructions are Markdown and stay readable: nothing in them is escaped but the few tags that the texts around them are
 made of, and those that a host or a provider might take for its own. So a body that writes `</skill_content>` or
@@ -27,7 +27,7 @@ EXTENSIONS = (".md", ".txt", ".json", ".yaml", ".yml")
 MAX_DESCRIPTION = 200
 
 _NEAR = 600
-"""How much of a line around a file's name is looked at."""
+"""Characters of a line around a file's name that are read."""
 _WORD = re.compile(r"[^\s`'\"()\[\]<>*|,;:]+")
 _LISTED = re.compile(r"\s*(?:(?:[-*+]|[0-9]{1,4}[.)])\s+)?[*_`'\"\[(]*")
 _ASKED = re.compile(r"\b(?:see|read|check)\s+(?:the\s+)?(?:file\s+)?[*_`'\"\[(]*$", re.IGNORECASE)
@@ -46,12 +46,12 @@ class SupportingFile:
     """Relative to the skill's folder."""
     description: str = ""
     lines: int | None = None
-    """How many lines it has, if the instructions say so."""
+    """The number of its lines, if the instructions give it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialContext:
-    """What a reader of a skill starts from: the instructions, and which files can be read when they are needed."""
+    """The start of reading a skill: its instructions, and the files that can be read when they are needed."""
 
     content: str
     folder: str
@@ -113,7 +113,7 @@ def supporting_section(files: Iterable[SupportingFile], folder: str) -> str:
 
 
 def line_count(text: str) -> int | None:
-    """How many lines a description says that a file has.
+    """Return the number of lines that a description gives for a file.
 
     >>> line_count("API documentation (1,200 lines)"), line_count("API documentation")
     (1200, None)
@@ -145,7 +145,7 @@ def _mentioned(path: str, before: str, after: str) -> SupportingFile | None:
 
 
 MARKER = "<skill_content "
-"""What every piece of skill content begins with: hosts that compact a history can look for it."""
+"""The beginning of every piece of skill content: hosts that compact a history can look for it."""
 MAX_LISTED_FILES = 50
 
 
@@ -191,7 +191,7 @@ def skill_resources(active: ActiveSkill) -> str:
 
 
 def notes(active: ActiveSkill, root: str, *, run_tool: str | None, read_tool: str | None) -> Iterable[str]:
-    """What to know about a skill, in sentences of ours."""
+    """Yield notes about a skill, in sentences of ours."""
     name = attribute(active.name)
     yield f"Relative paths in this skill start at {attribute(root)}, in its reference files too."
     if run_tool and active.listing.scripts():

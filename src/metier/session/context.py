@@ -25,7 +25,7 @@ MAX_ID = 200
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SessionContext:
-    """What all parts of one session share."""
+    """Data that all parts of one session share."""
 
     id: str
     workspace: str

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from metier.skill import FileListing
 
     Key: TypeAlias = tuple[str, str, str]
-    """Where copies are made, the name of a skill, and its digest."""
+    """The folder of copies, the name of a skill, and its digest."""
     Mode: TypeAlias = Literal["file", "exec", "link"]
     Snapshot: TypeAlias = dict[str, tuple[int, Identity]]
     """Mode and identity of all that is in a folder, by path."""
@@ -44,7 +44,7 @@ log = logger("metier.session")
 
 _MOST_IDLE = 32
 _MOST_IDLE_BYTES = 32 * 1024 * 1024
-"""How many copies that nobody uses are kept, and how much of them."""
+"""The number and the bytes of unused copies that are kept."""
 
 
 class Copies:

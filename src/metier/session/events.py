@@ -1,4 +1,4 @@
-"""What happens in a session, told to whoever listens, as it happens."""
+"""Events of a session, told to its listeners as they happen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EventKind: TypeAlias = Literal[
     "answer",
 ]
 View: TypeAlias = Literal["summary", "full"]
-"""How much a listener is told: what was done and what came of it, or everything that is not hidden."""
+"""The amount that a listener is told: actions and their results, or everything that is not hidden."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _DETAILS = frozenset({"iteration", "thought", "observation"})
@@ -62,7 +62,7 @@ class Event:
     skill: str = ""
     tool: str = ""
     code: str = ""
-    """Why it was refused, as a stable code."""
+    """The reason of a refusal, as a stable code."""
     hidden: bool = False
     """For the record of the program that made it, not for listeners."""
     data: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)

@@ -269,7 +269,7 @@ def _matches(matcher: str | None, tool: str) -> bool:
 
 
 def _seconds(hook: Hook | None) -> float:
-    """How long a hook may take; a number without a unit is seconds."""
+    """The seconds that a hook may take; a number without a unit is seconds."""
     written = hook.timeout if hook is not None else None
     if not written:
         return HOOK_SECONDS
@@ -277,7 +277,7 @@ def _seconds(hook: Hook | None) -> float:
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
-    """What a hook reads on its standard input; a result that JSON cannot hold is told as text."""
+    """The standard input of a hook; a result that JSON cannot hold becomes text."""
     try:
         return json.dumps(facts, default=str).encode()
     except (TypeError, ValueError, RecursionError):

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from metier.skill.tool_rules import ToolRule
 
 SECONDS = 10.0
-"""How long one command may take."""
+"""Seconds for one command."""
 MAX_SECONDS = 60.0
-"""How long all commands of a body may take together."""
+"""Seconds for all commands of a body together."""
 MAX_OUTPUT = 16 * 1024
 """Bytes that are kept of what a command prints."""
 MAX_COMMANDS = 128
@@ -47,10 +47,10 @@ class InjectedCommand:
     command: str
     result: Result
     text: str
-    """What stands in its place now."""
+    """The text in its place."""
     duration_ms: float = 0.0
     runner: str = ""
-    """What ran it."""
+    """The runner."""
 
     @property
     def is_success(self) -> bool:
@@ -145,7 +145,7 @@ def inject(
 
 
 def refusal(command: str, *, roots: Sequence[str] = ()) -> str | None:
-    """Why a command is never run, whatever any rule allows; None when nothing speaks against it.
+    """Return the reason against running a command, whatever any rule allows; None when there is none.
 
     Most of this means something to a shell only, and there is none. It is refused all the same: who writes it
     expects a shell, and would get something else.
@@ -200,7 +200,7 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _beyond(rules: Sequence[ToolRule] | None, command: str, unlisted: bool) -> str | None:
-    """Why the skill's own rules do not allow a command."""
+    """The reason of the skill's own rules against a command."""
     if rules is None:
         return None if unlisted else "the skill declares no allowed-tools"
     from metier.guard.tool_rules.matching import permits
@@ -220,7 +220,7 @@ def _run(command: str, runner: Runner, job: Job) -> InjectedCommand:
         text = f"[Command timed out: all commands together took {MAX_SECONDS:g} s]"
         return InjectedCommand(command=command, result="timed-out", text=text)
     outcome = runner.run_blocking(job)
-    result, text = _told(outcome, job.limits)
+    result, text = _format_outcome(outcome, job.limits)
     level = logging.INFO if result == "ran" else logging.WARNING
     log.log(level, "SECURITY: command in instructions %s: %s", result, _loggable(command))
     return InjectedCommand(
@@ -228,8 +228,8 @@ def _run(command: str, runner: Runner, job: Job) -> InjectedCommand:
     )
 
 
-def _told(outcome: Outcome, limits: Limits) -> tuple[Result, str]:
-    """What became of a command, and what the reader of the instructions is told of it."""
+def _format_outcome(outcome: Outcome, limits: Limits) -> tuple[Result, str]:
+    """The result of a command, and its text in the instructions."""
     if outcome.timed_out:
         after = min(limits.seconds, round(outcome.duration_ms / 1000, 1))  # a policy may give less
         return "timed-out", f"[Command timed out after {after:g} s]"

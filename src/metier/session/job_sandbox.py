@@ -18,16 +18,17 @@ from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint, for_anybody
 from metier.run.job import JobPath
 from metier.session.command_attribution import NamedPaths, folders_of
-from metier.session.mounts import (
+from metier.session.resource_grants import (
     asked_places,
     covering_places,
     hidden_paths,
     holds_home,
     kept_folders,
+    limits_under,
+    network_grant,
     own_folders,
     workspace_places,
 )
-from metier.session.resource_grants import limits_under, network_grant
 from metier.session.secrets import secrets_for
 from metier.skill import shown
 
@@ -240,7 +241,7 @@ class JobSandbox:
 
     def strictest(self, job: Job, *, isolated: bool, by: By = "host") -> ActiveSkill | None:
         """The skill that a command runs something of; of several, the one that most is against."""
-        found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in self._concerned(job)]
+        found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in self._attributed(job)]
         return max(found, key=lambda pair: STRICTNESS[pair[1].outcome])[0] if found else None
 
     def require_scripts(
@@ -253,7 +254,7 @@ class JobSandbox:
         """
         context, named = self._context, NamedPaths(job.argv, job.folder)
         against: list[tuple[ActiveSkill, Decision]] = []
-        for one in named.concerned(self._loaded.live(), self._mount):
+        for one in named.attributed(self._loaded.live(), self._mount):
             decision = self._decided(one, job, isolated=isolated, by=by)
             if one.name in agreed or decision.is_allowed:
                 continue
@@ -274,8 +275,8 @@ class JobSandbox:
             return False
         return bool(covering_places(context.workspace, (one,)))
 
-    def _concerned(self, job: Job) -> Iterable[ActiveSkill]:
-        return NamedPaths(job.argv, job.folder).concerned(self._loaded.live(), self._mount)
+    def _attributed(self, job: Job) -> Iterable[ActiveSkill]:
+        return NamedPaths(job.argv, job.folder).attributed(self._loaded.live(), self._mount)
 
     def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
         return self._context.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._context.actor)

@@ -1,4 +1,4 @@
-"""Where an agent stands among the agents that started one another."""
+"""The lineage of an agent: the agents that started one another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_DEPTH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """Who started whom, and how deep it may go.
+    """The agents that started one another, and the depth that is allowed.
 
     >>> root = Lineage(max_depth=1)
     >>> child = root.child("research")
@@ -24,7 +24,7 @@ class Lineage:
     parent_id: str | None = None
     root_id: str | None = None
     chain: tuple[str, ...] = ()
-    """What was forked on the way here, the first ancestor's first."""
+    """The names of the agents on the way here, the first ancestor's first."""
     depth: int = 0
     max_depth: int = MAX_DEPTH
 

@@ -37,7 +37,7 @@ log = logger("metier.session")
 
 _ATTEMPTS = 3
 _MAYBE_COMMANDS = re.compile(r"(?:^|\s)!`|(?:`{3}|~{3})\s*!")
-"""What every command in instructions begins with: most bodies have none."""
+"""The beginning of every command in instructions: most bodies have none."""
 
 
 class LoadTransaction:
@@ -48,7 +48,7 @@ class LoadTransaction:
         self._context = loader.context
         self._by = by
         self._arguments = arguments
-        self._wanted: dict[str, Subject] = {}
+        self._wanted: dict[str, Subject | None] = {}
         self._bare: set[str] = set()
         self._entered: set[str] = set()
         self._audited_actions: list[tuple[AuditedAction, Subject]] = []
@@ -89,7 +89,7 @@ class LoadTransaction:
         Those that are bound count beside as many others as may be active.
         """
         try:
-            self._wanted = {name: Subject(name=shown(name)) for name in names}
+            self._wanted = dict.fromkeys(names)
             entries = list({(id(entry.place), entry.key): entry for entry in map(self._find, names)}.values())
             if self._loader.dependencies == "load":
                 entries = self._with_dependencies(entries)
@@ -316,7 +316,7 @@ class LoadTransaction:
         context, loader = self._context, self._loader
 
         def against(words: list[str]) -> str | None:
-            """Why a command would be refused if somebody called Bash with it."""
+            """The reason for which a call of Bash with it would be refused."""
             decision = loader.calls().decide("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
@@ -384,7 +384,8 @@ class LoadTransaction:
             self._tidy_up()
         finally:
             self._loader.forget_copies(self._copied)
-            for subject in dict.fromkeys(self._wanted.values()):
+            wanted = (subject or Subject(name=shown(name)) for name, subject in self._wanted.items())
+            for subject in dict.fromkeys(wanted):
                 if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
                     action = Action(point="load", skill=subject, by=self._by)

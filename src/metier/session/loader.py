@@ -272,7 +272,7 @@ class ReceiptItem:
 
     name: str
     location: str
-    """Where its SKILL.md is, in the verified copy."""
+    """The path of its SKILL.md in the verified copy."""
     root_dir: str
     digest: str
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -293,7 +293,7 @@ class ReceiptItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a session has loaded after a change, in order, the most recent last."""
+    """The loaded skills after a change, the most recent last."""
 
     active: tuple[ReceiptItem, ...] = ()
     changed: tuple[str, ...] = ()
@@ -332,7 +332,7 @@ class Receipt:
 
 
 def receipt_item(active: ActiveSkill) -> ReceiptItem:
-    """What a receipt says of an active skill."""
+    """Return the item of an active skill on a receipt."""
     properties = {
         key: value for key, value in active.skill.frontmatter.items() if key.lower() not in ("name", "description")
     }
@@ -348,12 +348,12 @@ def receipt_item(active: ActiveSkill) -> ReceiptItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """What an invocation became: text for the conversation, and a receipt where a skill was loaded."""
+    """The result of an invocation: text for the conversation, and a receipt where a skill was loaded."""
 
     name: str
     arguments: str
     text: str
-    """What to put before the model: the skill's content, or the message that the skill is."""
+    """The text for the model: the skill's content, or the message that the skill is."""
     is_user_message: bool = False
     """Whether the text is to be said as the user (`insert: user-message`); nothing is loaded then."""
     receipt: Receipt | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.session.known_skills import KnownSkills
 
 Delivery: TypeAlias = Literal["result", "instructions"]
-"""How a model gets a skill's instructions: in the result of the call that loads it, or at the top level."""
+"""The way of a skill's instructions to a model: in the result of the call that loads it, or at the top level."""
 
 
 SEPARATOR = "\n\n"

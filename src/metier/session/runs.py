@@ -18,7 +18,7 @@ from metier.guard.audit.redaction import redact
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
 from metier.session.events import Event
 from metier.session.job_sandbox import close_with
-from metier.session.mounts import made_workspace
+from metier.session.resource_grants import made_workspace
 from metier.session.shell import ShellRunner, is_installed
 from metier.skill import requirements_of, shown
 from metier.skill.package import checked_path, relative_to_root
@@ -342,7 +342,7 @@ class ScriptRun:
         )
 
     def _asked_with(self, folder: str | None, seconds: float | None) -> dict[str, Any]:
-        """All that decides what it does, so that who agrees to a run agrees to this one and no other."""
+        """The arguments of the action: whoever agrees to a run agrees to this one and no other."""
         given: dict[str, Any] = {"args": list(self._args), "env": dict(self._env or {}), "folder": folder or ""}
         given["seconds"] = seconds
         if self._stdin:

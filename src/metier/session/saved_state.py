@@ -66,7 +66,7 @@ def _saved_skill(one: ActiveSkill) -> dict[str, Any]:
 
 
 class SavedState:
-    """What `saved` made, checked: it may come from anywhere."""
+    """The checked result of `saved`, which may come from anywhere."""
 
     def __init__(self, data: Mapping[str, Any] | str | bytes) -> None:
         if isinstance(data, str | bytes):
@@ -146,7 +146,7 @@ def _saved_entry(known: KnownSkills, index: SkillIndex, item: Mapping[str, Any])
 
 
 def _by(item: Mapping[str, Any]) -> By:
-    """Who loaded a skill, as far as it was saved."""
+    """The origin of a load, as far as it was saved."""
     return next((by for by in BY if by == item["by"]), "model")
 
 

@@ -57,7 +57,7 @@ class Masks:
         return self._without_part(hidden) if is_cut else hidden
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where values stand in a text."""
+        """Yield the positions of values in a text."""
         if self._pattern is not None:
             yield from (found.span() for found in self._pattern.finditer(text))
 
@@ -128,7 +128,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """How bytes read in base64, alone or anywhere inside of something longer, such as `user:password`."""
+    """The base64 forms of bytes, alone or inside of something longer, such as `user:password`."""
     for whole in (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()):
         yield whole
         yield whole.rstrip("=")
@@ -144,7 +144,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 
 def _overlap(text: str, form: str) -> int:
-    """How many characters at the end of a text are the beginning of a form; too few say nothing."""
+    """The number of characters at the end of a text that begin a form; too few count as none."""
     for length in range(min(len(form) - 1, len(text)), SHORTEST - 1, -1):
         if text.endswith(form[:length]):
             return length
@@ -157,7 +157,7 @@ _FLAGS = os.O_RDWR | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONB
 
 
 class NewFiles:
-    """What was in a folder before something ran there."""
+    """The files of a folder before something ran there, to find new ones after it."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

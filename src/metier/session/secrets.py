@@ -37,7 +37,7 @@ class Secret:
 
 
 class SecretProvider(Protocol):
-    """Wherever secrets come from: a vault, a key ring, a file that only this program reads."""
+    """A source of secrets: a vault, a key ring, a file that only this program reads."""
 
     def get(self, name: str) -> Secret | str | None:
         """The secret of a name; None when there is none."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DAY = 24 * 60 * 60.0
 MAX_SESSIONS = 4_096
 MAX_SAVED = 65_536
-"""How many are remembered that had to go; each is a few hundred bytes."""
+"""The number of saved sessions that are kept; each is a few hundred bytes."""
 
 
 class PooledSession(Protocol):

@@ -331,11 +331,11 @@ class ShellRunner:
 
     @property
     def name(self) -> str:
-        """What results and audit records call it."""
+        """The name in results and audit records."""
         return "virtual"
 
     def capabilities(self) -> RunnerCapabilities:
-        """What it enforces."""
+        """The capabilities of the shell."""
         return self._shell.capabilities()
 
     def run_blocking(

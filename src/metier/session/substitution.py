@@ -56,7 +56,7 @@ class Segment:
 
 
 class Placeholder(NamedTuple):
-    """Something in a text that asks to be replaced."""
+    """A placeholder in a text."""
 
     kind: Literal["variable", "template", "position", "base"]
     """`$NAME` or `${NAME}`; `{{ name }}`; `$0` or `$ARGUMENTS[0]`; `{baseDir}`."""
@@ -80,7 +80,7 @@ class Substituted:
 
     text: str
     count: int = 0
-    """How many placeholders were replaced."""
+    """The number of replaced placeholders."""
     undefined: tuple[str, ...] = ()
     """Names in upper case that nobody gave a value; often they belong to shell code and are meant to stay."""
     warnings: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from metier.errors import FileRefused
 from metier.guard.policy.program import ClosedPolicy
 from metier.hints import for_person
 from metier.run.job import JobPath
-from metier.session.mounts import (
+from metier.session.resource_grants import (
     MOST_ASKED,
     asked_places,
     hidden_paths,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.session.mounts import paths_of, read_mounts
+from metier.session.resource_grants import paths_of, read_mounts
 
 pytestmark = pytest.mark.covers("SEC-5")
 
