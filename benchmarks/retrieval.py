@@ -293,7 +293,7 @@ class _Standing:
 
     def __init__(self) -> None:
         self.places = (self,)
-        self.shelves = (self,)
+        self.rows = (self,)
         self.active = self
 
     def view(self, _: Caller) -> _Standing:

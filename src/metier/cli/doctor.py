@@ -228,7 +228,7 @@ def _place(library: Library, place: Place) -> dict[str, Any]:
 
 
 def _count(library: Library, place: Place) -> int:
-    return len(library.snapshot.shelves[library.places.index(place)])
+    return len(library.snapshot.rows[library.places.index(place)])
 
 
 def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier.find.query import Query
     from metier.find.vectors import Embedder
     from metier.library import Place
-    from metier.library.index_rows import Shelf
+    from metier.library.index_rows import IndexRows
     from metier.library.snapshot import Snapshot
 
 
@@ -29,16 +29,16 @@ BATCH = 200
 
 
 def bring_up_to_date(
-    index: SearchIndex, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None = None
+    index: SearchIndex, place: Place, rows: IndexRows, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Make an index hold exactly the skills of a shelf; only what differs is read and written."""
+    """Make an index hold exactly the skills of a rows; only what differs is read and written."""
     index.database.follow()
     known = index.stamps()
-    _take_out(index, _gone(shelf, known))
-    _write(index, _differing(place, shelf, known), progress)
+    _take_out(index, _gone(rows, known))
+    _write(index, _differing(place, rows, known), progress)
 
 
-def restore(index: SearchIndex, place: Place, shelf: Shelf) -> None:
+def restore(index: SearchIndex, place: Place, rows: IndexRows) -> None:
     """Put back what another process took out or wrote otherwise, where this one knows better.
 
     A folder that was elsewhere for a moment, say, and is as it was. What has changed since this process looked is left
@@ -46,19 +46,19 @@ def restore(index: SearchIndex, place: Place, shelf: Shelf) -> None:
     """
     index.database.follow()
     known, now = index.stamps(), place.source.identity
-    _take_out(index, [key for key in _gone(shelf, known) if "\0" not in key and now(key) is None])
-    _write(index, [entry for entry in _differing(place, shelf, known) if now(entry.key) == entry.identity])
+    _take_out(index, [key for key in _gone(rows, known) if "\0" not in key and now(key) is None])
+    _write(index, [entry for entry in _differing(place, rows, known) if now(entry.key) == entry.identity])
 
 
-def _gone(shelf: Shelf, known: Iterable[str]) -> list[str]:
-    there = {storable(key) for key in shelf.columns.keys}
+def _gone(rows: IndexRows, known: Iterable[str]) -> list[str]:
+    there = {storable(key) for key in rows.keys}
     return [key for key in known if key not in there]
 
 
-def _differing(place: Place, shelf: Shelf, known: Mapping[str, str]) -> list[Entry]:
+def _differing(place: Place, rows: IndexRows, known: Mapping[str, str]) -> list[Entry]:
     found = []
-    for number in range(len(shelf)):
-        entry = Entry(place, shelf, number)
+    for number in range(len(rows)):
+        entry = Entry(place, rows, number)
         key = key_of(entry)
         # A broken skill that was good once, and a stale one, may be served as they were, and so they stay indexed.
         if known.get(key) != stamp_of(entry) and not entry.is_broken and not (entry.is_stale and key in known):
@@ -80,18 +80,18 @@ def _write(index: SearchIndex, entries: Sequence[Entry], progress: Callable[[int
         index.update([text_of(entry) for entry in entries[start : start + BATCH]])
 
 
-def embed_what_is_new(index: SearchIndex, place: Place, shelf: Shelf, embedder: Embedder) -> None:
+def embed_what_is_new(index: SearchIndex, place: Place, rows: IndexRows, embedder: Embedder) -> None:
     """Make the vectors that are missing; only what a skill says of itself is embedded."""
     missing = set(index.without_vector(embedder.name))
     if not missing:
         return
-    numbers = [number for number, key in enumerate(shelf.columns.keys) if storable(key) in missing]
+    numbers = [number for number, key in enumerate(rows.keys) if storable(key) in missing]
     for start in range(0, len(numbers), BATCH):
-        entries = [Entry(place, shelf, number) for number in numbers[start : start + BATCH]]
-        rows = embedded(embedder, [f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
-        if rows is None:
+        entries = [Entry(place, rows, number) for number in numbers[start : start + BATCH]]
+        vectors = embedded(embedder, [f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
+        if vectors is None:
             return
-        index.put_vectors(embedder.name, zip(map(key_of, entries), packed(rows), strict=True))
+        index.put_vectors(embedder.name, zip(map(key_of, entries), packed(vectors), strict=True))
 
 
 _log = logger("metier.find")
@@ -109,8 +109,8 @@ class SearchIndexes:
         self._meanings: dict[int, Meanings] = {}
         self.all: dict[int, SearchIndex] = {}
         """By the number of their place."""
-        self.current: dict[int, Shelf] = {}
-        """The shelf that each place's index holds."""
+        self.current: dict[int, IndexRows] = {}
+        """The rows that each place's index holds."""
         self._states: dict[int, tuple[int, int]] = {}
         """In which state each index held it: another process may have brought it up to date with another folder."""
         self._in_memory: set[int] = set()
@@ -128,9 +128,9 @@ class SearchIndexes:
             return False
         try:
             complete = True
-            for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
-                if not self._holds(number, shelf):
-                    complete &= self._update_place(number, place, shelf, progress)
+            for number, (place, rows) in enumerate(zip(snapshot.places, snapshot.rows, strict=True)):
+                if not self._holds(number, rows):
+                    complete &= self._update_place(number, place, rows, progress)
             return complete
         finally:
             self._updating.release()
@@ -142,32 +142,32 @@ class SearchIndexes:
         self.all, self.current, self._states, self._meanings = {}, {}, {}, {}
 
     def _is_current(self, snapshot: Snapshot) -> bool:
-        return all(self._holds(number, shelf) for number, shelf in enumerate(snapshot.shelves))
+        return all(self._holds(number, rows) for number, rows in enumerate(snapshot.rows))
 
-    def _holds(self, number: int, shelf: Shelf) -> bool:
+    def _holds(self, number: int, rows: IndexRows) -> bool:
         try:
-            return self.current.get(number) is shelf and self._states.get(number) == self.all[number].database.state()
+            return self.current.get(number) is rows and self._states.get(number) == self.all[number].database.state()
         except (IndexBusy, IndexDamaged, OSError):
             return False  # whoever brings it up to date will deal with that
 
     def _update_place(
-        self, number: int, place: Place, shelf: Shelf, progress: Callable[[int, int], None] | None
+        self, number: int, place: Place, rows: IndexRows, progress: Callable[[int, int], None] | None
     ) -> bool:
         index = self.all.get(number)
         path = self._path(place) if number not in self._in_memory else None
         # Most default places are empty or absent, and need no file.
-        is_needed = path is not None and (len(shelf) > 0 or os.path.exists(path))
+        is_needed = path is not None and (len(rows) > 0 or os.path.exists(path))
         if index is None or (is_needed and index.database.path is None):
             index = self.all[number] = SearchIndex(path if is_needed else None)
         for last_try in (False, True):
             try:
                 state = index.database.state()
-                if self.current.get(number) is shelf:
-                    restore(index, place, shelf)
+                if self.current.get(number) is rows:
+                    restore(index, place, rows)
                 else:
-                    bring_up_to_date(index, place, shelf, progress)
+                    bring_up_to_date(index, place, rows, progress)
                 if self.embedder is not None:
-                    embed_what_is_new(index, place, shelf, self.embedder)
+                    embed_what_is_new(index, place, rows, self.embedder)
                     self._meanings[number] = Meanings(index, self.embedder.name)
                 self._states[number] = state
             except IndexBusy:
@@ -189,7 +189,7 @@ class SearchIndexes:
                 self.current.pop(number, None)
             else:
                 break
-        self.current[number] = shelf
+        self.current[number] = rows
         return True
 
     def _path(self, place: Place) -> str | None:

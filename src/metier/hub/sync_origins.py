@@ -106,8 +106,8 @@ class Origins:
     def _against_removal_by_archive(self, copy: Copy) -> str:
         for place in self._library.places:
             if isinstance(place.source, ArchiveSource) and place.source.path == copy.root:
-                shelf = self._library.snapshot.shelves[self._library.places.index(place)]
-                if shelf.findings or copy.origin in self._names:
+                rows = self._library.snapshot.rows[self._library.places.index(place)]
+                if rows.findings or copy.origin in self._names:
                     break
                 return ""
         return f"{copy.root} is not read by this library now."

@@ -24,7 +24,7 @@ from metier.skill.requirements import FIELDS_WITHOUT_REQUIREMENTS
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
-    from metier.library.index_rows import Shelf
+    from metier.library.index_rows import IndexRows
     from metier.library.places import Caller, Layer, Place
     from metier.library.readiness import Readiness
     from metier.skill import Frontmatter, IdentityRow, OpenAIMetadata, Package, Requirements, Scope, Skill
@@ -43,30 +43,30 @@ class Entry:
     """
 
     __slots__ = (
-        *("_draft", "_shelf", "_skill", "_special"),
+        *("_draft", "_rows", "_skill", "_special"),
         *("index", "is_beside_another", "key", "name", "place", "reserved_by", "shadowed_by"),
     )
 
-    def __init__(self, place: Place, shelf: Shelf, index: int) -> None:
+    def __init__(self, place: Place, rows: IndexRows, index: int) -> None:
         self.place = place
         self.index = index
-        self.key = shelf.columns.keys[index]
+        self.key = rows.keys[index]
         """The path of the SKILL.md within the source."""
-        self.name = shelf.columns.names[index]
+        self.name = rows.names[index]
         self.shadowed_by: Entry | None = None
         """The skill that answers to this one's name instead."""
         self.reserved_by: Entry | None = None
         """The skill of the enterprise layer that this one's name belongs to, as it is that name or looks like it."""
         self.is_beside_another = False
         """Whether `name@source` means another skill of the same source."""
-        self._shelf = shelf
+        self._rows = rows
         self._draft: Frontmatter | None = None
         self._skill: Skill | None = None
         self._special: tuple[int, Scope | None] | None = None
 
     def below(self, winner: Entry | None, owner: Entry | None) -> Entry:
         """The same skill as somebody sees it for whom `winner` answers to its name, which belongs to `owner`."""
-        other = Entry(self.place, self._shelf, self.index)
+        other = Entry(self.place, self._rows, self.index)
         other._draft, other._skill, other._special = self._draft, self._skill, self._special
         other.shadowed_by, other.reserved_by = winner, owner
         return other
@@ -118,11 +118,11 @@ class Entry:
     @property
     def identity(self) -> IdentityRow:
         """What its file was when it was read."""
-        return self._shelf.columns.identities[self.index]
+        return self._rows.identities[self.index]
 
     @property
     def _marks(self) -> int:
-        return self._shelf.columns.marks[self.index]
+        return self._rows.marks[self.index]
 
     @property
     def is_broken(self) -> bool:
@@ -219,8 +219,8 @@ class Entry:
         """What reading the file learned; read again when the cache it came from was damaged."""
         if self._draft is None:
             try:
-                self._draft = self._shelf.draft(self.index)
-                self._shelf.remember(self.index, self._draft)
+                self._draft = self._rows.frontmatter(self.index)
+                self._rows.remember(self.index, self._draft)
             except ValueError:
                 self._draft = _read_again(self.place.source, self.key)
         return self._draft

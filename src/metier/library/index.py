@@ -20,7 +20,7 @@ from metier.errors import (
 )
 from metier.library.document_cache import DocumentCache, PackageDigest
 from metier.library.index_cache import IndexCache, default_cache_folder
-from metier.library.index_rows import Shelf
+from metier.library.index_rows import IndexRows
 from metier.library.places import LAYERS, Caller, Place, admits, checked_order, named_apart
 from metier.library.refresh import Change, difference, look_again, read_whole
 from metier.library.snapshot import Snapshot
@@ -59,12 +59,12 @@ class DeployedFolders:
     `stat` of each says that nothing was deployed.
     """
 
-    def __init__(self, shelves: Iterable[tuple[Place, Shelf]], begun_ns: int) -> None:
-        """`shelves` are what was found, and `begun_ns` is when the look at them began."""
+    def __init__(self, all_rows: Iterable[tuple[Place, IndexRows]], begun_ns: int) -> None:
+        """`all_rows` are what was found, and `begun_ns` is when the look at them began."""
         paths: dict[str, None] = {}
-        for place, shelf in shelves:
+        for place, rows in all_rows:
             if place.layer == "enterprise" and place.source.root is not None:
-                paths |= dict.fromkeys((place.source.root, *shelf.folders[:_MOST]))
+                paths |= dict.fromkeys((place.source.root, *rows.folders[:_MOST]))
         self._seen = [(path, _identity(path)) for path in paths]
         # What changed since then, or a moment before, may have been missed.
         self._is_settled = all(one is None or one.is_settled(begun_ns) for _, one in self._seen)
@@ -244,8 +244,8 @@ class SkillIndex:
     def findings(self) -> tuple[SourceDiagnostic, ...]:
         """What there is to say about the places rather than about the skills in them."""
         found = [*self._state.findings]
-        for shelf in self.snapshot.shelves:
-            found.extend(shelf.findings)
+        for rows in self.snapshot.rows:
+            found.extend(rows.findings)
         cache = self._state.cache
         if cache is not None and cache.problem is not None:
             found.append(SourceDiagnostic(str(cache.folder), Diagnostic("cache-unusable", None, cache.problem)))
@@ -379,15 +379,15 @@ class _SharedState:
         self._attaching = threading.Lock()
         self._refreshing = threading.Lock()
         begun = time.time_ns()
-        shelves = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
-        self.snapshot = self._snapshot(shelves, begun)
+        all_rows = [look_again(place, self._from_cache(place), cache)[0] for place in (*places, *deployed)]
+        self.snapshot = self._snapshot(all_rows, begun)
         self._write_log(findings)
 
-    def _snapshot(self, shelves: list[Shelf], begun_ns: int) -> Snapshot:
+    def _snapshot(self, all_rows: list[IndexRows], begun_ns: int) -> Snapshot:
         own = len(self.places)
-        self.deployed_folders = DeployedFolders(zip((*self.places, *self.deployed), shelves, strict=True), begun_ns)
-        beside = zip(self.deployed, shelves[own:], strict=True)
-        return Snapshot(self.places, tuple(shelves[:own]), self.order, tuple(beside))
+        self.deployed_folders = DeployedFolders(zip((*self.places, *self.deployed), all_rows, strict=True), begun_ns)
+        beside = zip(self.deployed, all_rows[own:], strict=True)
+        return Snapshot(self.places, tuple(all_rows[:own]), self.order, tuple(beside))
 
     @cached_property
     def documents(self) -> DocumentCache:
@@ -413,23 +413,23 @@ class _SharedState:
             attached: Attached = self._attachments[name]
             return attached
 
-    def _from_cache(self, place: Place) -> Shelf:
+    def _from_cache(self, place: Place) -> IndexRows:
         key = place.source.cache_key()
-        shelf = self.cache.load(key) if self.cache is not None and key is not None else None
-        return shelf or Shelf()
+        rows = self.cache.load(key) if self.cache is not None and key is not None else None
+        return rows or IndexRows()
 
     def refresh(self, only: Layer | None = None) -> tuple[Snapshot, Snapshot, int]:
         """The snapshots before and after, the same one when nothing changed, and how many files were read."""
         with self._refreshing:
             before, begun = self.snapshot, time.time_ns()
-            known = [*zip(self.places, before.shelves, strict=True), *before.deployed]
+            known = [*zip(self.places, before.rows, strict=True), *before.deployed]
             fresh = [
-                look_again(place, shelf, self.cache) if only in (None, place.layer) else (shelf, 0)
-                for place, shelf in known
+                look_again(place, rows, self.cache) if only in (None, place.layer) else (rows, 0)
+                for place, rows in known
             ]
             read = sum(count for _, count in fresh)
-            after = self._snapshot([shelf for shelf, _ in fresh], begun)
-            if all(shelf is old for (shelf, _), (_, old) in zip(fresh, known, strict=True)):
+            after = self._snapshot([rows for rows, _ in fresh], begun)
+            if all(rows is old for (rows, _), (_, old) in zip(fresh, known, strict=True)):
                 return before, before, read
             # One assignment: a reader has the old snapshot or the new one.
             self.snapshot = after

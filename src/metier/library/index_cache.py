@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._paths import write_file
-from metier.library.index_rows import STALE, Columns, Shelf, encode_row
+from metier.library.index_rows import STALE, IndexRows, encode_row
 from metier.skill import UNSETTLED_INODE
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def default_cache_folder() -> str | None:
 
 
 class IndexCache:
-    """Shelves kept in a folder. Safe to use from any number of processes at once."""
+    """Index rows kept in a folder, one file for each source. Safe to use from any number of processes at once."""
 
     def __init__(self, folder: Path | str, version: str) -> None:
         self.folder = os.fspath(folder)
@@ -60,8 +60,8 @@ class IndexCache:
         """The file for a source."""
         return f"{self.folder}/index-{hashlib.sha256(source.encode(errors='surrogateescape')).hexdigest()[:24]}"
 
-    def load(self, source: str) -> Shelf | None:
-        """The shelf that was kept for a source, or None when there is none that can be believed."""
+    def load(self, source: str) -> IndexRows | None:
+        """The rows that were kept for a source, or None when there are none that can be believed."""
         try:
             return self._read(self.path(source), source)
         except FileNotFoundError:
@@ -72,11 +72,11 @@ class IndexCache:
         except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
             return None  # damaged, or of another version: as good as none
 
-    def save(self, source: str, shelf: Shelf, read_again: Callable[[str], Frontmatter]) -> bool:
-        """Keep a shelf, reading again what was not read to the end; False when that is not possible here."""
+    def save(self, source: str, rows: IndexRows, read_again: Callable[[str], Frontmatter]) -> bool:
+        """Keep rows, reading again the files that were not read to the end; False when that is not possible here."""
         path = self.path(source)
         try:
-            data = _encode(shelf.columns, source, self._version, read_again)
+            data = _encode(rows, source, self._version, read_again)
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             write_file(path, data)
         except OSError as error:
@@ -87,7 +87,7 @@ class IndexCache:
             return False
         return True
 
-    def _read(self, path: str, source: str) -> Shelf:
+    def _read(self, path: str, source: str) -> IndexRows:
         descriptor = os.open(path, _READ)
         try:
             status = os.fstat(descriptor)
@@ -102,7 +102,7 @@ class IndexCache:
             if len(line) + sum(header.sizes) != status.st_size:
                 raise ValueError("damaged")
             os.lseek(descriptor, len(line), os.SEEK_SET)
-            return Shelf(columns=_decode(header, _read_exactly(descriptor, sum(header.sizes))))
+            return _decode(header, _read_exactly(descriptor, sum(header.sizes)))
         finally:
             os.close(descriptor)
 
@@ -114,13 +114,14 @@ def _read_exactly(descriptor: int, size: int) -> bytes:
     return data
 
 
-class _Packed(Columns):
-    """Columns as the cache keeps them; each is taken apart when somebody asks for it.
+class _PackedRows(IndexRows):
+    """Rows as the cache keeps them; each column is unpacked on first use.
 
     A start needs none of them when nothing changed: the scan is packed the same way, and the bytes are compared.
     """
 
     def __init__(self, count: int, parts: list[bytes], data: bytes, rows_at: int) -> None:
+        self.findings, self.folders, self.unsaved = (), (), 0
         self._count = count
         self._numbers, self._marks, self._keys, self._names = parts
         self._data = data
@@ -150,12 +151,12 @@ class _Packed(Columns):
         return list(self._marks)
 
     @cached_property
-    def rows(self) -> list[Frontmatter | UnparsedFrontmatter | bytes]:  # type: ignore[override]
-        rows: list[Frontmatter | UnparsedFrontmatter | bytes] = (
+    def files(self) -> list[Frontmatter | UnparsedFrontmatter | bytes]:  # type: ignore[override]
+        files: list[Frontmatter | UnparsedFrontmatter | bytes] = (
             list(self._data[self._rows_at :].split(b"\n")) if self._count else []
         )
         # Damage is found in each row; a line feed too many or too few shifts them all.
-        return rows if len(rows) == self._count else [b"00000000"] * self._count
+        return files if len(files) == self._count else [b"00000000"] * self._count
 
     @cached_property
     def versions(self) -> list[int]:  # type: ignore[override]
@@ -166,37 +167,37 @@ def _pack_keys(keys: Iterable[str]) -> bytes:
     return "\n".join(keys).encode(errors="surrogateescape")
 
 
-def _as_when_good(columns: Columns) -> Columns:
+def _as_when_good(rows: IndexRows) -> IndexRows:
     """The rows with no file's identity for those that serve a last good version: the next process looks again.
 
     It finds the file whole, or knows from here that it was, and does not take half a file for a whole one.
     """
-    if not any(mark & STALE for mark in columns.marks):
-        return columns
-    kept = Columns()
-    for index, mark in enumerate(columns.marks):
-        identity = columns.identities[index] if not mark & STALE else (UNSETTLED_INODE, -1, 0, 0)
-        kept.take(columns, index, identity)
+    if not any(mark & STALE for mark in rows.marks):
+        return rows
+    kept = IndexRows()
+    for index, mark in enumerate(rows.marks):
+        identity = rows.identities[index] if not mark & STALE else (UNSETTLED_INODE, -1, 0, 0)
+        kept.take(rows, index, identity)
     return kept
 
 
-def _encode(columns: Columns, source: str, version: str, read_again: Callable[[str], Frontmatter]) -> bytes:
-    columns = _as_when_good(columns)
-    count = len(columns.keys)
-    rows = b"\n".join(
+def _encode(rows: IndexRows, source: str, version: str, read_again: Callable[[str], Frontmatter]) -> bytes:
+    rows = _as_when_good(rows)
+    count = len(rows.keys)
+    encoded = b"\n".join(
         row if isinstance(row, bytes) else encode_row(row, key, read_again)
-        for row, key in zip(columns.rows, columns.keys, strict=True)
+        for row, key in zip(rows.files, rows.keys, strict=True)
     )
     parts = (
-        array("q", itertools.chain.from_iterable(columns.identities)).tobytes(),
-        bytes(columns.marks),
-        _pack_keys(columns.keys),
-        "\n".join(columns.names).encode(),
+        array("q", itertools.chain.from_iterable(rows.identities)).tobytes(),
+        bytes(rows.marks),
+        _pack_keys(rows.keys),
+        "\n".join(rows.names).encode(),
     )
     if parts[2].count(b"\n") != max(0, count - 1):
         raise ValueError("a file name with a line feed")
-    header = _Header(count, tuple(map(len, (*parts, rows))), _check(count, parts))
-    return b"".join((header.line(source, version), *parts, rows))
+    header = _Header(count, tuple(map(len, (*parts, encoded))), _check(count, parts))
+    return b"".join((header.line(source, version), *parts, encoded))
 
 
 class _Header(NamedTuple):
@@ -233,7 +234,7 @@ def _check(count: int, parts: Iterable[bytes]) -> int:
     return check
 
 
-def _decode(header: _Header, data: bytes) -> Columns:
+def _decode(header: _Header, data: bytes) -> IndexRows:
     parts = []
     start = 0
     for size in header.sizes[:-1]:
@@ -246,4 +247,4 @@ def _decode(header: _Header, data: bytes) -> Columns:
     numbers, marks, keys, names = parts
     if len(numbers) != 32 * count or len(marks) != count or not keys.count(b"\n") == names.count(b"\n") == breaks:
         raise ValueError("damaged")
-    return _Packed(count, parts, data, start)
+    return _PackedRows(count, parts, data, start)

@@ -50,7 +50,7 @@ class IndexLog:
     def write(self, snapshot: Snapshot, findings: Iterable[SourceDiagnostic]) -> None:
         """Log the diagnostics of skills and places that were not logged as they are now."""
         view = snapshot.view(Caller())
-        for finding in (*findings, *(one for shelf in snapshot.shelves for one in shelf.findings)):
+        for finding in (*findings, *(one for rows in snapshot.rows for one in rows.findings)):
             self._once(finding.diagnostic, finding.where, finding.diagnostic)
         for finding in many_skills(view.active.values()):
             self._once(finding.diagnostic.code, finding.where, finding.diagnostic)

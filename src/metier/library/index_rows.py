@@ -1,20 +1,21 @@
-"""What is known about one place: a row for each skill, in columns.
+"""The rows of the index: the known skills of one place.
 
-Columns rather than objects, because a start from the cache must cost little more than looking at the files: names,
-identities and marks are read at once, everything else of a row only when somebody asks for that skill.
+Rows are columns instead of objects, because a start from the cache must cost little more than looking at the files:
+names, identities and marks are read at once, everything else of a row when that skill is asked for.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from copy import copy
 from typing import TYPE_CHECKING
 
 from metier.skill import Diagnostic, Frontmatter, UnparsedFrontmatter, parse_frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Self
 
     from metier.skill import IdentityRow, Scope
     from metier.source import SourceDiagnostic
@@ -23,68 +24,68 @@ BROKEN, DERIVED, SPECIAL, STALE = 1, 2, 4, 8
 """Marks of a row: cannot be loaded; has no description of its own; has a priority or a scope; serves an old version."""
 
 
-class Columns:
-    """A row for each skill: its key and identity, its name, its marks, and what was read of the file."""
+class IndexRows:
+    """The known skills of one place at one moment, in columns. Never changed once it is part of a snapshot."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
         self.identities: list[IdentityRow] = []
         self.names: list[str] = []
         self.marks: list[int] = []
-        self.rows: list[Frontmatter | UnparsedFrontmatter | bytes] = []
-        """All of the file but its body, or its name only; or either as the cache keeps it."""
+        self.files: list[Frontmatter | UnparsedFrontmatter | bytes] = []
+        """The frontmatter of each file, parsed, unparsed, or encoded by the cache."""
         self.versions: list[int] = []
         """Numbers that differ when the content of a row does, within this process."""
+        self.findings: tuple[SourceDiagnostic, ...] = ()
+        self.folders: tuple[str, ...] = ()
+        """Folders that were searched and are no skills."""
+        self.unsaved = 0
+        """The number of rows that differ from the cache."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
 
     def matches(self, found: Mapping[str, IdentityRow]) -> bool:
-        """Whether a scan found exactly these files, unchanged."""
+        """Whether a source found exactly these files, unchanged."""
         return found == dict(zip(self.keys, self.identities, strict=True))
 
-    def take(self, other: Columns, index: int, identity: IdentityRow) -> None:
-        """Append a row of other columns."""
+    def seen_with(self, findings: tuple[SourceDiagnostic, ...], folders: tuple[str, ...]) -> Self:
+        """The same rows with the diagnostics and folders of a later look."""
+        other = copy(self)
+        other.findings, other.folders = findings, folders
+        return other
+
+    def take(self, other: IndexRows, index: int, identity: IdentityRow) -> None:
+        """Append a row of other rows."""
         self.keys.append(other.keys[index])
         self.identities.append(identity)
         self.names.append(other.names[index])
         self.marks.append(other.marks[index])
-        self.rows.append(other.rows[index])
+        self.files.append(other.files[index])
         self.versions.append(other.versions[index])
 
     def add(
-        self, key: str, identity: IdentityRow, name: str, row: Frontmatter | UnparsedFrontmatter, version: int
+        self, key: str, identity: IdentityRow, name: str, file: Frontmatter | UnparsedFrontmatter, version: int
     ) -> None:
-        """Append a row that was just read."""
+        """Append the row of a file that was just read."""
         self.keys.append(key)
         self.identities.append(identity)
         self.names.append(name)
-        self.marks.append(0 if isinstance(row, UnparsedFrontmatter) else marks_of(row))
-        self.rows.append(row)
+        self.marks.append(0 if isinstance(file, UnparsedFrontmatter) else marks_of(file))
+        self.files.append(file)
         self.versions.append(version)
 
+    def frontmatter(self, index: int) -> Frontmatter:
+        """The frontmatter of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
+        file = self.files[index]
+        if isinstance(file, bytes):
+            return decode_row(file, self.keys[index])
+        return parse_frontmatter(file) if isinstance(file, UnparsedFrontmatter) else file
 
-@dataclass(slots=True, kw_only=True)
-class Shelf:
-    """The skills of one place at one moment. Never changed once it is part of a snapshot."""
-
-    columns: Columns = field(default_factory=Columns)
-    findings: tuple[SourceDiagnostic, ...] = ()
-    folders: tuple[str, ...] = ()
-    unsaved: int = 0
-    """How many rows differ from the cache."""
-
-    def __len__(self) -> int:
-        return len(self.columns.keys)
-
-    def draft(self, index: int) -> Frontmatter:
-        """The draft of a row; raises ValueError when only the file itself can tell, or the cache was damaged."""
-        row = self.columns.rows[index]
-        if isinstance(row, bytes):
-            return decode_row(row, self.columns.keys[index])
-        return parse_frontmatter(row) if isinstance(row, UnparsedFrontmatter) else row
-
-    def remember(self, index: int, draft: Frontmatter) -> None:
-        """Keep a draft in place of the header it was made of: it says the same, and one of them is enough."""
-        if isinstance(self.columns.rows[index], UnparsedFrontmatter):
-            self.columns.rows[index] = draft
+    def remember(self, index: int, frontmatter: Frontmatter) -> None:
+        """Keep a frontmatter in place of its unparsed form, which says the same."""
+        if isinstance(self.files[index], UnparsedFrontmatter):
+            self.files[index] = frontmatter
 
 
 def marks_of(draft: Frontmatter) -> int:

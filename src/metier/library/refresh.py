@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, SourceUnavailable
 from metier.library.entry import Entry
-from metier.library.index_rows import BROKEN, SPECIAL, STALE, Columns, Shelf, broken_draft, stale_draft
+from metier.library.index_rows import BROKEN, SPECIAL, STALE, IndexRows, broken_draft, stale_draft
 from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
@@ -114,16 +114,16 @@ _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _versions = itertools.count(1)
 
 
-def look_again(place: Place, shelf: Shelf, cache: IndexCache | None) -> tuple[Shelf, int]:
-    """A place as it is now, and how many files had to be read; the very same shelf when nothing changed."""
+def look_again(place: Place, rows: IndexRows, cache: IndexCache | None) -> tuple[IndexRows, int]:
+    """A place as it is now, and how many files had to be read; the very same rows when nothing changed."""
     scan = _scan(place.source)
     if scan.cannot_tell:
-        return replace(shelf, findings=scan.findings), 0
-    if shelf.columns.matches(scan.found):
-        if scan.findings == shelf.findings and scan.folders == shelf.folders:
-            return shelf, 0
-        return replace(shelf, findings=scan.findings, folders=scan.folders), 0
-    fresh, read = _read_changed(place.source, scan, shelf)
+        return rows.seen_with(scan.findings, rows.folders), 0
+    if rows.matches(scan.found):
+        if scan.findings == rows.findings and scan.folders == rows.folders:
+            return rows, 0
+        return rows.seen_with(scan.findings, scan.folders), 0
+    fresh, read = _read_changed(place.source, scan, rows)
     key = place.source.cache_key()
     worth_saving = fresh.unsaved * _SAVE_AT_ONE_IN >= len(fresh)
     if cache is not None and key is not None and worth_saving and cache.save(key, fresh, _reader(place.source)):
@@ -159,9 +159,8 @@ def _scan(source: Source) -> FoundSkills:
         )
 
 
-def _read_changed(source: Source, scan: FoundSkills, shelf: Shelf) -> tuple[Shelf, int]:
-    known = shelf.columns
-    fresh = Columns()
+def _read_changed(source: Source, scan: FoundSkills, known: IndexRows) -> tuple[IndexRows, int]:
+    fresh = IndexRows()
     index_of = {key: index for index, key in enumerate(known.keys)}
     read = changed = 0
     version = next(_versions)
@@ -174,7 +173,7 @@ def _read_changed(source: Source, scan: FoundSkills, shelf: Shelf) -> tuple[Shel
         data, row, problem = _read_or_problem(source, key)
         if row is None:
             continue  # gone since the scan
-        if index is not None and _is_known(shelf, index, data, problem):
+        if index is not None and _is_known(known, index, data, problem):
             fresh.take(known, index, row)
             continue
         changed += 1
@@ -185,12 +184,11 @@ def _read_changed(source: Source, scan: FoundSkills, shelf: Shelf) -> tuple[Shel
             continue
         draft = broken_draft(problem) if problem is not None else read_frontmatter(data)
         if index is not None:
-            draft = _or_last_good(draft, shelf, index, folder)
+            draft = _or_last_good(draft, known, index, folder)
         fresh.add(key, row, source.forced_name(key) or frontmatter_name(draft, folder), draft, version)
     removed = max(0, len(known.keys) + changed - len(fresh.keys))
-    return Shelf(
-        columns=fresh, findings=scan.findings, folders=scan.folders, unsaved=shelf.unsaved + read + removed
-    ), read
+    fresh.findings, fresh.folders, fresh.unsaved = scan.findings, scan.folders, known.unsaved + read + removed
+    return fresh, read
 
 
 def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | None, Diagnostic | None]:
@@ -205,31 +203,31 @@ def _read_or_problem(source: Source, key: str) -> tuple[bytes, IdentityRow | Non
     return data, identity, None
 
 
-def _is_known(shelf: Shelf, index: int, data: bytes, problem: Diagnostic | None) -> bool:
+def _is_known(rows: IndexRows, index: int, data: bytes, problem: Diagnostic | None) -> bool:
     """Whether a file that had to be read again, as it was written or failed just before, is as it was."""
     if problem is not None:
-        return _is_known_problem(shelf, index, problem)
-    known = shelf.columns.identities[index]
+        return _is_known_problem(rows, index, problem)
+    known = rows.identities[index]
     return known[0] == UNSETTLED_INODE and known == Identity.unsettled(data)
 
 
-def _is_known_problem(shelf: Shelf, index: int, problem: Diagnostic) -> bool:
+def _is_known_problem(rows: IndexRows, index: int, problem: Diagnostic) -> bool:
     """Whether the row already says this of the file, as broken or as stale."""
-    if not shelf.columns.marks[index] & (BROKEN | STALE):
+    if not rows.marks[index] & (BROKEN | STALE):
         return False
     try:
-        notes = shelf.draft(index).notes
+        notes = rows.frontmatter(index).notes
     except ValueError:
         return False
     return problem in notes or any(note.code == "stale" and note.values == (problem.message,) for note in notes)
 
 
-def _or_last_good(draft: Frontmatter, shelf: Shelf, index: int, folder: str) -> Frontmatter:
+def _or_last_good(draft: Frontmatter, rows: IndexRows, index: int, folder: str) -> Frontmatter:
     """The new version, or the last good one when the new one cannot be used or is not whole."""
-    if shelf.columns.marks[index] & BROKEN:
+    if rows.marks[index] & BROKEN:
         return draft
     try:
-        good = shelf.draft(index)
+        good = rows.frontmatter(index)
     except ValueError:
         return draft
     problem = spoiled_by(draft, good, folder)
@@ -248,11 +246,10 @@ def difference(before: Snapshot, after: Snapshot, caller: Caller, files_read: in
 
 
 def _versions_by_name(snapshot: Snapshot, caller: Caller) -> dict[str, set[tuple[int, str, int]]]:
-    rows: dict[str, set[tuple[int, str, int]]] = {}
-    for number, (place, shelf) in enumerate(zip(snapshot.places, snapshot.shelves, strict=True)):
-        columns = shelf.columns
-        for index, (name, key, version) in enumerate(zip(columns.names, columns.keys, columns.versions, strict=True)):
-            if columns.marks[index] & SPECIAL and not Entry(place, shelf, index).is_visible_to(caller):
+    versions: dict[str, set[tuple[int, str, int]]] = {}
+    for number, (place, rows) in enumerate(zip(snapshot.places, snapshot.rows, strict=True)):
+        for index, (name, key, version) in enumerate(zip(rows.names, rows.keys, rows.versions, strict=True)):
+            if rows.marks[index] & SPECIAL and not Entry(place, rows, index).is_visible_to(caller):
                 continue
-            rows.setdefault(name, set()).add((number, key, version))
-    return rows
+            versions.setdefault(name, set()).add((number, key, version))
+    return versions

@@ -22,7 +22,7 @@ from metier.skill.names import is_plain, readings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.library.index_rows import Shelf
+    from metier.library.index_rows import IndexRows
     from metier.library.places import Caller, Layer, Place
 
 
@@ -86,12 +86,12 @@ class Snapshot:
     def __init__(
         self,
         places: tuple[Place, ...],
-        shelves: tuple[Shelf, ...],
+        all_rows: tuple[IndexRows, ...],
         order: tuple[Layer, ...],
-        deployed: tuple[tuple[Place, Shelf], ...] = (),
+        deployed: tuple[tuple[Place, IndexRows], ...] = (),
     ) -> None:
         self.places = places
-        self.shelves = shelves
+        self.rows = all_rows
         self.order = order
         self.deployed = deployed
         """What administrators deployed on this machine beside it: not in the library, but with names of its own."""
@@ -101,9 +101,9 @@ class Snapshot:
     def entries(self) -> tuple[Entry, ...]:
         """Every skill, strongest first within a name, sorted by name."""
         found = [
-            Entry(place, shelf, index)
-            for place, shelf in zip(self.places, self.shelves, strict=True)
-            for index in range(len(shelf))
+            Entry(place, rows, index)
+            for place, rows in zip(self.places, self.rows, strict=True)
+            for index in range(len(rows))
         ]
         found.sort(key=self._precedence)
         return tuple(found)
@@ -112,7 +112,7 @@ class Snapshot:
     def enterprise(self) -> tuple[Entry, ...]:
         """The skills that administrators deployed, in the library and beside it, the strongest of a name first."""
         own = self.entries if any(place.layer == "enterprise" for place in self.places) else ()
-        beside = (Entry(place, shelf, index) for place, shelf in self.deployed for index in range(len(shelf)))
+        beside = (Entry(place, rows, index) for place, rows in self.deployed for index in range(len(rows)))
         return (*(entry for entry in own if entry.place.layer == "enterprise"), *beside)
 
     def _precedence(self, entry: Entry) -> tuple[str, int, int, int, bool, str]:

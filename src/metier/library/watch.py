@@ -150,9 +150,9 @@ class Watch:
     def _folders(snapshot: Snapshot) -> tuple[str, ...]:
         """The folders that matter: those that were searched, and those of the skills themselves."""
         folders: set[str] = set()
-        for place, shelf in zip(snapshot.places, snapshot.shelves, strict=True):
-            folders.update(shelf.folders)
+        for place, rows in zip(snapshot.places, snapshot.rows, strict=True):
+            folders.update(rows.folders)
             root = getattr(place.source, "root", None)
             if root is not None:
-                folders.update(os.path.dirname(f"{root}/{key}") for key in shelf.columns.keys)
+                folders.update(os.path.dirname(f"{root}/{key}") for key in rows.keys)
         return tuple(sorted(folder for folder in folders if os.path.isdir(folder)))
