@@ -187,7 +187,7 @@ class AuditProbe(MemoryLog):
     def one(self, **values: object) -> AuditRecord:
         """The only record with these values; fails, and shows all records, when there is none or another."""
         found = self.find(**values)
-        assert len(found) == 1, f"{len(found)} records have {values}; all records are {self.summary()}"
+        assert len(found) == 1, f"{len(found)} records have {values}; the records are {self.summary()}"
         return found[0]
 
     def refused(self) -> list[AuditRecord]:
