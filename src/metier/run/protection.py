@@ -491,7 +491,7 @@ def _close_journals() -> None:
 
 
 def _after_fork() -> None:
-    """The jobs of a process are not those of its fork."""
+    """The jobs of a process are not those of its fork, which shares the locks of its parent until this has run."""
     global _opening
     _opening = threading.Lock()
     while _journals:

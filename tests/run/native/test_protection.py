@@ -200,10 +200,16 @@ def test_a_folder_that_is_gone_is_not_made_again(runner: NativeRunner, workspace
     assert not workspace.exists()
 
 
-ENDS = {
-    "at its end": "pass",
-    "killed, with a child that lives on": "os.fork() or time.sleep(60); os.kill(os.getpid(), 9)",
-}
+# Until a fork runs, it shares the lock of its parent: the parent is killed when its child has come back from `fork`.
+LIVES_ON = """
+lives, says = os.pipe()
+if os.fork() == 0:
+    os.write(says, b"1")
+    time.sleep(60)
+os.read(lives, 1)
+os.kill(os.getpid(), 9)
+"""
+ENDS = {"at its end": "pass", "killed, with a child that lives on": LIVES_ON}
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
