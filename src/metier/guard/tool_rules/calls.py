@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from metier._cache import BoundedCache
 from metier._paths import real_path
 from metier.guard.decision import allow, amend, ask, issue, refuse
 from metier.guard.policy.allowed_tools import SETTING
@@ -58,7 +59,9 @@ class CallRules:
         self._deny = deny
         self._script_reads = script_reads
         self._whose = whose
-        self._cached: dict[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = {}
+        self._cached: BoundedCache[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = BoundedCache(
+            _MOST_CACHED
+        )
 
     @classmethod
     def of(cls, policy: Policy) -> CallRules:
@@ -79,9 +82,6 @@ class CallRules:
         if cached is None:
             decision = self._decide(action)
             lasts = command is not None or self._ignores_arguments(action)
-            if len(self._cached) >= _MOST_CACHED:
-                # All at once, as other threads are looking things up in it.
-                self._cached = {}
             # The ceilings are cached with it: as long as they live, nothing else can have their ids.
             self._cached[key] = (decision if lasts else None, action.ceilings)
             return decision
