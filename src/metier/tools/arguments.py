@@ -73,8 +73,8 @@ def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
     read = read_arguments(given)
     if isinstance(read, Misfit):
         return read
-    aliases = ARGUMENTS.get(tool.name, {})
-    if not any(name in aliases or (tool.name, name) in SHAPES for name in read):
+    aliases = ARGUMENTS.get(tool.name)
+    if aliases is None or not any(name in aliases or (tool.name, name) in SHAPES for name in read):
         return read
     try:
         return canonical_arguments(tool.name, tool.parameters.get("properties", {}), read)
