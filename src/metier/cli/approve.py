@@ -10,22 +10,13 @@ from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
 from metier.cli.request_view import approval_shape, print_request_view, request_shape, request_view_of
 from metier.errors import InvalidArgument, RequestNotFound
-from metier.guard.approvals.decisions import deny, grant, reason_against_deciding, revoke
-from metier.guard.approvals.requests import expire_requests, pending_request, supersede_requests
-from metier.guard.approvals.roles import require_role
-from metier.guard.approvals.status import approval_status, is_expired, timestamp
-from metier.guard.policy.durations import seconds_of
-from metier.guard.policy.files import Policies
-from metier.guard.remedies import tenant_option
-from metier.skill import shown
-from metier.store import ApprovalRequest
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.cli.parser import Parser
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.store import Approval, Person, TenantScope
+    from metier.store import Approval, ApprovalRequest, Person, TenantScope
 
 
 _REQUEST = "the id of a request, the digest of its content, or the name of a skill for which one request waits"
@@ -84,6 +75,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard.approvals.requests import expire_requests, supersede_requests
+    from metier.guard.policy.files import Policies
+
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
         effective = Policies.discover().current()
         expire_requests(scope, effective)
@@ -92,6 +86,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.approvals.status import timestamp
+    from metier.guard.remedies import tenant_option
+
     require_role(person, "viewer", "see approvals")
     now = timestamp(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
@@ -156,6 +154,8 @@ def _where(about: ApprovalRequest | Approval) -> str:
 
 
 def _state(one: Approval, now: str) -> str:
+    from metier.guard.approvals.status import is_expired
+
     if one.revoked_at:
         return "revoked"
     if one.decision == "denied":
@@ -164,12 +164,19 @@ def _state(one: Approval, now: str) -> str:
 
 
 def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> list[str]:
+    from metier.guard.approvals.status import approval_status
+
     given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
     found = approval_status(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
     return sorted(found.approvers)
 
 
 def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+    from metier.guard.approvals.decisions import reason_against_deciding
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.approvals.status import timestamp
+    from metier.guard.remedies import tenant_option
+
     require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
     view = request_view_of(scope, asked)
@@ -201,6 +208,10 @@ def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effec
 
 def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     """The request that an id of it, of an approval or of its content means."""
+    from metier.guard.approvals.requests import pending_request
+    from metier.skill import shown
+    from metier.store import ApprovalRequest
+
     found = scope.approvals.get_request(wanted)
     if found is not None:
         return found
@@ -222,6 +233,10 @@ def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
 
 
 def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+    from metier.guard.approvals.decisions import grant
+    from metier.guard.approvals.status import timestamp
+    from metier.guard.remedies import tenant_option
+
     given = grant(
         scope,
         effective,
@@ -254,11 +269,15 @@ def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effe
 
 
 def _deny(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+    from metier.guard.approvals.decisions import deny
+
     given = deny(scope, effective, person, options.id, reason=options.reason)
     return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
 def _revoke(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+    from metier.guard.approvals.decisions import revoke
+
     given = revoke(scope, effective, person, options.id, reason=options.reason)
     what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
     return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")
@@ -274,6 +293,9 @@ def _print_approval(options: argparse.Namespace, given: Approval, what: str) -> 
 
 def seconds(text: str | None) -> float | None:
     """The seconds of a time such as `30d`; raises `InvalidArgument` for what is none."""
+    from metier.guard.policy.durations import seconds_of
+    from metier.skill import shown
+
     if text is None:
         return None
     found: Any = seconds_of(text)

@@ -13,7 +13,6 @@ from metier.cli.json_shapes import event_shape
 from metier.cli.output import print_json
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import InvalidArgument
-from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +36,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard.remedies import tenant_option
+
     telling = EventPrinter(is_silent=options.json)
     if options.resume is None:
         task = _task(options.task)

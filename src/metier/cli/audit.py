@@ -18,11 +18,6 @@ from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import positive
 from metier.errors import InvalidArgument
-from metier.guard.audit.export import object_of
-from metier.guard.open_stores import require_store
-from metier.guard.policy.durations import seconds_of
-from metier.store import Store
-from metier.store.audit_log import skill_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -157,6 +152,8 @@ def _search(options: argparse.Namespace) -> int:
 
 def _moment(text: str | None) -> str | None:
     """Convert a time to the form that records have."""
+    from metier.guard.policy.durations import seconds_of
+
     if text is None:
         return None
     seconds = seconds_of(text)
@@ -182,6 +179,9 @@ def _print_records(records: list[dict[str, Any]], options: argparse.Namespace) -
 
 
 def _row(record: Mapping[str, Any], moment: str) -> list[str]:
+    from metier.guard.audit.export import object_of
+    from metier.store.audit_log import skill_ref
+
     who = record.get("user") or record.get("agent") or record.get("by") or ""
     what = ": ".join(part for part in object_of(record) if part)
     return [*map(str, (record.get("seq"), moment, record.get("type", ""), skill_ref(record), who)), what]
@@ -197,6 +197,7 @@ def _line(style: Style, record: Mapping[str, Any]) -> str:
 def _verify(options: argparse.Namespace) -> int:
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import VerificationReport, verify_export, verify_store
+    from metier.guard.open_stores import require_store
 
     signing = key_file()
     keys = known_keys(signing, *options.key)
@@ -234,6 +235,8 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _tenant_of_token(options: argparse.Namespace) -> str:
     """Return the tenant whose log alone is verified; "" for all: a user without a token has the files themselves."""
+    from metier.store import Store
+
     store = Store.peek(store_url()) if os.environ.get(TOKEN) else None
     if store is None:
         return ""

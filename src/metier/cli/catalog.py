@@ -12,8 +12,6 @@ from metier.cli.parser import library_of, positive
 from metier.cli.policy_view import PolicyView
 from metier.cli.search import update_index
 from metier.errors import InvalidArgument, SkillNotFound
-from metier.guard.policy.files import policy_places
-from metier.skill.listing import MODES, Listings
 
 if TYPE_CHECKING:
     import argparse
@@ -45,6 +43,8 @@ def _add_catalog(parser: Parser) -> None:
 
 
 def _add_listing(parser: Parser) -> None:
+    from metier.skill.listing import MODES
+
     parser.example("metier listing legacy-reports name-only --project")
     parser.skill()
     parser.option(
@@ -61,6 +61,8 @@ def _add_listing(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.skill.listing import Listings
+
     if options.command == "listing":
         return _run_listing(options)
     library = library_of(options)
@@ -172,6 +174,8 @@ def _missing(options: argparse.Namespace, name: str) -> str:
 
 def _policy_place(*, is_project: bool) -> PolicyPlace:
     """Return the policy file to write: the user's own, or that of the project."""
+    from metier.guard.policy.files import policy_places
+
     layer = "project" if is_project else "personal"
     places = [place for place in policy_places() if place.layer == layer]
     if not places:

@@ -13,7 +13,6 @@ from metier.cli.exit_codes import APPROVAL
 from metier.cli.output import Style, print_error
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import MetierError
-from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +36,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard.remedies import tenant_option
+
     chats = SavedChats()
     state = None if options.resume is None else chats.read(options.resume)
     if state is not None:

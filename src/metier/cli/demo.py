@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from metier import Guard, Library, ToolResult
 from metier.cli.agents import require_engine
 from metier.cli.output import Style, table
 from metier.cli.terminal import harmless
 from metier.errors import MetierError, PartMissing
-from metier.guard import MemoryLog
 from metier.hints import for_person
-from metier.library import Place
-from metier.skill import shorten
-from metier.source import FolderSource, package_source
 
 if TYPE_CHECKING:
     import argparse
@@ -93,6 +88,11 @@ def _title(style: Style, number: int, text: str) -> None:
 
 
 def _bundled(style: Style) -> None:
+    from metier import Library
+    from metier.library import Place
+    from metier.skill import shorten
+    from metier.source import package_source
+
     _title(style, 1, "Skills that come with Métier")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     rows = [(entry.name, f"{entry.skill.body_tokens:,}", shorten(entry.description, 160)) for entry in library]
@@ -100,6 +100,8 @@ def _bundled(style: Style) -> None:
 
 
 def _odd_skills(style: Style, folder: Path) -> None:
+    from metier import Library
+
     _title(style, 2, "Odd ones from the wild load too, with a precise word on each")
     for name, data in _ODD.items():
         (folder / name).mkdir(parents=True)
@@ -113,6 +115,10 @@ def _odd_skills(style: Style, folder: Path) -> None:
 
 
 def _layers(style: Style, folder: Path) -> None:
+    from metier import Library
+    from metier.library import Place
+    from metier.source import FolderSource
+
     _title(style, 3, "What an administrator deploys cannot be outranked")
     for layer, extra in (("enterprise", ""), ("project", "priority: 5000\n")):
         skill = folder / layer / "deploy"
@@ -132,6 +138,8 @@ def _layers(style: Style, folder: Path) -> None:
 
 
 def _edited_skill(style: Style, folder: Path) -> None:
+    from metier import Library
+
     _title(style, 4, "An edit is seen at the very next load")
     skill = folder / "greet"
     skill.mkdir(parents=True)
@@ -144,6 +152,10 @@ def _edited_skill(style: Style, folder: Path) -> None:
 
 
 def _path_containment(style: Style) -> None:
+    from metier import Library
+    from metier.library import Place
+    from metier.source import package_source
+
     _title(style, 5, "A path cannot leave its skill")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     try:
@@ -153,6 +165,10 @@ def _path_containment(style: Style) -> None:
 
 
 def _search_and_catalog(style: Style) -> None:
+    from metier import Library
+    from metier.library import Place
+    from metier.source import package_source
+
     _title(style, 6, "The right skill for a prompt, and a catalog of any size you can afford")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     prompt = "my nightly job crashed, what do its logs say?"
@@ -165,6 +181,11 @@ def _search_and_catalog(style: Style) -> None:
 
 
 def _session_rules(style: Style, folder: Path) -> None:
+    from metier import Guard, Library, ToolResult
+    from metier.guard import MemoryLog
+    from metier.library import Place
+    from metier.source import package_source
+
     _title(style, 7, "A session: a skill is loaded, and nothing outside its rules happens")
     library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
     log = MemoryLog()
@@ -181,6 +202,9 @@ def _session_rules(style: Style, folder: Path) -> None:
 
 
 def _sandboxed(style: Style, folder: Path) -> None:
+    from metier import Guard, Library
+    from metier.guard import MemoryLog
+
     _title(style, 8, "A stranger's script runs in a sandbox")
     skill = folder / "skills" / "nosy"
     (skill / "scripts").mkdir(parents=True)
@@ -203,6 +227,12 @@ def _sandboxed(style: Style, folder: Path) -> None:
 
 
 def _agent_run(style: Style, folder: Path) -> None:
+    from metier import Library
+    from metier.guard import MemoryLog
+    from metier.library import Place
+    from metier.skill import shorten
+    from metier.source import package_source
+
     _title(style, 9, "An agent in a file finds and loads the skill that it needs")
     print(f"agents/helper/agent.yaml:\n{textwrap.indent(_AGENT, '  ')}")
     (folder / "helper").mkdir(parents=True)
@@ -232,6 +262,12 @@ def _agent_run(style: Style, folder: Path) -> None:
 
 
 def _mcp_server(style: Style) -> None:
+    from metier import Library
+    from metier.guard import MemoryLog
+    from metier.library import Place
+    from metier.skill import shorten
+    from metier.source import package_source
+
     _title(style, 10, "The same skills over MCP, as a client sees them")
     try:
         import mcp
@@ -261,6 +297,8 @@ def _mcp_server(style: Style) -> None:
 
 
 def _thousand_skills(style: Style, folder: Path) -> None:
+    from metier import Library
+
     _title(style, 11, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"

@@ -14,13 +14,7 @@ from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import acting, peek_store, who
 from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import library_of
-from metier.guard import Guard
 from metier.hints import for_person
-from metier.hub.deployment import deploy, folder_of_layer
-from metier.hub.dry_run import dry_run_deploy
-from metier.hub.skill_location import location_of
-from metier.source.source import expanded
-from metier.store import Store
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +27,9 @@ if TYPE_CHECKING:
 
 def folder_of(options: argparse.Namespace) -> str:
     """Return the folder to deploy: the one that was named, or that of the skill of this name."""
+    from metier.hub.skill_location import location_of
+    from metier.source.source import expanded
+
     path: str = options.path
     if os.path.lexists(expanded(path)) or os.path.basename(path) != path:
         return path
@@ -42,6 +39,8 @@ def folder_of(options: argparse.Namespace) -> str:
 
 def target_of(options: argparse.Namespace) -> str:
     """Return the folder of skills that it is deployed to."""
+    from metier.hub.deployment import folder_of_layer
+
     return options.to or folder_of_layer(options.scope, Path.cwd())
 
 
@@ -69,6 +68,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard import Guard
+    from metier.hub.deployment import deploy
+
     if options.dry_run:
         return run_dry(options)
     with acting(options, decides=True) as (scope, person):
@@ -106,6 +108,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_dry(options: argparse.Namespace) -> int:
+    from metier.guard import Guard
+    from metier.hub.dry_run import dry_run_deploy
+
     with _looking(options) as (scope, person):
         found = dry_run_deploy(
             scope,
@@ -126,6 +131,8 @@ def run_dry(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _looking(options: argparse.Namespace) -> Iterator[tuple[TenantScope, Person]]:
     """Open the store and its user; where there is no store yet, a temporary one stands for it."""
+    from metier.store import Store
+
     store = peek_store()
     if store is not None:
         store.close()

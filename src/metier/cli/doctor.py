@@ -16,14 +16,6 @@ from metier.cli.policy_view import PolicyView, out_of_scope, unknown_tool_warnin
 from metier.cli.sandbox_report import KEEPS_FROM, runners
 from metier.errors import MetierError
 from metier.hints import for_person
-from metier.library import Machine
-from metier.library.clients import client_of
-from metier.library.index_cache import default_cache_folder
-from metier.library.index_log import many_skills
-from metier.skill import DIAGNOSTIC_KINDS
-from metier.skill.listing import PREFERENCES
-from metier.source import FolderSource
-from metier.store.location import parse_address
 
 if TYPE_CHECKING:
     import argparse
@@ -45,6 +37,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.library.clients import client_of
+
     library = library_of(options)
     policy = PolicyView(library)
     findings = _findings(library, policy)
@@ -88,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnostic]) -> dict[str, Any]:
+    from metier.library.index_cache import default_cache_folder
+
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]
@@ -156,6 +152,8 @@ def _governance(governance: Governance) -> dict[str, Any]:
 
 
 def _store() -> dict[str, Any]:
+    from metier.store.location import parse_address
+
     try:
         address = parse_address(store_url())
     except MetierError as error:
@@ -195,11 +193,16 @@ def _names_by_code(library: Library) -> dict[str, list[str]]:
 
 def _findings(library: Library, policy: PolicyView) -> list[SourceDiagnostic]:
     """Collect findings about places, and a warning where more skills are listed than models cope with."""
+    from metier.library.index_log import many_skills
+    from metier.skill.listing import PREFERENCES
+
     listed = (entry for entry in library.entries() if policy.listing(entry).mode in PREFERENCES)
     return [*library.findings(), *many_skills(listed)]
 
 
 def _unready(library: Library) -> dict[str, str]:
+    from metier.library import Machine
+
     machine = Machine()
     states = {entry.name: entry.readiness(machine) for entry in library.entries()}
     return {name: str(state) for name, state in states.items() if not state.is_ready}
@@ -215,6 +218,8 @@ def _agents(library: Library) -> dict[str, Any]:
 
 
 def _place(library: Library, place: Place) -> dict[str, Any]:
+    from metier.source import FolderSource
+
     path = place.source.root if isinstance(place.source, FolderSource) else place.source.location("")
     exists = not isinstance(place.source, FolderSource) or os.path.isdir(place.source.root)
     state = "missing" if not exists else "trusted" if place.trusted else "untrusted"
@@ -251,6 +256,8 @@ def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
 
 
 def _print_problems(library: Library, style: Style, findings: list[SourceDiagnostic]) -> None:
+    from metier.skill import DIAGNOSTIC_KINDS
+
     for finding in findings:
         print(f"\n{Style.text(finding.where)}")
         print_diagnostics(style, [finding.diagnostic])

@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.exit_codes import FINE, exit_code_of_outcome
 from metier.cli.output import Style, print_json
 from metier.cli.parser import library_of
-from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument
-from metier.guard import Action, Guard, MemoryLog, Policy
-from metier.guard.decision import STRICTNESS, Ceiling
-from metier.guard.explanation import run_of_call
-from metier.guard.shell.parser import shell_parts
 from metier.hints import for_person
-from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     import argparse
 
     from metier.cli.parser import Parser
     from metier.guard import Decision
-    from metier.guard.decision import Enforcement
+    from metier.guard.decision import Ceiling, Enforcement
 
 
 def add(parser: Parser) -> None:
@@ -44,6 +38,11 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.dialect import CONTROL_TOOLS
+    from metier.guard import Action, Guard, MemoryLog, Policy
+    from metier.guard.decision import STRICTNESS
+    from metier.guard.explanation import run_of_call
+
     tool, arguments = tool_call(options.tool, read_arguments(options.args), options.shell)
     ceiling, enforcement = _ceiling(options)
     action = Action(
@@ -93,6 +92,10 @@ def read_arguments(text: str | None) -> dict[str, Any] | None:
 
 def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
     """The rules to explain, and for the list of a skill whether it restricts calls."""
+    from metier.guard import Guard, MemoryLog
+    from metier.guard.decision import Ceiling
+    from metier.skill.tool_rules import parse_rules
+
     if options.name is None:
         if options.rules is None and options.deny is None and options.ask is None:
             raise InvalidArgument("No rules are given.", hint='Name a skill, or add --rules "Bash(git:*) Read".')
@@ -108,6 +111,9 @@ def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
 
 
 def _print_decision(decision: Decision, tool: str, arguments: dict[str, Any]) -> None:
+    from metier.guard.shell.parser import shell_parts
+    from metier.skill.tool_rules import canonical_tool
+
     style = Style(sys.stdout)
     asked = arguments.get("command") if isinstance(arguments.get("command"), str) else json.dumps(arguments)
     print(f"{style.outcome(decision.outcome)}  {style.strong(Style.text(tool))} {Style.text(str(asked), 2_000)}")

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
 from metier.cli.parser import library_of
-from metier.guard import Guard
-from metier.guard.approvals.roles import require_role
-from metier.guard.remedies import restore_or_propose
-from metier.hub.history import compare, rollback
-from metier.hub.proposal_page import shown_lines
-from metier.hub.skill_location import find_location
-from metier.skill import FolderPackage
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +31,12 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.remedies import restore_or_propose
+    from metier.hub.history import compare
+    from metier.hub.proposal_page import shown_lines
+    from metier.hub.skill_location import find_location
+
     if options.command == "rollback":
         return _roll_back(options)
     with acting(options) as (scope, person):
@@ -82,10 +81,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _digest(folder: str) -> str | None:
+    from metier.skill import FolderPackage
+
     return FolderPackage(folder).digest() if os.path.isdir(folder) else None
 
 
 def _roll_back(options: argparse.Namespace) -> int:
+    from metier.guard import Guard
+    from metier.hub.history import rollback
+    from metier.hub.skill_location import find_location
+
     with acting(options, decides=True) as (scope, person):
         home = find_location(library_of(options), scope, options.name)
         version = rollback(

@@ -8,34 +8,38 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
-from metier.guard.governance import Governance
-from metier.guard.guard import current_user
-from metier.guard.open_stores import persist_decisions, remember, require_store
-from metier.skill import shown
-from metier.store import Store, default_store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from metier.store import Person, TenantScope
+    from metier.store import Person, Store, TenantScope
 
 TOKEN = "METIER_API_TOKEN"
 
 
 def store_url() -> str:
     """Return the address of the store: an administrator's policy names it, else variables do."""
+    from metier.guard.governance import Governance
+    from metier.store import default_store
+
     return Governance.default().url or default_store()
 
 
 def open_store(*, create: bool = True) -> Store:
     """Open the store. It is not made anew where one was: that would release skills from quarantine."""
+    from metier.guard.open_stores import persist_decisions
+    from metier.store import Store
+
     store = peek_store()
     return store if store is not None else persist_decisions(Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
     """Open the store, or return None where there was none yet."""
+    from metier.guard.open_stores import persist_decisions, require_store
+    from metier.store import Store
+
     url = store_url()
     store = Store.peek(url)
     if store is None:
@@ -53,6 +57,7 @@ def who(scope: TenantScope, *, introduces: bool = False) -> Person:
     people of a tenant, none of whom has done anything yet.
     """
     from metier.guard.approvals.people import deciding_scope, introducer, known_person
+    from metier.skill import shown
 
     secret = _secret()
     installation = scope.store.of().people
@@ -93,6 +98,9 @@ def acting(
     store is made where there is none, unless not to `create` it is asked for. One that `introduces` somebody is for
     admins of the installation too, where a tenant's people are known by nothing yet.
     """
+    from metier.guard.open_stores import remember
+    from metier.skill import shown
+
     with open_store(create=create) as store:
         tenant: str | None = options.tenant
         secret = _secret()
@@ -136,6 +144,8 @@ def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
 
 def _may_be_first_administrator(store: Store) -> bool:
     """Tell whether nobody was added yet, and the user of the system may write the policies of administrators."""
+    from metier.guard.governance import Governance
+
     if store.has_people:
         return False
     files = [one.path for one in Governance.default().effective.files if one.layer == "enterprise"]
@@ -144,6 +154,8 @@ def _may_be_first_administrator(store: Store) -> bool:
 
 def require_person() -> None:
     """Raise `NotPermitted` unless a person decides, at a terminal or known by a token, where no tenant is concerned."""
+    from metier.skill import shown
+
     store = peek_store()
     with store or contextlib.nullcontext():
         secret = _secret()
@@ -164,6 +176,9 @@ def _require_terminal(store: Store | None, options: argparse.Namespace | None = 
 
     Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
     """
+    from metier.guard.governance import Governance
+    from metier.skill import shown
+
     if is_at_terminal():
         return
     if (store is not None and store.has_people) or Governance.default().insists_on_records:
@@ -210,6 +225,8 @@ def token_tenant() -> str | None:
 
 def system_user() -> str:
     """Return the user of the operating system, whatever variables say."""
+    from metier.guard.guard import current_user
+
     return current_user() or "nobody"
 
 

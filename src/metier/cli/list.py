@@ -9,8 +9,6 @@ from metier.cli.json_shapes import entry_shape
 from metier.cli.output import Progress, Style, plural, print_json, shortened, table
 from metier.cli.parser import library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, warn_of_denied
-from metier.library import Machine
-from metier.library.readiness import readiness
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +31,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.library import Machine
+    from metier.library.readiness import readiness
+
     library = library_of(options)
     entries = library.entries(all=options.all)
     hidden = out_of_scope(library) if options.all else []
@@ -111,6 +112,8 @@ def run(options: argparse.Namespace) -> int:
 def _print_json(
     entries: tuple[Entry, ...], hidden: list[Entry], statuses: dict[Entry, PolicyStatus], policy: PolicyView
 ) -> None:
+    from metier.library import Machine
+
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = Machine()
     shapes = []

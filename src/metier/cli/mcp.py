@@ -12,15 +12,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from metier import Policy
 from metier._otel_setup import configure_from_environment
 from metier.cli.identity import user_name
 from metier.cli.output import Style
 from metier.cli.parser import DIALECTS, library_of
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
-from metier.library.clients import CLIENTS
-from metier.library.places import default_config_folder
-from metier.skill import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +34,8 @@ _IS_POSIX = os.name == "posix"
 
 def token_file() -> Path:
     """Return the file of the token."""
+    from metier.library.places import default_config_folder
+
     return default_config_folder() / "mcp-token"
 
 
@@ -111,6 +109,8 @@ _MAX_LINE = 10_000
 
 
 def add(parser: Parser) -> None:
+    from metier.library.clients import CLIENTS
+
     parser.example("metier mcp --install claude-code")
     parser.set_defaults(is_exact=True)
     parser.library()
@@ -232,13 +232,18 @@ class _Plain(logging.Formatter):
     """Formats log lines so that no text of a client acts on a terminal, or looks like another line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        from metier.skill import shown
+
         return shown(super().formatMessage(record), _MAX_LINE)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
+        from metier.skill import shown
+
         return "\n".join(shown(line, _MAX_LINE) for line in super().formatException(ei).splitlines())
 
 
 def _server(options: argparse.Namespace) -> SkillServer:
+    from metier import Policy
     from metier.serve.mcp import SkillServer
 
     if options.workspace is not None and not os.path.isdir(options.workspace):

@@ -19,10 +19,6 @@ from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
-from metier.guard.files.file_access import FileAccess
-from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
-from metier.library.places import home_folder, project_root
-from metier.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +34,8 @@ _WHO = ("agent", "tenant", "environment")
 
 def install(options: argparse.Namespace) -> int:
     """Write the server into the configuration of a client, or take it out, and say what is left to do."""
+    from metier.library.clients import CLIENTS
+
     is_removal = options.remove is not None
     client = CLIENTS[options.remove if is_removal else options.install]
     servers = client.servers
@@ -106,6 +104,9 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
 
 def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
     """The folder that nothing is written outside of, and the file in it."""
+    from metier.library.clients import in_home
+    from metier.library.places import home_folder, project_root
+
     if not is_user:
         root = str(project_root(Path.cwd()))
         file = _in_use(servers, os.path.join(root, *servers.project.split("/")))
@@ -192,6 +193,8 @@ def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
 
 
 def _text(root: str, file: str) -> str:
+    from metier.tools.workspace import Workspace
+
     if not os.path.isdir(root):
         return ""
     try:
@@ -205,6 +208,9 @@ def _text(root: str, file: str) -> str:
 
 def _written(root: str, file: str, before: str, after: str) -> bool:
     """Write a file, unless somebody else has done so since it was read."""
+    from metier.guard.files.file_access import FileAccess
+    from metier.tools.workspace import Workspace
+
     if _text(root, file) != before:
         return False
     with _told_to_a_person(file):
@@ -247,6 +253,8 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
     """Tell whether an entry was written here: it starts this program, and reaches nothing else."""
+    from metier.library.clients import ARGUMENTS, COMMAND, WORDS
+
     words: list[Any] = []
     for field, value in servers.entry.items():
         if value in (COMMAND, ARGUMENTS, WORDS):
@@ -265,6 +273,8 @@ def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
 
 def _entry(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> dict[str, Any]:
     """Return the entry by which the client starts the server."""
+    from metier.library.clients import ARGUMENTS, COMMAND, NAME, WORDS
+
     command = _program(is_user=is_user)
     arguments = ["mcp", *_arguments(servers, root, options, is_user=is_user)]
     values = {COMMAND: command, ARGUMENTS: arguments, WORDS: [command, *arguments], NAME: options.name}

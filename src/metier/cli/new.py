@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from metier.cli.output import Style
-from metier.skill.document import new_skill
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +22,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.skill.document import new_skill
+
     file = new_skill(options.name, options.into, description=options.description)
     style = Style(sys.stdout)
     print(f"{style.good('✓')} {Style.text(str(file), 4_096)}")

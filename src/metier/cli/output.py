@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from metier._paths import is_inside
 from metier.cli.layout import columns_of, pad, row_lines, width_of, wrap_line
 from metier.hints import for_person
-from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,6 +95,8 @@ class Style:
     @staticmethod
     def text(text: str, limit: int = 500) -> str:
         """Words of a stranger, on one line, without anything that acts on a terminal."""
+        from metier.skill import shown
+
         return shown(text, limit)
 
 

@@ -11,11 +11,7 @@ from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path, table
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.policy.files import Policies
-from metier.guard.policy.reader import read_policy, unreadable
-from metier.guard.policy.schema import KEYS
 from metier.hints import for_person
-from metier.skill import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -97,6 +93,9 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from metier.guard.policy.files import Policies
+    from metier.guard.policy.reader import read_policy, unreadable
+
     style = Style(sys.stdout)
     if options.files:
         # Each by itself: which of them would be there together, nobody knows.
@@ -138,6 +137,10 @@ def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from metier.guard.policy.files import Policies
+    from metier.guard.policy.schema import KEYS
+    from metier.skill import shown
+
     effective = Policies.discover().current()
     keys = [key for key in KEYS if options.key is None or key == options.key or key.startswith(f"{options.key}.")]
     if not keys:
@@ -171,6 +174,8 @@ def _show(options: argparse.Namespace) -> int:
 
 def value_of(effective: EffectivePolicy, key: str) -> object:
     """Return the effective value of a key, as JSON has it."""
+    from metier.guard.policy.schema import KEYS
+
     if key == _APPROVAL and effective.required_of_plugins.keys() != effective.required.keys():
         return {"all layers": sorted(effective.required), "plugin": sorted(effective.required_of_plugins)}
     if key in ("tools.network", "tools.write"):

@@ -13,23 +13,15 @@ from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
-from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
-from metier.guard import Action, Actor, Guard, MemoryLog, Subject
-from metier.guard.decision import declared_ceiling
-from metier.guard.explanation import explain, run_of_call
-from metier.guard.policy.reader import read_regular_file
-from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
-from metier.guard.policy.yaml_tree import read_tree
-from metier.session.active_skills import subject_of
-from metier.skill import shown
-from metier.skill.names import is_taken_for
+from metier.guard.policy.rules import ALIASES
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from metier import Library
+    from metier.guard import Action, Subject
     from metier.guard.decision import Ceiling, Point
     from metier.guard.explanation import Explanation
     from metier.guard.policy.yaml_tree import Node
@@ -63,6 +55,13 @@ class PolicyQuestion:
 
 def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[str, Explanation]:
     """Describe a question and answer it; asks nobody and records nothing."""
+    from metier.dialect import CONTROL_TOOLS
+    from metier.guard import Action, Actor, Guard, MemoryLog, Subject
+    from metier.guard.decision import declared_ceiling
+    from metier.guard.explanation import explain, run_of_call
+    from metier.session.active_skills import subject_of
+    from metier.skill.names import is_taken_for
+
     point = _point_of(question)
     subject: Subject | None = None
     entry: Entry | None = None
@@ -112,6 +111,9 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
 
 
 def _point_of(question: PolicyQuestion) -> str:
+    from metier.guard.policy.rules import POINTS
+    from metier.skill import shown
+
     if question.point:
         point = ALIASES.get(question.point, question.point)
         if point not in POINTS:
@@ -218,6 +220,10 @@ def _print_results(results: list[dict[str, Any]], failed: int) -> None:
 
 def read_cases(path: str) -> list[PolicyCase]:
     """Read the cases of a file; raises `PolicyInvalid` with the line of an error."""
+    from metier.guard.policy.reader import read_regular_file
+    from metier.guard.policy.yaml_tree import read_tree
+    from metier.skill import shown
+
     text = ""
     try:
         data = read_regular_file(path)
@@ -240,6 +246,9 @@ def read_cases(path: str) -> list[PolicyCase]:
 
 
 def _read_case(path: str, number: int, node: Node) -> PolicyCase:
+    from metier.guard.policy.rules import EFFECTS
+    from metier.skill import shown
+
     if node.kind != "map":
         raise _case_error(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
     said: dict[str, Any] = {}
@@ -280,4 +289,6 @@ def _to_json(node: Node) -> Any:
 
 
 def _case_error(path: str, line: int, what: str, hint: str) -> PolicyInvalid:
+    from metier.skill import shown
+
     return PolicyInvalid(f"{shown(path, 300)}:{line}: {what}.", hint=hint, path=path, line=line)

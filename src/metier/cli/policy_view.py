@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from metier.cli.output import Style
 from metier.errors import MetierError
-from metier.find.visibility import listing_rule
-from metier.guard import Actor, Guard, Subject
-from metier.guard.governance import Governance
-from metier.guard.policy.allowed_tools import enforcement_of
-from metier.skill import Diagnostic
-from metier.skill.tool_rules import unknown_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +16,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Enforcement
     from metier.guard.policy.file import PolicyProblem
     from metier.library import Entry, Place
-    from metier.skill import Skill
+    from metier.skill import Diagnostic, Skill
     from metier.skill.listing import ListingRule
 
 
@@ -59,6 +53,9 @@ class PolicyView:
     """Policy files and quarantines applied to the skills of a library, for its caller."""
 
     def __init__(self, library: Library) -> None:
+        from metier.guard import Actor, Guard
+        from metier.guard.governance import Governance
+
         self._library = library
         caller = library.caller
         actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
@@ -70,10 +67,14 @@ class PolicyView:
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
         """Tell whether the `allowed-tools` of a place, or of the skill in a folder of it, restrict calls."""
+        from metier.guard.policy.allowed_tools import enforcement_of
+
         return enforcement_of(place, self.governance.effective, {}, folder)
 
     def of(self, entry: Entry) -> PolicyStatus | None:
         """Return the policy status of a skill; None where policy says nothing."""
+        from metier.guard import Subject
+
         if self._excluded_skills is not None and not entry.is_broken:
             try:
                 digest = self._library.digest(entry) if self._excluded_skills.looks_inside else ""
@@ -105,6 +106,8 @@ class PolicyView:
 
     def listing(self, entry: Entry) -> ListingRule:
         """Return the listing mode of a skill, with its origin."""
+        from metier.find.visibility import listing_rule
+
         return listing_rule(entry, self._listings)
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
@@ -138,6 +141,9 @@ def warn_of_denied(statuses: dict[Entry, PolicyStatus], errors: Iterable[PolicyP
 
 def unknown_tool_warnings(skill: Skill) -> list[Diagnostic]:
     """Warn where `allowed-tools` names a tool that no agent is known to have."""
+    from metier.skill import Diagnostic
+    from metier.skill.tool_rules import unknown_tools
+
     unknown = unknown_tools(skill.allowed_tools)
     return [Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []
 

@@ -7,14 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, print_json
-from metier.guard import Guard
-from metier.hub.proposal_page import page_of, shown_lines
-from metier.hub.review import is_author, may_review
-from metier.hub.review_base import review_base_of
-from metier.hub.skill_files import package_of
-from metier.hub.skill_location import location_at, subject_in
-from metier.scan import scan
-from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from metier.hub.review_base import ReviewBase
@@ -36,6 +28,14 @@ def print_proposal(
     scope: TenantScope, person: Person, proposal: Proposal, *, full: bool, json: bool, tenant: str
 ) -> None:
     """Print all of it; without `full`, so much of findings and diff as one reads."""
+    from metier.guard import Guard
+    from metier.hub.proposal_page import page_of
+    from metier.hub.review import is_author, may_review
+    from metier.hub.review_base import review_base_of
+    from metier.hub.skill_files import package_of
+    from metier.hub.skill_location import location_at, subject_in
+    from metier.scan import scan
+
     files = scope.revisions.files(proposal.proposed_digest)
     report = scan(package_of(files))
     basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
@@ -111,6 +111,8 @@ class _Text:
             print(style.strong(f"\nDecide: `metier propose approve {proposal.id}{tenant}` or `{reject}`"))
 
     def _findings(self) -> None:
+        from metier.scan.finding import rank
+
         self._head("FINDINGS IN WHAT IT WOULD BE")
         if self._report.status != "ok":
             print(self._style.bad(f"  The scanner failed: {Style.text(self._report.error)}"))
@@ -125,6 +127,8 @@ class _Text:
             print(self._style.dim(f"  and {plural(len(counting) - _FEW, 'finding')} more; --full shows them"))
 
     def _diff(self) -> None:
+        from metier.hub.proposal_page import shown_lines
+
         style = self._style
         self._head("DIFF")
         lines = shown_lines(self._proposal.diff).splitlines()
@@ -139,5 +143,7 @@ class _Text:
         print(f"\n{self._style.dim(text)}")
 
     def _say(self, text: str) -> None:
+        from metier.hub.proposal_page import shown_lines
+
         for line in shown_lines(text).splitlines():
             print(f"  {line}")

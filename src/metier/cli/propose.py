@@ -10,16 +10,6 @@ from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
 from metier.cli.proposal_view import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.guard import Guard
-from metier.guard.approvals.roles import require_role
-from metier.guard.remedies import tenant_option
-from metier.hub.diff_parser import MAX_DIFF_BYTES
-from metier.hub.proposal_page import page_of
-from metier.hub.proposals import propose_new, propose_update
-from metier.hub.review import approve, find_proposal, recommend, reject, withdraw
-from metier.hub.skill_location import find_skill
-from metier.skill import FolderPackage, shown
-from metier.skill.package import files_of
 
 if TYPE_CHECKING:
     import argparse
@@ -112,6 +102,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard import Guard
+    from metier.hub.proposals import propose_update
+    from metier.hub.skill_location import find_skill
+
     _require_author(person)
     change: str | Files | None = _files(options.folder) if options.folder is not None else None
     if options.diff is not None:
@@ -122,6 +116,9 @@ def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
 
 
 def _new(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard import Guard
+    from metier.hub.proposals import propose_new
+
     _require_author(person)
     made = propose_new(
         scope,
@@ -137,11 +134,16 @@ def _new(options: argparse.Namespace, scope: TenantScope, person: Person) -> int
 
 
 def _require_author(person: Person) -> None:
+    from metier.guard.approvals.roles import require_role
+
     if person.kind != "agent":  # whatever roles they have: to propose is what agents do instead of changing things
         require_role(person, "author", "propose a change")
 
 
 def _diff(file: str) -> str:
+    from metier.hub.diff_parser import MAX_DIFF_BYTES
+    from metier.skill import shown
+
     try:
         if file == "-":
             data = sys.stdin.buffer.read(MAX_DIFF_BYTES + 1)
@@ -161,12 +163,17 @@ def _diff(file: str) -> str:
 
 
 def _files(folder: str) -> Files:
+    from metier.skill import FolderPackage
+    from metier.skill.package import files_of
     from metier.source.source import absolute, expanded
 
     return files_of(FolderPackage(absolute(expanded(folder))))
 
 
 def _parked(options: argparse.Namespace, scope: TenantScope, made: Proposal) -> int:
+    from metier.guard.remedies import tenant_option
+    from metier.hub.proposal_page import page_of
+
     if options.json:
         print_json({"proposal": proposal_shape(made), "page": str(page_of(scope, made))})
         return 0
@@ -192,6 +199,9 @@ def _what(proposal: Proposal) -> str:
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.remedies import tenant_option
+
     require_role(person, "viewer", "see proposals")
     found = [
         one
@@ -228,6 +238,10 @@ def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
 
 
 def _show(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.remedies import tenant_option
+    from metier.hub.review import find_proposal
+
     require_role(person, "viewer", "see proposals")
     proposal = find_proposal(scope, options.id)
     tenant = tenant_option(options.tenant)
@@ -236,6 +250,10 @@ def _show(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
 
 
 def _approve(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard import Guard
+    from metier.guard.remedies import tenant_option
+    from metier.hub.review import approve
+
     done = approve(
         scope,
         person,
@@ -262,15 +280,22 @@ def _approve(options: argparse.Namespace, scope: TenantScope, person: Person) ->
 
 
 def _reject(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard import Guard
+    from metier.hub.review import reject
+
     done = reject(scope, person, options.id, comment=options.reason, guard=Guard())
     return _print_proposal(options, done, "rejected; nothing has changed")
 
 
 def _withdraw(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.hub.review import withdraw
+
     return _print_proposal(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
 
 
 def _recommend(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.hub.review import recommend
+
     done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
     said = plural(len(done.recommendations), "recommendation")
     return _print_proposal(

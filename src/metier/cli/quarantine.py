@@ -11,22 +11,6 @@ from metier.cli.identity import acting
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
 from metier.errors import InvalidArgument
-from metier.guard.approvals.quarantine import (
-    CHANGED,
-    known_target,
-    quarantine,
-    quarantined_folders,
-    reference_of,
-    release,
-    taken_out_at,
-    usage_of,
-)
-from metier.guard.approvals.roles import require_role
-from metier.guard.decision import INTEGRITY
-from metier.guard.governance import Governance
-from metier.guard.notify import notifying
-from metier.guard.remedies import restore_or_propose
-from metier.hub.folder_replacement import digest_at
 
 if TYPE_CHECKING:
     import argparse
@@ -73,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
+    from metier.guard.approvals.quarantine import known_target
+
     if options.digest is not None:
         return "digest", known_target("digest", options.digest)
     if options.source is not None:
@@ -83,6 +69,10 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
 
 
 def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.quarantine import quarantine, usage_of
+    from metier.guard.governance import Governance
+    from metier.guard.notify import notifying
+
     kind, value = _target(options)
     if options.reason is None:
         raise InvalidArgument("It is not said why.", hint="Add --reason TEXT: others will want to know.")
@@ -130,6 +120,9 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
 
 
 def _release(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.quarantine import reference_of, release
+    from metier.guard.remedies import restore_or_propose
+
     kind, value = _target(options)
     blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
     if kind == "name" and value not in blocked:
@@ -158,15 +151,24 @@ def _release(options: argparse.Namespace, scope: TenantScope, person: Person) ->
 
 
 def _is_meant(install: Install, kind: BlockKind, value: str) -> bool:
+    from metier.hub.folder_replacement import digest_at
+
     there = digest_at(os.path.realpath(install.location)) if kind == "digest" else None
     return value in {"name": (install.skill,), "source": (install.source,), "digest": (install.digest, there)}[kind]
 
 
 def _is_changed(install: Install) -> bool:
+    from metier.hub.folder_replacement import digest_at
+
     return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.quarantine import CHANGED, quarantined_folders, reference_of, taken_out_at
+    from metier.guard.approvals.roles import require_role
+    from metier.guard.decision import INTEGRITY
+    from metier.guard.remedies import restore_or_propose
+
     require_role(person, "viewer", "see what is in quarantine")
     blocks = scope.blocks.all()
     folders = quarantined_folders(scope)

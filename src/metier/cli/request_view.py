@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, shortened
 from metier.cli.terminal import harmless
-from metier.hub.diff import difference
-from metier.hub.skill_files import package_of
-from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +73,10 @@ def approval_shape(approval: Approval) -> dict[str, Any]:
 
 def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView:
     """Collect the view from the store; raises `IntegrityFailed` where the store is not as it was written."""
+    from metier.hub.diff import difference
+    from metier.hub.skill_files import package_of
+    from metier.scan.finding import rank
+
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
     rows = scope.scans.latest(request.digest)
@@ -181,6 +182,8 @@ class _Page:
         self._more(len(scripts) - len(shown), "script", "  ")
 
     def _findings(self) -> None:
+        from metier.scan.finding import rank
+
         found = self._view
         self._head("FINDINGS")
         if found.scan_problem:

@@ -8,26 +8,21 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from metier import Guard, Policy
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_json
 from metier.cli.parser import library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal
 from metier.errors import InvalidArgument, MetierError
-from metier.guard.governance import Governance
 from metier.hints import joined
-from metier.run import Limits
-from metier.session.resource_grants import limits_under
-from metier.session.runs import MAX_STDIN_BYTES
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from metier import Session
+    from metier import Policy, Session
     from metier.cli.parser import Parser
-    from metier.run import Outcome, Runner
+    from metier.run import Limits, Outcome, Runner
     from metier.session.active_skills import ActiveSkill
     from metier.skill import Execution
 
@@ -114,6 +109,11 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits]:
+    from metier import Guard
+    from metier.run import Limits
+    from metier.session.resource_grants import limits_under
+    from metier.session.runs import MAX_STDIN_BYTES
+
     policy, runner = _policy(options), _runner(options.runner)
     env = _variables(options.env or ())
     guard = Guard(policy, approve=at_terminal())
@@ -184,6 +184,8 @@ def script_named(active: ActiveSkill, script: str) -> str:
 
 def _policy(options: argparse.Namespace) -> Policy:
     """Return the policy that the options of the command state."""
+    from metier import Policy
+
     network, hosts = options.network, options.host or []
     if options.runner == "plain" and (hosts or network in ("none", "restricted")):
         raise InvalidArgument(
@@ -234,6 +236,8 @@ def _variables(pairs: Sequence[str]) -> dict[str, str]:
 
 def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> None:
     """Name the option that allows what a command denies by itself: none of them lifts what a policy file says."""
+    from metier.guard.governance import Governance
+
     said = Governance.default().effective.run
     if error.code == "isolation-missing" and options.runner != "plain" and said.unsandboxed in (None, "allow"):
         error.hint = joined(error.hint, _WITHOUT)
@@ -243,6 +247,8 @@ def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> Non
 
 def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:
     """Print notes, truncation and the reason of an early end beside the output of the script."""
+    from metier.run import Limits
+
     style = Style(sys.stderr)
     for note in outcome.notes:
         print(f"{style.warn('note')}: {Style.text(note, 1_000)}", file=sys.stderr)

@@ -8,11 +8,12 @@ import platform
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from metier.run.job import NEEDS, RunnerCapabilities
-from metier.run.selection import native_runner
+from metier.run.job import NEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from metier.run.job import RunnerCapabilities
 
 KEEPS_FROM = {
     **NEEDS,
@@ -71,6 +72,8 @@ def advice(facts: Facts) -> Iterator[str]:
 
 
 def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]) -> dict[str, Any]:
+    from metier.run.job import RunnerCapabilities
+
     try:
         capabilities, steps = found()
     except Exception as error:  # whatever a machine does to a probe, the other findings are worth having
@@ -85,6 +88,8 @@ def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]
 
 
 def _native_runner() -> tuple[RunnerCapabilities, list[str]]:
+    from metier.run.selection import native_runner
+
     runner = native_runner()
     capabilities = runner.capabilities()
     if platform.system() != "Linux":

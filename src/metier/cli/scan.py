@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
-from metier.scan.finding import SEVERITIES, rank
-from metier.scan.scanner import ScanReport, scan
-from metier.source import expanded
+from metier.scan.scanner import ScanReport
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +36,8 @@ _BAR = 40
 
 def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, seconds: float) -> None:
     """Print the reports of skills, each with the path of its SKILL.md."""
+    from metier.scan.finding import rank
+
     style = Style(sys.stdout)
     for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
         if report.findings or report.status == "error" or len(scanned) <= _FEW:
@@ -67,6 +67,8 @@ def print_recorded(rows: Sequence[ScanRow]) -> None:
 
 
 def _print_skill(style: Style, path: str, report: ScanReport, fail_on: str) -> None:
+    from metier.scan.finding import rank
+
     is_bad = report.status == "error" or rank(report.max_severity) >= rank(fail_on)
     mark = style.bad("✗") if is_bad else style.good("✓")
     print(f"{mark} {style.strong(Style.text(report.name or '?'))} {style.dim(Style.text(path))}")
@@ -100,6 +102,8 @@ def _place(found: Finding) -> str:
 
 
 def _paint(style: Style, severity: str) -> Callable[[str], str]:
+    from metier.scan.finding import rank
+
     if rank(severity) >= rank("high"):
         return style.bad
     return style.warn if severity == "medium" else style.dim
@@ -107,6 +111,8 @@ def _paint(style: Style, severity: str) -> Callable[[str], str]:
 
 def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
     """A bar for each severity, when there are enough findings to make a picture of."""
+    from metier.scan.finding import SEVERITIES
+
     counts = Counter(found.severity for found in findings if not found.suppressed_by)
     if counts.total() < 3:
         return
@@ -184,6 +190,8 @@ class Scanned:
 
 
 def add(parser: Parser) -> None:
+    from metier.scan.finding import SEVERITIES
+
     parser.example("metier scan ./skills")
     parser.library()
     parser.option(
@@ -261,6 +269,8 @@ class _Scanning:
     scanners: tuple[ExternalScanner, ...]
 
     def look_at(self, place: ScanTarget, imported: Sequence[Finding], keeper: ScanRecorder | None) -> Scanned:
+        from metier.scan.scanner import scan
+
         report = own = scan(place.package, suppressions=self.suppressions, folder=place.folder)
         others: dict[str, ScanReport] = {}
         kept: tuple[ScanRow, ...] = ()
@@ -299,6 +309,8 @@ def _print(found: Sequence[Scanned], options: argparse.Namespace, seconds: float
 
 
 def _is_at(report: ScanReport, severity: str) -> bool:
+    from metier.scan.finding import rank
+
     return rank(report.max_severity) >= rank(severity)
 
 
@@ -338,6 +350,8 @@ def _imported(path: str) -> tuple[Finding, ...]:
 
 
 def _read(path: str, limit: int) -> bytes:
+    from metier.source import expanded
+
     try:
         with open(expanded(path), "rb") as file:
             data = file.read(limit + 1)

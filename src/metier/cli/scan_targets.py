@@ -11,8 +11,6 @@ from metier.cli.output import Style
 from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
-from metier.scan.sarif_in import THE_SKILL
-from metier.source import expanded
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +44,8 @@ class ScanTargets:
 
 def targets_of(options: argparse.Namespace) -> ScanTargets:
     """Find the skills at the named paths, or of those names; raises `SourceUnavailable` where there are none."""
+    from metier.source import expanded
+
     places = ScanTargets()
     missing: list[str] = []
     for path in options.paths:
@@ -94,6 +94,8 @@ def assign_findings(
     findings: Sequence[Finding], places: Mapping[str, ScanTarget], paths: Sequence[str]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """Group findings of another scanner by the location of their skill, and those that lie in none."""
+    from metier.source import expanded
+
     homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(expanded(path)) for path in paths)])
     found: dict[str, list[Finding]] = {}
     strays: list[Finding] = []
@@ -117,6 +119,8 @@ class _Homes:
 
     def of(self, path: str) -> tuple[str, str]:
         """The location of the skill, and the path in it; the innermost folder counts."""
+        from metier.scan.sarif_in import THE_SKILL
+
         for base in self._bases:
             whole = os.path.join(base, *path.split("/"))
             folder = os.path.dirname(whole)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.parser import library_of, positive
 from metier.cli.policy_view import PolicyView, warn_of_denied
-from metier.find import Query
 
 if TYPE_CHECKING:
     import argparse
@@ -91,6 +90,8 @@ def update_index(library: Library) -> None:
 
 def _nothing(library: Library, text: str) -> str:
     """Explain an empty result, with advice."""
+    from metier.find import Query
+
     if not len(library):
         return "No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one."
     query = Query.read(text)

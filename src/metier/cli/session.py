@@ -8,7 +8,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from metier import Guard, Policy
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
@@ -16,11 +15,8 @@ from metier.cli.output import Style, print_error, table
 from metier.cli.parser import DIALECTS, library_of
 from metier.cli.search import update_index
 from metier.cli.terminal import at_terminal
-from metier.dialect import as_text, definitions, dialect
 from metier.errors import MetierError
 from metier.hints import for_person
-from metier.run import PlainRunner
-from metier.skill import estimate_tokens
 
 if TYPE_CHECKING:
     import argparse
@@ -69,6 +65,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier import Guard, Policy
+    from metier.run import PlainRunner
+
     library = library_of(options)
     policy = Policy(
         unsandboxed="allow" if options.unsandboxed else "deny",
@@ -102,6 +101,8 @@ class SessionPrompt:
     """Reads lines, does what they say, and shows what comes of it."""
 
     def __init__(self, session: Session, dialect_name: str, builtin: Sequence[str], as_json: bool) -> None:
+        from metier.dialect import dialect
+
         self._session = session
         self._dialect = dialect(dialect_name)
         self._builtin = builtin
@@ -244,6 +245,9 @@ class SessionPrompt:
         self._text(self._session.instructions(rest or None, dialect=self._dialect), key="instructions")
 
     def _tools(self, _: str) -> None:
+        from metier.dialect import definitions
+        from metier.skill import estimate_tokens
+
         tools = self._session.tools(self._dialect)
         if self._json:
             _print(definitions(tools, "mcp"))
@@ -255,6 +259,8 @@ class SessionPrompt:
         print(table(self._style, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows) if rows else "No tools.")
 
     def _call(self, rest: str) -> None:
+        from metier.dialect import as_text
+
         name, _, arguments = rest.partition(" ")
         executor = self._session.executor(dialect=self._dialect, builtin=self._builtin)
         result = executor.execute_blocking(name, arguments or None)
@@ -287,6 +293,8 @@ class SessionPrompt:
             print(f"Loaded: {', '.join(names) or 'nothing'}.")
 
     def _text(self, text: str, key: str = "text") -> None:
+        from metier.skill import estimate_tokens
+
         size, tokens = len(text.encode(errors="replace")), estimate_tokens(text)
         if self._json:
             _print({key: text, "bytes": size, "tokens": tokens})

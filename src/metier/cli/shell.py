@@ -19,12 +19,8 @@ from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
-from metier.guard import Action, Actor, Guard
 from metier.guard.decision import refuse
 from metier.hints import for_person
-from metier.session.active_skills import subject_of
-from metier.session.hooks import require_checked
-from metier.session.resource_grants import kept_folders
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.cli.folder_copy import FolderCopy
     from metier.cli.parser import Parser
+    from metier.guard import Action
     from metier.library import Entry
     from metier.run import Outcome, VirtualShell
 
@@ -122,8 +119,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _opened(options: argparse.Namespace) -> int:
+    from metier.guard import Guard
     from metier.run.selection import native_runner
     from metier.run.virtual import ShellLimits, VirtualShell
+    from metier.session.mounts import kept_folders
 
     folder = _folder(options)
     limits = ShellLimits(seconds=options.timeout) if options.timeout else ShellLimits()
@@ -187,12 +186,17 @@ class _Gate:
     """Admits skills to be mounted, which counts as loading them: policy, approvals and quarantines decide."""
 
     def __init__(self, library: Library) -> None:
+        from metier.guard import Actor, Guard
+
         caller = library.caller
         self._library = library
         self._guard = Guard(approve=at_terminal())
         self._actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=user_name())
 
     def _wanted(self, entry: Entry) -> Action:
+        from metier.guard import Action
+        from metier.session.active_skills import subject_of
+
         return Action(point="load", skill=subject_of(entry, self._library.digest(entry)), by="host")
 
     def lets(self, entry: Entry) -> bool:
@@ -205,6 +209,8 @@ class _Gate:
 
     def _require_checked(self, entry: Entry) -> None:
         """Raise for a skill with a check: no hook runs for what is only mounted."""
+        from metier.session.hooks import require_checked
+
         hooks = entry.skill.hooks
         if hooks is not None and hooks.pre:
             require_checked(entry.name, hooks.pre, _NO_HOOKS, self._guard.policy)

@@ -13,8 +13,6 @@ from metier.cli.output import Style, plural, print_diagnostics, print_json, tabl
 from metier.cli.parser import library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError
-from metier.library import Machine
-from metier.skill import FileListing, shown
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.cli.parser import Parser
     from metier.library import Entry
-    from metier.skill import Skill
+    from metier.skill import FileListing, Skill
 
 
 _SHOWN_APART = {
@@ -41,6 +39,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.library import Machine
+
     if (options.file is not None) + options.instructions + options.json > 1:
         raise InvalidArgument("One thing is shown at a time.", hint="Give FILE, --instructions or --json alone.")
     library = library_of(options)
@@ -122,6 +122,8 @@ def _readiness(entry: Entry) -> str:
 
 
 def _listing(entry: Entry) -> FileListing:
+    from metier.skill import FileListing
+
     try:
         return entry.package.listing()
     except MetierError:
@@ -165,6 +167,8 @@ def _short(value: Any) -> str:
 def _print_content(options: argparse.Namespace, library: Library) -> int:
     """Print the instructions of a skill or one of its files, byte by byte unless a person looks."""
     # A person must be able to look at what is denied; a session hands out nothing of it.
+    from metier.skill import shown
+
     warn_of_denied(PolicyView(library).among([library.get(options.name)]))
     if options.file is None:
         data = (library.document(options.name).body + "\n").encode(errors="surrogateescape")

@@ -11,22 +11,14 @@ from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
 from metier.errors import NotPermitted, StoreUnavailable
-from metier.guard.approvals.requests import record_fields
-from metier.guard.approvals.roles import recording_refusals, require_role
-from metier.guard.audit.governance_events import actor_of, record_event
-from metier.guard.open_stores import was_there
 from metier.hints import for_person
-from metier.skill import shown
-from metier.store import Person, Store
-from metier.store.location import parse_address
-from metier.store.restore import TAKEN
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from metier.cli.parser import Parser
-    from metier.store import TenantScope
+    from metier.store import Person, Store, TenantScope
     from metier.store.checks import StoreProblem
     from metier.store.restore import RestoreReport
     from metier.store.restore_policy import KeptDecision, KeptPerson
@@ -68,6 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _migrate(options: argparse.Namespace) -> int:
+    from metier.store import Store
+    from metier.store.location import parse_address
+
     before, after = Store.migrate(store_url())
     where = str(parse_address(store_url()))
     if options.json:
@@ -80,6 +75,7 @@ def _migrate(options: argparse.Namespace) -> int:
 
 def _backup(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
+    from metier.guard.approvals.roles import recording_refusals, require_role
     from metier.guard.backups import back_up
 
     with acting(options, create=False) as (scope, person):
@@ -101,7 +97,9 @@ def _backup(options: argparse.Namespace) -> int:
 def _restore(options: argparse.Namespace) -> int:
     from metier.cli.audit import key_file
     from metier.guard.audit.checkpoints import restart_checkpoints
+    from metier.guard.audit.governance_events import actor_of, record_event
     from metier.guard.backups import restore
+    from metier.store import Store
     from metier.store.checks import check_store
 
     url = store_url()
@@ -159,6 +157,7 @@ def _faults(url: str) -> list[StoreProblem]:
     from metier.cli.audit import key_file
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import verify_store
+    from metier.skill import shown
     from metier.store.checks import StoreProblem
 
     signing = key_file()
@@ -185,6 +184,10 @@ def _faults(url: str) -> list[StoreProblem]:
 
 def _who_restores(options: argparse.Namespace, url: str) -> Person:
     """Return the person who restores: an admin, or the owner of the folder where the store cannot say who is one."""
+    from metier.guard.approvals.roles import recording_refusals, require_role
+    from metier.guard.open_stores import was_there
+    from metier.store import Person, Store
+
     try:
         store = Store.peek(url)
         if store is not None:
@@ -207,6 +210,9 @@ def _who_restores(options: argparse.Namespace, url: str) -> Person:
 
 
 def _require_owner(url: str) -> None:
+    from metier.skill import shown
+    from metier.store.location import parse_address
+
     address = parse_address(url)
     folder = address.folder if address.folder.exists() else os.path.dirname(address.target)
     if hasattr(os, "geteuid") and os.geteuid() not in (0, os.stat(folder).st_uid):
@@ -217,7 +223,9 @@ def _require_owner(url: str) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from metier.guard.open_stores import was_there
     from metier.store.checks import StoreProblem, check_store
+    from metier.store.location import parse_address
 
     url = store_url()
     where = str(parse_address(url))
@@ -267,6 +275,9 @@ def record_withheld(store: Store, restored: RestoreReport, person: Person) -> No
 
     Who stays, and who stays removed, is on record already.
     """
+    from metier.guard.audit.governance_events import actor_of, record_event
+    from metier.store.restore import TAKEN
+
     for one in restored.kept_decisions:
         _record_decision(store.of(one.tenant), one, person)
     for block in restored.kept_blocks:
@@ -307,6 +318,9 @@ def _line(person: KeptPerson) -> str:
 
 
 def _record_decision(scope: TenantScope, kept: KeptDecision, person: Person) -> None:
+    from metier.guard.approvals.requests import record_fields
+    from metier.guard.audit.governance_events import actor_of, record_event
+
     found = scope.approvals.get(kept.id)
     was = "revoked" if kept.decision == "revoked" else "refused"
     reason = f"It was {was} before a backup was brought back. {kept.reason}".strip()

@@ -11,9 +11,6 @@ from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import library_of
 from metier.errors import InvalidArgument
 from metier.hints import for_person
-from metier.hub import sync_to
-from metier.library.clients import CLIENTS, in_home
-from metier.library.places import home_folder, project_root
 
 if TYPE_CHECKING:
     import argparse
@@ -54,6 +51,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.hub import sync_to
+
     folders = list(dict.fromkeys([*several(options.to), *_folders_of_clients(options)]))
     only = several(options.only)
     if not folders:
@@ -81,6 +80,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _folders_of_clients(options: argparse.Namespace) -> Iterator[str]:
     """The folders in which clients look for skills: those of this project, or with `--user` the user's own."""
+    from metier.library.clients import CLIENTS, in_home
+    from metier.library.places import home_folder, project_root
+
     names = several(options.client)
     if options.user and not names:
         raise InvalidArgument("--user goes with --client.", hint="Add --client NAME, or leave --user out.")

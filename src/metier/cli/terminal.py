@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from metier.cli.identity import is_at_terminal
 from metier.cli.output import Style
-from metier.guard import Question
-from metier.guard.question import PROGRAM, TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     import anyio
 
-    from metier.guard import Action, Decision
+    from metier.guard import Action, Decision, Question
     from metier.run import Outcome
     from metier.run.job import OutputLine
     from metier.session import Event
@@ -129,10 +127,14 @@ class TerminalPrompt:
 
         Whatever a model starts can open the terminal of its user, and whoever answers there did not start this.
         """
+        from metier.guard.question import PROGRAM, TERMINAL
+
         return TERMINAL if is_at_terminal() else PROGRAM
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         """Whether it may happen. Called from a worker thread."""
+        from metier.guard import Question
+
         style = Style(sys.stderr)
         asked = Question.about(action, decision, source=self.source)
         question = harmless(asked.text)

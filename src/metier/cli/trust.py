@@ -9,17 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier import Library
 from metier._paths import is_inside
-from metier.agent.project import FILES
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
 from metier.errors import MetierError
-from metier.library.places import TrustStore, project_root
 
 if TYPE_CHECKING:
     import argparse
 
+    from metier import Library
     from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.scan import ScanReport
@@ -34,6 +32,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.agent.project import FILES
+    from metier.library.places import TrustStore, project_root
+
     store = TrustStore()
     style = Style(sys.stdout)
     if getattr(options, "list_trusted", False):
@@ -85,6 +86,8 @@ def _require_looked_at(project: Path, accepted: str) -> None:
 
     Those are kept, so that whoever loads such a skill is told.
     """
+    from metier import Library
+
     if not os.path.isdir(project):
         return  # which cannot be trusted at all
     library = Library.discover(project)
@@ -134,6 +137,8 @@ def _keep(reports: list[tuple[str, ScanReport]]) -> None:
 
 def _skills_of(project: Path) -> list[str]:
     """The names of the project's skills, as far as they lie below the folder that is trusted."""
+    from metier import Library
+
     library = Library.discover(project)
     names = (entry.name for entry in library.entries(all=True) if entry.layer == "project" and entry.trusted)
     return [Style.text(name) for name in dict.fromkeys(names)]

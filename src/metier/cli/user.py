@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_json, table
-from metier.guard.approvals.people import add_person, make_token, remove_person, revoke_token
-from metier.guard.approvals.roles import has_role, require_role
-from metier.guard.approvals.status import timestamp
-from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.people import add_person, make_token
+    from metier.guard.remedies import tenant_option
+
     added = add_person(scope, person, options.name, options.role, kind=options.kind)
     secret = make_token(scope, person, added.name)[1] if options.token else ""
     if options.json:
@@ -80,6 +79,8 @@ def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int
 
 
 def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.roles import require_role
+
     require_role(person, "viewer", "see who is known")
     people = scope.people.all()
     if options.json:
@@ -96,6 +97,8 @@ def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
 
 
 def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.people import remove_person
+
     removed = remove_person(scope, person, options.name)
     if options.json:
         print_json(_shape(removed))
@@ -105,6 +108,8 @@ def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
 
 
 def _make_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.people import make_token
+
     name = person.name if options.name is None else options.name
     token, secret = make_token(scope, person, name, label=options.label, expires=seconds(options.expires))
     if options.json:
@@ -123,6 +128,8 @@ def _make_token(options: argparse.Namespace, scope: TenantScope, person: Person)
 
 
 def _tokens(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.roles import has_role, require_role
+
     require_role(person, "viewer", "see tokens")
     tokens = [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
     if options.json:
@@ -144,6 +151,8 @@ def _tokens(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
 
 
 def _revoke_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+    from metier.guard.approvals.people import revoke_token
+
     revoked, *made_with_it = revoke_token(scope, person, options.id)
     if options.json:
         also = [one.id for one in made_with_it]
@@ -167,6 +176,8 @@ def _token_shape(token: AccessToken) -> dict[str, Any]:
 
 
 def _state(token: AccessToken) -> str:
+    from metier.guard.approvals.status import timestamp
+
     if token.revoked_at:
         return "revoked"
     return "expired" if token.expires_at and token.expires_at <= timestamp(time.time()) else "counts"

@@ -7,22 +7,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metier import Library
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.cli.policy_view import unknown_tool_warnings
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
-from metier.library.clients import PROJECT_FOLDERS
-from metier.skill import Diagnostic
-from metier.skill.validate import check
-from metier.source import ArchiveSource, FolderSource, expanded, open_source
-from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from metier.cli.parser import Parser
+    from metier.skill import Diagnostic
     from metier.source import Source, SourceDiagnostic
 
 
@@ -58,6 +53,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.skill import Diagnostic
+    from metier.source import expanded
+
     paths = [_path_of(name) for name in options.paths] or _paths_here()
     verdicts: list[ValidationResult] = []
     style = Style(sys.stdout)
@@ -97,6 +95,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _path_of(named: str) -> str:
     """A path, or the folder of the skill of that name."""
+    from metier import Library
+    from metier.source import expanded
+
     if not os.path.lexists(expanded(named)) and os.path.basename(named) == named:
         with contextlib.suppress(MetierError):
             found = os.path.dirname(Library.discover().get(named).location)
@@ -106,6 +107,8 @@ def _path_of(named: str) -> str:
 
 def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
     """The verdicts, with a note on each file in whose place agents here are served its last good version."""
+    from metier import Library
+
     if not any(found.severity != "info" for verdict in verdicts for found in verdict.diagnostics):
         return verdicts
     stale = {os.path.realpath(entry.location): entry for entry in Library.discover().snapshot.entries if entry.is_stale}
@@ -118,6 +121,9 @@ def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
 
 def _paths_here() -> list[str]:
     """The skills of the working folder: one that it is, those in it, or those of its project folders."""
+    from metier.library.clients import PROJECT_FOLDERS
+    from metier.source import FolderSource
+
     found = ["."] if FolderSource(os.path.abspath(".")).find_skills().found else []
     if not os.path.exists("SKILL.md"):
         found += [path for path in PROJECT_FOLDERS if os.path.isdir(path)]
@@ -130,6 +136,10 @@ def _paths_here() -> list[str]:
 
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[ValidationResult]:
+    from metier.skill import Diagnostic
+    from metier.skill.validate import check
+    from metier.source.source import SkillFileError, read_skill
+
     try:
         source, keys, findings = skills_at(path)
     except ArchiveRefused as error:
@@ -164,11 +174,15 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Validati
 
 def folder_of(source: Source, key: str) -> str:
     """The folder that a name must match; a skill at the root of an archive has none, whatever the archive is called."""
+    from metier.source import ArchiveSource
+
     return "" if isinstance(source, ArchiveSource) and "/" not in key else source.folder(key)
 
 
 def skills_at(path: str) -> tuple[Source, list[str], tuple[SourceDiagnostic, ...]]:
     """The source of a path, the keys of the skills in it, and what there is to say about the place."""
+    from metier.source import FolderSource, expanded, open_source
+
     path = expanded(path)
     if os.path.basename(path).lower() == "skill.md":
         return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()

@@ -14,13 +14,6 @@ from metier.cli.exit_codes import APPROVAL, FINE
 from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.errors import InvalidArgument
-from metier.guard.approvals.pending import pending_items
-from metier.guard.approvals.requests import expire_requests, supersede_requests
-from metier.guard.approvals.roles import require_role
-from metier.guard.audit.governance_events import actor_of, record_event
-from metier.guard.policy.files import Policies
-from metier.library.places import default_config_folder
-from metier.run.notify_command import run_notify_command
 
 if TYPE_CHECKING:
     import argparse
@@ -51,6 +44,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from metier.guard.approvals.requests import expire_requests, supersede_requests
+    from metier.guard.policy.files import Policies
+
     if options.since is not None and (options.new or options.since.count("/") < 2 or len(options.since) > _MAX_CURSOR):
         raise InvalidArgument("That is no cursor.", hint="Give the `cursor` of an earlier `metier waiting --json`.")
     limit = seconds(options.timeout) or 30.0
@@ -79,6 +75,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _waiting(scope: TenantScope, person: Person, effective: EffectivePolicy) -> list[PendingItem]:
     """List the pending items that a person may decide or asked for, in the order they came."""
+    from metier.guard.approvals.pending import pending_items
+    from metier.guard.approvals.roles import require_role
+
     require_role(person, "viewer", "see what waits")
     found = [one for one, is_own in pending_items(scope, effective, person) if one.may_decide or is_own]
     return sorted(found, key=lambda one: one.cursor)
@@ -112,6 +111,9 @@ def _hand_over(command: list[str], report: dict[str, Any], limit: float, scope: 
 
     That it failed is recorded, and changes nothing else.
     """
+    from metier.guard.audit.governance_events import actor_of, record_event
+    from metier.run.notify_command import run_notify_command
+
     problem = run_notify_command(command, json.dumps(report).encode(), limit=limit)
     if problem:
         style = Style(sys.stderr)
@@ -127,6 +129,8 @@ class _ToldBefore:
     """The cursor up to which somebody was told with `--new`, in the user's configuration folder."""
 
     def __init__(self, scope: TenantScope, person: Person) -> None:
+        from metier.library.places import default_config_folder
+
         key = "\0".join((scope.store.url, scope.tenant, person.kind, person.name))
         name = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
         self._path = default_config_folder() / "waiting" / name
