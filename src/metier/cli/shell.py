@@ -122,7 +122,7 @@ def _opened(options: argparse.Namespace) -> int:
     from metier.guard import Guard
     from metier.run.selection import native_runner
     from metier.run.virtual import ShellLimits, VirtualShell
-    from metier.session.mounts import kept_folders
+    from metier.session.resource_grants import kept_folders
 
     folder = _folder(options)
     limits = ShellLimits(seconds=options.timeout) if options.timeout else ShellLimits()
