@@ -368,7 +368,8 @@ def replace_file(
     >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
     >>> with replace_file(path) as file:
     ...     _ = file.write(b"whole")
-    >>> open(path, "rb").read()
+    >>> with open(path, "rb") as file:
+    ...     file.read()
     b'whole'
     """
     path = os.fspath(path)

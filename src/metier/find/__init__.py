@@ -1,4 +1,4 @@
-"""Which skills fit: search over names, descriptions and bodies, and the catalog that fits a budget.
+"""Search over names, descriptions and bodies, and the catalog that fits a budget.
 
 This room ranks what the library holds. It imports `skill`, `source` and `library`.
 """

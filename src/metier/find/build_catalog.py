@@ -1,4 +1,4 @@
-"""Choosing what goes into a catalog: nothing is searched or indexed when all skills fit."""
+"""Building a catalog: nothing is searched or indexed when all skills fit."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _get(view: CallerView, name: str) -> Entry | None:
 def _first(
     view: CallerView, snapshot: Snapshot, listed: Visibility, allowed: Collection[str] | None, most: int
 ) -> list[Entry]:
-    """What to show where no prompt says more: the strongest layers first, by name."""
+    """The entries to show without a prompt: the strongest layers first, by name."""
     found: list[Entry] = []
     for layer in snapshot.order:
         for name, entry in view.active.items():

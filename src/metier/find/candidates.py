@@ -1,4 +1,4 @@
-"""Which skills may fit: those that share the rarest words of the query, found without looking at any of them.
+"""Candidates of a search: skills that share the rarest words of the query, found without looking at any of them.
 
 Common words are left to the ranking: listing every skill that has them would take longer than everything else, and
 says little. So the cost of a search is bounded whatever the number of skills.
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from metier.find.vectors import Nearness
 
 POSTINGS = 5_000
-"""How many occurrences are looked at in each field, unless a single word has more."""
+"""The most occurrences that are looked at in each field, unless a single word has more."""
 BEST_OF_EACH = 40
-"""How many of the likeliest go on by what they say of themselves, and as many by their bodies."""
+"""The most candidates by what skills say of themselves, and as many by their bodies."""
 BEST_OF_BOTH = 150
 _SHARE = (0.15, 0.3, 0.55)
 """About how many of the skills with a word have it at each level."""
 MOST_CHECKED = 2_000
-"""How many skills with all the words of a phrase are looked at for the phrase itself."""
+"""The most skills with all words of a phrase that are searched for the phrase itself."""
 
 
 class SearchCandidate(NamedTuple):
@@ -126,7 +126,7 @@ def _likely(
     rarity: Mapping[str, float],
     hidden: Mapping[int, Set[int]],
 ) -> dict[int, dict[int, float]]:
-    """How much of the query each skill may have, judged by the most telling words and by who has most of them."""
+    """A rough score of each skill, by the most telling words and the skills that have most of them."""
     scores: dict[int, dict[int, float]] = {place: {} for place in indexes}
     seen: dict[str, int] = {}
     left = POSTINGS

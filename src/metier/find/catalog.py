@@ -37,7 +37,7 @@ _NAMES_SHARE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """What a model is shown, and what was cut to make it fit.
+    """The text that a model is shown, and the cuts that made it fit.
 
     >>> from metier import Library
     >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
@@ -109,7 +109,7 @@ class CatalogWriter:
         return len(self.whole(lines).encode()) <= self.budget
 
     def size(self, line: str) -> int:
-        """What a line costs."""
+        """The bytes of a line with its end."""
         return len(line.encode()) + 1
 
     def record(self, card: CatalogItem, most: int | None = None) -> str:
@@ -157,7 +157,7 @@ class CatalogWriter:
 
 @dataclass(frozen=True, slots=True)
 class CatalogItem:
-    """What a catalog can say of a skill."""
+    """One skill as a catalog shows it."""
 
     name: str
     description: str
@@ -364,7 +364,7 @@ def _beside(
 
 
 def _first_that_fit(sizes: Sequence[int], room: int) -> int:
-    """How many of the first have room together."""
+    """The number of the first sizes that fit into the room together."""
     for number, size in enumerate(sizes):
         room -= size
         if room < 0:

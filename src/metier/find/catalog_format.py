@@ -1,4 +1,4 @@
-"""How a catalog is written: XML, Markdown or JSON lines. Everything that comes from a skill is escaped.
+"""Catalog formats: XML, Markdown and JSON lines. Everything that comes from a skill is escaped.
 
 A record is one line and no text of a skill can end it, begin another, or close the block.
 """

@@ -82,7 +82,7 @@ class Finder:
         machine: Machine | None = None,
         mount: str = "",
     ) -> Catalog:
-        """What a model is shown of the library, in at most `budget` bytes.
+        """The catalog that a model is shown, in at most `budget` bytes.
 
         All skills in full if they fit, else with shortened descriptions; else the pinned ones and those most relevant
         to `query`, which is usually the user's prompt, with the names of all others, or where those have no room, a

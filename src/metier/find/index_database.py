@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 _FORMAT = 3
 _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 _LOCK_SECONDS = 5.0
-"""How long to wait for another process that writes: many times what a batch takes. Reading never waits."""
+"""The wait for another process that writes: many times what a batch takes. Reading never waits."""
 
 # Every stem has a number, and is kept as the letter of that number. `posting` holds only which skill has which letter,
 # where, and how much of it; the rest is computed from the `skill` table, for the few skills that come into question.
@@ -71,7 +71,7 @@ class IndexBusy(Exception):
 
 
 UNEXPECTED = (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
-"""What may be raised where values of a file are used: by SQLite, or because they are not what was written."""
+"""The errors where values of a file are used: from SQLite, or because they are not what was written."""
 
 
 def checked_count(value: object) -> int:
@@ -225,7 +225,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def told(error: Exception) -> Exception:
-    """What an error of SQLite means for us: somebody else is writing, the file is damaged, or the system failed."""
+    """The error of this room for one of SQLite: another writer, a damaged file, or a failure of the system."""
     text = str(error)
     if not isinstance(error, UNEXPECTED):
         return error

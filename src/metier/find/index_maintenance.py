@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 200
-"""How many skills are written at once: so long others wait to write, and so much is lost when a process is killed."""
+"""The skills that are written at once: so long others wait to write, and so much is lost when a process is killed."""
 
 
 def bring_up_to_date(
@@ -235,7 +235,7 @@ class SearchIndexes:
                 self.current.clear()
 
     def nearness(self, query: Query, scopes: Mapping[int, set[int]]) -> Nearness | None:
-        """How near skills are to a query in meaning, when there is an embedder and something to embed."""
+        """The nearness of skills to a query in meaning, when there is an embedder and something to embed."""
         embedder = self.embedder
         if embedder is None or not query.stems or query.only_phrases:
             return None

@@ -106,7 +106,7 @@ def _scope_number(connection: sqlite3.Connection, value: str) -> int:
 
 
 _MOST_RECENT = 32
-"""How many skills that came or went are not counted in yet, at most: each search looks at them."""
+"""The most skills that came or went and are not counted in yet: each search looks at them."""
 
 
 class _Change(NamedTuple):
@@ -126,7 +126,7 @@ class _Change(NamedTuple):
 
 
 class Counts:
-    """What a transaction changes in the counts of stems and skills, written once at its end."""
+    """The changes of a transaction to the counts of stems and skills, written once at its end."""
 
     def __init__(self) -> None:
         self._changes: list[_Change] = []
@@ -158,7 +158,7 @@ class Counts:
 def counts(
     connection: sqlite3.Connection, letters: Mapping[str, str], scopes: Collection[int]
 ) -> dict[str, tuple[int, int]]:
-    """How many of the skills in these scopes have each stem, whose letter is given."""
+    """The number of skills in these scopes that have each stem, whose letter is given."""
     found = dict.fromkeys(letters, (0, 0))
     stems = {letter: stem for stem, letter in letters.items()}
     # One statement, because between two of them what is recent may be counted in.

@@ -1,4 +1,4 @@
-"""What is indexed of a skill: its fields and its body as plain text."""
+"""Indexed text: the fields and the body of a skill as the stems that are searched."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 MAX_TEXT = 64 * 1024
-"""How much of a body is indexed; 99 in 100 are shorter than half of it."""
+"""The characters of a body that are indexed; 99 in 100 are shorter than half of it."""
 MAX_ABOUT = 8 * 1024
-"""How much of what a skill says of itself is; descriptions may have a thousand letters."""
+"""The characters that are indexed of what a skill says of itself; descriptions may have a thousand."""
 _USUAL_ABOUT, _USUAL_BODY = 60, 650
-"""How many words there usually are; the true means are not known while they are being counted."""
+"""The usual number of words; the true means are not known while they are being counted."""
 
 
 class SkillText(NamedTuple):
-    """What is indexed of a skill."""
+    """The text of a skill that is indexed."""
 
     key: str
     stamp: str
@@ -51,11 +51,11 @@ class SkillText(NamedTuple):
     body: str = ""
     tags: tuple[str, ...] = ()
     scope: str = ""
-    """Who may see it, as text; "" for anyone. Words are counted apart for each, so that what is hidden counts not."""
+    """The scope as text; "" for anyone. Words are counted apart for each scope, so that hidden skills do not count."""
     unlisted: bool = False
     """Whether it is not for models to find."""
     needs: str = ""
-    """What it requires of the machine, as text."""
+    """The requirements, as text."""
 
 
 class Stems(NamedTuple):
@@ -78,9 +78,9 @@ class EncodedStems(NamedTuple):
     about: str
     body: str
     about_length: int
-    """How long what a skill says of itself is, where the name counts more than once."""
+    """The number of words that a skill says of itself, where the name counts more than once."""
     length: int
-    """How many words the body has."""
+    """The number of words of the body."""
 
     @classmethod
     def spelled(cls, skill: Stems, letters: Mapping[str, str]) -> EncodedStems:
@@ -104,7 +104,7 @@ class EncodedStems(NamedTuple):
         return self.name.encode(), self.about.encode(), self.body.encode(), self.about_length, self.length
 
     def counted(self) -> tuple[Counter[str], Counter[str]]:
-        """How often each letter stands in what it says of itself, and in the body."""
+        """The counts of each letter in what a skill says of itself, and in the body."""
         about = Counter(letters_in(self.about))
         for letter in letters_in(self.name):
             about[letter] += NAME_WEIGHT
@@ -126,7 +126,7 @@ _SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_
 
 
 def stamp_of(entry: Entry) -> str:
-    """What a skill's file was, and the side file beside it, as text that can be compared."""
+    """The identity of a skill's file and of its `agents/openai.yaml`, as text that can be compared."""
     return ",".join(map(str, (*entry.identity, *_beside(entry))))
 
 
@@ -155,7 +155,7 @@ def storable(text: str) -> str:
 
 
 def text_of(entry: Entry) -> SkillText:
-    """What is to be indexed of a skill; without its body when that cannot be read just now."""
+    """The text of a skill to index; without its body when that cannot be read just now."""
     skill, body, stamp = entry.skill, "", stamp_of(entry)
     try:
         data, _ = read_skill(entry.place.source, entry.key)
@@ -177,7 +177,7 @@ def text_of(entry: Entry) -> SkillText:
 
 
 def about_of(skill: Skill) -> str:
-    """Everything a skill says of itself in its frontmatter that somebody may search for."""
+    """The frontmatter of a skill as text to search in."""
     written = skill.declared_name if skill.declared_name != skill.name else None
     parts = [skill.description, skill.when_to_use, *skill.tags, *skill.triggers, written]
     for fields in (skill.extra, skill.metadata):

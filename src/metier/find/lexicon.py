@@ -1,4 +1,4 @@
-"""The stems that an index knows: which letter each is written with, and which a mistyped word may mean."""
+"""The lexicon: the letter that encodes each stem of an index, and the stems that a mistyped word may mean."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _FIRST, _GAP, _GAP_SIZE = 0x100, 0xD800, 0x800
 _LEAD, _TRAIL = 0xF0000, 0x100000
 _PLANE = 0x10000
 _SINGLE = _LEAD - _GAP_SIZE - _FIRST
-"""How many stems have one letter, nearly a million. The rest have two, of kinds that nothing else is written with."""
+"""The number of stems with one letter, nearly a million. The rest have two, of kinds of their own."""
 _LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAIL - 1)}]?[^{chr(_LEAD)}-{chr(_TRAIL - 1)}]", re.DOTALL)
 
 MOST = _SINGLE + _PLANE * _PLANE
-"""How many stems can be told apart."""
+"""The number of stems that can be told apart."""
 
 
 def letter_of(number: int) -> str:

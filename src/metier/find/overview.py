@@ -1,4 +1,4 @@
-"""How many skills there are for a caller, and in which groups: what a catalog says of those it has no room for."""
+"""Overviews: the number of skills for a caller and their groups, for a catalog without room for all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Overviews:
         ] = WeakKeyDictionary()
 
     def of(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
-        """How many skills may be listed for a caller, and in which groups they are."""
+        """The number of skills that may be listed for a caller, and their groups."""
         view = snapshot.view(caller)
         withheld = set()
         for number, index in self._indexes.all.items():

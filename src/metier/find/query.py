@@ -1,4 +1,4 @@
-"""What somebody searches for, taken apart: words, phrases, names, and the filters `tag:` and `layer:`."""
+"""Queries: words, phrases, names, and the filters `tag:` and `layer:`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metier.library import Layer
 
 MAX_QUERY = 16 * 1024
-"""How much of a query is looked at; more than the longest prompts people write by hand."""
+"""The characters of a query that count; more than the longest prompts people write by hand."""
 MAX_STEMS = 256
 MAX_PHRASES = 16
 _MAX_NAME = 128
@@ -38,11 +38,11 @@ class Query:
     """
 
     text: str = ""
-    """What was written, without the filters."""
+    """The query as written, without the filters."""
     stems: tuple[str, ...] = ()
     """Each word once, in order."""
     parts: frozenset[str] = frozenset()
-    """Those that are only parts of a longer identifier. They are looked for in what a skill says of itself; bodies
+    """Stems that are only parts of a longer identifier. They are looked for in what a skill says of itself; bodies
     are full of code, in which half of `ShoppingCart` says nothing."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Neighbours, in order."""
@@ -60,7 +60,7 @@ class Query:
 
     @classmethod
     def read(cls, text: str) -> Query:
-        """What a person or a model typed to search."""
+        """The query that a person or a model typed to search."""
         tags: list[str] = []
         layers: list[Layer] = []
 
@@ -122,7 +122,7 @@ class Query:
 
 
 def _written(text: str, known: set[str]) -> dict[str, str]:
-    """How each stem was spelled where it first occurs."""
+    """The spelling of each stem where it first occurs."""
     found: dict[str, str] = {}
     for match in _WORD.finditer(text):
         for word in re.split("[-_]", match[0]):

@@ -1,4 +1,4 @@
-"""How well a skill fits a query: what it says of itself and its body, scored apart and added.
+"""Ranking: what a skill says of itself and its body, scored apart by BM25 and added.
 
 Both are scored by BM25. Pairs of words that stand together in the query and in the body count extra, and so does a name
 of which much was said. The weights were chosen on development queries that skill authors
@@ -28,7 +28,7 @@ K1 = 1.2
 
 
 class Level(NamedTuple):
-    """How much a skill has of a word. Each word is posted once for each field, with the mark of its level."""
+    """The share that a skill has of a word. Each word is posted once for each field, with the mark of its level."""
 
     about: str
     body: str
@@ -44,23 +44,23 @@ LEVELS = (
 
 
 def length_norm(length: float, matters: float) -> float:
-    """How much a word must occur to be half of what it can be worth; more in a text longer than the mean."""
+    """The occurrences at which a word is worth half of what it can be; more in a text longer than the mean."""
     return K1 * (1 - matters + matters * length)
 
 
 def saturated(count: int, norm: float) -> float:
-    """What a count is worth: each further occurrence less than the one before (BM25)."""
+    """The worth of a count: each further occurrence less than the one before (BM25)."""
     return count * (K1 + 1) / (count + norm)
 
 
 def level_of(count: int, norm: float) -> Level:
-    """How much a skill has of a word."""
+    """The level of a count."""
     much = saturated(count, norm)
     return next(level for level in LEVELS if much >= level.at_least)
 
 
 def word_count(stems: Sequence[str]) -> int:
-    """How many words there are, where a script without blanks gives two stems for what is about one word."""
+    """The number of words, where a script without blanks gives two stems for what is about one word."""
     plain = sum(map(str.isascii, stems))
     return plain + (len(stems) - plain + 1) // 2
 
@@ -70,13 +70,13 @@ PAIR_WEIGHT, NAME_COVERED_WEIGHT, PHRASE_WEIGHT = 1.0, 0.5, 1.0
 
 
 MOST_PAIRS = 64
-"""How many pairs of a query are looked for: each costs a walk through every body in question."""
+"""The most pairs of a query that are looked for: each costs a walk through every body in question."""
 MOST_SAID, MOST_COUNTED = 6, 8
-"""How often a word of what a skill says of itself counts at most, and a word of its body."""
+"""The most occurrences that count of a word of what a skill says of itself, and of a word of its body."""
 
 
 class Rarity:
-    """How telling each word of a query is, among the skills that the caller may see."""
+    """The rarity of each word of a query among the skills that the caller may see."""
 
     def __init__(self, counts: Mapping[str, tuple[int, int]], totals: Totals) -> None:
         self.about = {stem: _idf(count[0], totals.skills) for stem, count in counts.items() if count[0]}
@@ -138,7 +138,7 @@ class Ranking:
         )
 
     def by_words(self, skill: EncodedStems, asked: Asked) -> Fit:
-        """How well the words of a skill fit, in whatever order."""
+        """The fit of a skill by its words, in whatever order."""
         rarity = self._rarity
         fit = Fit(length=skill.length)
         of_about = length_norm(skill.about_length / rarity.about_mean, ABOUT_LENGTH_MATTERS)
@@ -190,7 +190,7 @@ def _spelled(stems: Iterable[str], letters: Mapping[str, str]) -> str:
 
 
 def _pairs_in(fit: Fit, skill: EncodedStems, asked: Asked) -> dict[tuple[str, str], int]:
-    """How often pairs of the query stand in a body."""
+    """The counts of pairs of the query in a body."""
     here = fit.in_body
     return {
         pair: count

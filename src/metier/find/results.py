@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""Results of a search: skills with their scores and reasons."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Result:
     score: float
     """Between 0 and 1, to compare results of one query; 1 is the skill that was asked for by its name."""
     why: str
-    """What of the query was found where."""
+    """The words of the query and the fields in which they were found."""
     entry: Entry
 
     @property
     def description(self) -> str:
-        """What the skill does and when to use it."""
+        """The purpose of the skill and when to use it."""
         return self.entry.description
 
     @property
     def layer(self) -> Layer:
-        """Who put it there."""
+        """The layer of its place."""
         return self.entry.layer
 
 
@@ -67,7 +67,7 @@ def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
 
 
 def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
-    """What was found where, in the words of the query, or of the name for what was meant by a mistyped one."""
+    """The reasons in the words of the query, or of the name for a word that was mistyped."""
     own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)}
     parts = ["asked for by name"] if named else []
     parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
@@ -92,7 +92,7 @@ def _said(stem: str, query: Query, own: Mapping[str, str]) -> str:
 
 
 def _parts_of_about(entry: Entry, found: set[str]) -> list[tuple[str, set[str]]]:
-    """Which of the words stand in the description, and which only in other fields."""
+    """The words that stand in the description, and those only in other fields."""
     skill = entry.skill
     parts: list[tuple[str, set[str]]] = []
     fields = (

@@ -54,7 +54,7 @@ class SearchEngine:
         return self.indexes.surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept))
 
     def overview(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
-        """How many skills may be listed for a caller, and in which groups they are."""
+        """The number of skills that may be listed for a caller, and their groups."""
         return self.indexes.surely(snapshot, lambda: self._overviews.of(snapshot, caller, listed))
 
     def _search(

@@ -39,7 +39,7 @@ class IndexedSkill(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How many skills there are for a caller, and how long they are together."""
+    """The number of skills for a caller, and their length together."""
 
     skills: int = 0
     about: int = 0
@@ -104,7 +104,7 @@ class SearchIndex:
             return lexicon.letters(connection, stems)
 
     def counts(self, letters: Mapping[str, str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
-        """How many of the skills in these scopes have each stem in what they say of themselves, and in the body."""
+        """The number of skills in these scopes that have each stem in what they say of themselves, and in the body."""
         with self._reading() as connection:
             return index_writer.counts(connection, letters, scopes)
 
@@ -142,7 +142,7 @@ class SearchIndex:
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
     def rows(self, ids: Iterable[int]) -> Iterator[IndexedSkill]:
-        """What is known of skills, in the order of the ids, read as they are asked for."""
+        """The rows of skills, in the order of the ids, read as they are asked for."""
         rest = iter(ids)
         while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
             marks = ",".join("?" * len(some))
@@ -245,7 +245,7 @@ class SearchIndex:
 
 @dataclass
 class _Hidden:
-    """What was found hidden in a state of the file: until somebody writes, it stays so."""
+    """The skills found hidden in a state of the file: until the next write, it stays so."""
 
     connection: sqlite3.Connection | None = None
     version: int = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which skills to list. Whatever is None or empty restricts nothing.
+    """The criteria of a list of skills. A criterion that is None or empty restricts nothing.
 
     >>> from metier import Library
     >>> library = Library.from_files({"SKILL.md": "---\\nname: devops\\ndescription: Ships.\\n---\\nShip it."})
@@ -49,7 +49,7 @@ class Selection:
             raise InvalidArgument(f"There is no layer {unknown[0]!r}.", hint=f"Layers are {', '.join(LAYERS)}.")
 
     def of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """Those of the entries that are selected, by name and then location."""
+        """The selected entries, by name and then location."""
         chosen = [entry for entry in entries if self._admits(entry)]
         return tuple(sorted(chosen, key=lambda entry: (entry.name, entry.location)))
 

@@ -1,4 +1,4 @@
-"""From text to the words that are searched for: folded, split, without stop words, stemmed."""
+"""The tokenizer: text becomes the words that are searched, folded, split, without stop words, stemmed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _folded(word: str) -> str:
 
 
 class _Stems(BoundedCache[bytes, tuple[str, ...]]):
-    """What is known of each word in one thread: the stems it stands for, none for a stop word."""
+    """The stems of each word that one thread has seen, none for a stop word."""
 
     def __init__(self) -> None:
         super().__init__(_STEMS_KEPT)

@@ -1,4 +1,4 @@
-"""Searching by meaning: an embedder turns texts into vectors, and near vectors mean near things.
+"""Vectors: an embedder turns texts into vectors, and near vectors mean near things.
 
 A vector knows that a picture is an image, which no counting of words does; but alone it finds far less than the words
 of the body. So it is fused with them at a small weight, chosen on development queries.
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 _log = logger("metier.find")
 
 MAX_EMBEDDED = 4_096
-"""How many letters of a text are embedded."""
+"""The characters of a text that are embedded."""
 FAR = 60
 """A skill than which so many of those in question are nearer gains nothing."""
 NEAREST = 50
-"""How many of the nearest skills go on to the ranking, whatever their words."""
+"""The most skills that go on to the ranking by nearness, whatever their words."""
 
 
 class Embedder(Protocol):
-    """What turns texts into vectors."""
+    """Turns texts into vectors."""
 
     @property
     def name(self) -> str:
@@ -45,11 +45,11 @@ class Embedder(Protocol):
 
     @property
     def weight(self) -> float:
-        """How much of what its words leave open the nearest skill gains."""
+        """The share of the open score that the nearest skill gains."""
 
     @property
     def unrelated(self) -> float:
-        """How near two texts may be that have nothing to do with one another."""
+        """The nearness of two texts that have nothing to do with one another."""
 
     def embed(self, texts: Sequence[str]) -> Any:
         """A row of numbers for each text, all of one length: lists, or a matrix."""
@@ -136,7 +136,7 @@ class SentenceVectors:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> Matrix | None:
-    """What an embedder makes of texts, or None when it fails: then words alone must do."""
+    """The vectors of texts, or None when the embedder fails: then words alone must do."""
     import numpy
 
     try:
@@ -194,7 +194,7 @@ class Meanings:
 
 
 class Nearness:
-    """How near the skills of all places are to a query."""
+    """The nearness of the skills of all places to a query."""
 
     def __init__(
         self,

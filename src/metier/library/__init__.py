@@ -1,4 +1,4 @@
-"""Which skills exist: layers, precedence, scope, trust, the index between processes, and staying fresh.
+"""The index of skills: layers, precedence, scope, trust, the cache between processes, and staying fresh.
 
 This room places what sources find. It imports `skill` and `source`.
 """

@@ -1,4 +1,4 @@
-"""What is kept in memory of skills that were asked for: instructions and digests, bounded."""
+"""The document cache: documents and package digests that were asked for lately, bounded."""
 
 from __future__ import annotations
 

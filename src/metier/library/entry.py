@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import MetierError
-from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_draft, special_of
+from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_frontmatter, special_of
 from metier.library.places import admits
 from metier.library.readiness import Machine, readiness
 from metier.skill import (
@@ -43,7 +43,7 @@ class Entry:
     """
 
     __slots__ = (
-        *("_draft", "_rows", "_skill", "_special"),
+        *("_frontmatter", "_rows", "_skill", "_special"),
         *("index", "is_beside_another", "key", "name", "place", "reserved_by", "shadowed_by"),
     )
 
@@ -60,14 +60,14 @@ class Entry:
         self.is_beside_another = False
         """Whether `name@source` means another skill of the same source."""
         self._rows = rows
-        self._draft: Frontmatter | None = None
+        self._frontmatter: Frontmatter | None = None
         self._skill: Skill | None = None
         self._special: tuple[int, Scope | None] | None = None
 
     def below(self, winner: Entry | None, owner: Entry | None) -> Entry:
         """The same skill as somebody sees it for whom `winner` answers to its name, which belongs to `owner`."""
         other = Entry(self.place, self._rows, self.index)
-        other._draft, other._skill, other._special = self._draft, self._skill, self._special
+        other._frontmatter, other._skill, other._special = self._frontmatter, self._skill, self._special
         other.shadowed_by, other.reserved_by = winner, owner
         return other
 
@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def layer(self) -> Layer:
-        """Who put it there."""
+        """The layer of its place."""
         return self.place.layer
 
     @property
@@ -107,7 +107,7 @@ class Entry:
 
     @property
     def location(self) -> str:
-        """Where its SKILL.md is."""
+        """The location of its SKILL.md."""
         return self.place.source.location(self.key)
 
     @property
@@ -117,7 +117,7 @@ class Entry:
 
     @property
     def identity(self) -> IdentityRow:
-        """What its file was when it was read."""
+        """The identity of its file when it was read."""
         return self._rows.identities[self.index]
 
     @property
@@ -155,7 +155,7 @@ class Entry:
 
     @property
     def side_file(self) -> OpenAIMetadata:
-        """What its `agents/openai.yaml` says, read each time: a refresh does not look at it."""
+        """The metadata in its `agents/openai.yaml`, read each time: a refresh does not look at that file."""
         # Nearly every skill has none, and to see that is much cheaper than to look for the file safely.
         if self.place.source.root is not None and not os.path.lexists(f"{os.path.dirname(self.location)}/agents"):
             return NO_OPENAI_METADATA
@@ -167,14 +167,14 @@ class Entry:
 
     @property
     def requirements(self) -> Requirements:
-        """What it declares to need, in its frontmatter or in its side file."""
+        """The requirements that its frontmatter and its `agents/openai.yaml` declare."""
         declared, beside = self.declared_requirements, self.side_file.mcp
         return replace(declared, mcp=tuple(dict.fromkeys((*declared.mcp, *beside)))) if beside else declared
 
     @property
     def declared_requirements(self) -> Requirements:
-        """What its frontmatter declares to need; the side file adds MCP servers only, which no machine can tell."""
-        mapping = self.draft.mapping
+        """The requirements that its frontmatter declares; `agents/openai.yaml` adds MCP servers only."""
+        mapping = self.frontmatter.mapping
         if mapping.keys() <= FIELDS_WITHOUT_REQUIREMENTS:
             return NO_REQUIREMENTS
         metadata = mapping.get("metadata", {})
@@ -184,12 +184,12 @@ class Entry:
         return requirements_of(self.skill) if may_require(mapping) else NO_REQUIREMENTS
 
     def readiness(self, machine: Machine | None = None) -> Readiness:
-        """Whether what it needs is here."""
+        """The readiness of this machine for it."""
         return readiness(self.requirements, machine or Machine())
 
     @property
     def status(self) -> Status:
-        """Whether it answers to its name, and if not, why."""
+        """The status: active when it answers to its name, else the reason."""
         if self.is_broken:
             return "broken"
         if self.is_skipped:
@@ -207,37 +207,37 @@ class Entry:
         if self._skill is None:
             from metier.skill.fields import interpret
 
-            draft = self.draft
+            frontmatter = self.frontmatter
             forced = self.place.source.forced_name(self.key)
             if forced is not None:
-                draft = _renamed(draft, forced)
-            self._skill = interpret(draft, self.folder, self.key.rpartition("/")[2])
+                frontmatter = _renamed(frontmatter, forced)
+            self._skill = interpret(frontmatter, self.folder, self.key.rpartition("/")[2])
         return self._skill
 
     @property
-    def draft(self) -> Frontmatter:
-        """What reading the file learned; read again when the cache it came from was damaged."""
-        if self._draft is None:
+    def frontmatter(self) -> Frontmatter:
+        """The frontmatter of its file, read again when the cache that it came from was damaged."""
+        if self._frontmatter is None:
             try:
-                self._draft = self._rows.frontmatter(self.index)
-                self._rows.remember(self.index, self._draft)
+                self._frontmatter = self._rows.frontmatter(self.index)
+                self._rows.remember(self.index, self._frontmatter)
             except ValueError:
-                self._draft = _read_again(self.place.source, self.key)
-        return self._draft
+                self._frontmatter = _read_again(self.place.source, self.key)
+        return self._frontmatter
 
     @property
     def description(self) -> str:
-        """What the skill does and when to use it."""
+        """The purpose of the skill and when to use it."""
         # What `interpret` would say, without the rest of it: listing a thousand skills asks for nothing else.
-        draft = self.draft
-        written = draft.mapping.get("description")
+        frontmatter = self.frontmatter
+        written = frontmatter.mapping.get("description")
         if type(written) is str and (text := written.strip()):
             return text
-        return draft.derived or self.skill.description
+        return frontmatter.derived or self.skill.description
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything there is to say about it, from its file and from its place."""
+        """The diagnostics of its file and of its place."""
         notes = self.skill.diagnostics
         if self.is_undescribed_and_hidden:
             notes += (Diagnostic("description-hidden", 1),)
@@ -258,14 +258,14 @@ class Entry:
 
     @property
     def scope(self) -> Scope | None:
-        """Who may see it."""
+        """The callers that may see it; None for anyone."""
         return self._rare()[1]
 
     def _rare(self) -> tuple[int, Scope | None]:
         if not self._marks & SPECIAL:
             return (0, None)
         if self._special is None:
-            self._special = special_of(self.draft, self.folder)
+            self._special = special_of(self.frontmatter, self.folder)
         return self._special
 
     def is_visible_to(self, caller: Caller) -> bool:
@@ -277,13 +277,13 @@ def _read_again(source: Source, key: str) -> Frontmatter:
     try:
         return read_frontmatter(read_skill(source, key)[0])
     except SkillFileError as problem:
-        return broken_draft(problem.diagnostic)
+        return broken_frontmatter(problem.diagnostic)
 
 
-def _renamed(draft: Frontmatter, name: str) -> Frontmatter:
-    """The draft as if its file gave this name."""
+def _renamed(frontmatter: Frontmatter, name: str) -> Frontmatter:
+    """The frontmatter as if its file gave this name."""
     from metier.skill.fields import canonical_field
 
-    mapping = {key: value for key, value in draft.mapping.items() if canonical_field(key) != "name"}
-    lines = [line for key, line in zip(draft.mapping, draft.lines, strict=True) if key in mapping]
-    return draft._replace(mapping={"name": name, **mapping}, lines=[1, *lines])
+    mapping = {key: value for key, value in frontmatter.mapping.items() if canonical_field(key) != "name"}
+    lines = [line for key, line in zip(frontmatter.mapping, frontmatter.lines, strict=True) if key in mapping]
+    return frontmatter._replace(mapping={"name": name, **mapping}, lines=[1, *lines])

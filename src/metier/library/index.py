@@ -60,7 +60,7 @@ class DeployedFolders:
     """
 
     def __init__(self, all_rows: Iterable[tuple[Place, IndexRows]], begun_ns: int) -> None:
-        """`all_rows` are what was found, and `begun_ns` is when the look at them began."""
+        """Remember the folders of all rows; `begun_ns` is when the look at them began."""
         paths: dict[str, None] = {}
         for place, rows in all_rows:
             if place.layer == "enterprise" and place.source.root is not None:
@@ -216,7 +216,7 @@ class SkillIndex:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where it looks, strongest first within a layer."""
+        """The places that it indexes, strongest first within a layer."""
         return self._state.places
 
     def entries(self, *, all: bool = False) -> tuple[Entry, ...]:  # noqa: A002
@@ -242,7 +242,7 @@ class SkillIndex:
         return self.snapshot.view(self._caller).get(name)
 
     def findings(self) -> tuple[SourceDiagnostic, ...]:
-        """What there is to say about the places rather than about the skills in them."""
+        """Diagnostics about the places, beside those about the skills in them."""
         found = [*self._state.findings]
         for rows in self.snapshot.rows:
             found.extend(rows.findings)
@@ -329,7 +329,7 @@ class SkillIndex:
         return Change(files_read=read) if after is before else difference(before, after, self._caller, read)
 
     def changes(self, before: Snapshot, after: Snapshot) -> Change:
-        """What is different between two snapshots."""
+        """The difference between two snapshots."""
         return Change() if before is after else difference(before, after, self._caller, 0)
 
     def invalidate(self, name: str | None = None) -> None:

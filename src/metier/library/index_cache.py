@@ -35,7 +35,7 @@ _READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOL
 
 
 def default_cache_folder() -> str | None:
-    """Where the index is kept: `$METIER_CACHE`, else the user's cache folder; nowhere when that is `off`."""
+    """The folder that keeps the index: `$METIER_CACHE`, else the user's cache folder; None when that is `off`."""
     chosen = os.environ.get("METIER_CACHE")
     if chosen:
         return None if chosen.lower() == "off" else chosen
@@ -54,7 +54,7 @@ class IndexCache:
         self.folder = os.fspath(folder)
         self._version = version
         self.problem: tuple[str, str] | None = None
-        """What failed last, and why; everything works without the cache, only more slowly."""
+        """The last failure and its reason; everything works without the cache, only more slowly."""
 
     def path(self, source: str) -> str:
         """The file for a source."""

@@ -88,26 +88,26 @@ class IndexRows:
             self.files[index] = frontmatter
 
 
-def marks_of(draft: Frontmatter) -> int:
-    """The marks of a draft."""
-    marks = DERIVED if draft.derived else 0
-    if draft.notes:
-        for note in draft.notes:
+def marks_of(frontmatter: Frontmatter) -> int:
+    """The marks of a frontmatter."""
+    marks = DERIVED if frontmatter.derived else 0
+    if frontmatter.notes:
+        for note in frontmatter.notes:
             if note.code == "stale":
                 marks |= STALE
             elif note.severity == "error":
                 marks |= BROKEN
-    if _may_be_special(draft) and special_of(draft, "") != (0, None):
+    if _may_be_special(frontmatter) and special_of(frontmatter, "") != (0, None):
         marks |= SPECIAL
     return marks
 
 
-def _may_be_special(draft: Frontmatter) -> bool:
+def _may_be_special(frontmatter: Frontmatter) -> bool:
     """Whether there is a key that could mean a priority or a scope, in any spelling."""
-    metadata = draft.mapping.get("metadata")
+    metadata = frontmatter.mapping.get("metadata")
     if isinstance(metadata, dict) and "metier" in metadata:
         return True
-    return any(key not in _ordinary_keys and not _is_ordinary(key) for key in draft.mapping)
+    return any(key not in _ordinary_keys and not _is_ordinary(key) for key in frontmatter.mapping)
 
 
 # Keys known to be neither a priority nor a scope in any spelling; real files share a few dozen.
@@ -125,12 +125,12 @@ def _is_ordinary(key: str) -> bool:
     return True
 
 
-def broken_draft(diagnostic: Diagnostic) -> Frontmatter:
+def broken_frontmatter(diagnostic: Diagnostic) -> Frontmatter:
     """The row of a skill that cannot be read at all."""
     return Frontmatter({}, [], (diagnostic,), 0, 0, "", "")
 
 
-def stale_draft(good: Frontmatter, problem: Diagnostic) -> Frontmatter:
+def stale_frontmatter(good: Frontmatter, problem: Diagnostic) -> Frontmatter:
     """The last good version, with a word on why it is still served."""
     notes = tuple(note for note in good.notes if note.code != "stale")
     return good._replace(notes=(*notes, Diagnostic("stale", problem.line, (problem.message,))))
@@ -139,13 +139,13 @@ def stale_draft(good: Frontmatter, problem: Diagnostic) -> Frontmatter:
 def encode_row(row: Frontmatter | UnparsedFrontmatter, key: str, read_again: Callable[[str], Frontmatter]) -> bytes:
     """A row as one line: a checksum over it and its key, and JSON."""
     # Whoever starts from the cache should not have to parse YAML again, least of all what needs repair.
-    draft = row if isinstance(row, Frontmatter) else _drafted(row, key, read_again)
-    notes = [[note.code, note.line, note.values] for note in draft.notes]
-    data = json.dumps([draft.mapping, draft.lines, notes, *draft[3:]], separators=(",", ":")).encode()
+    frontmatter = row if isinstance(row, Frontmatter) else _parse_or_read(row, key, read_again)
+    notes = [[note.code, note.line, note.values] for note in frontmatter.notes]
+    data = json.dumps([frontmatter.mapping, frontmatter.lines, notes, *frontmatter[3:]], separators=(",", ":")).encode()
     return b"%08x%b" % (_row_check(data, key), data)
 
 
-def _drafted(header: UnparsedFrontmatter, key: str, read_again: Callable[[str], Frontmatter]) -> Frontmatter:
+def _parse_or_read(header: UnparsedFrontmatter, key: str, read_again: Callable[[str], Frontmatter]) -> Frontmatter:
     try:
         return parse_frontmatter(header)
     except ValueError:
@@ -168,9 +168,9 @@ def decode_row(row: bytes, key: str) -> Frontmatter:
         raise ValueError(str(error)) from None
 
 
-def special_of(draft: Frontmatter, folder: str) -> tuple[int, Scope | None]:
+def special_of(frontmatter: Frontmatter, folder: str) -> tuple[int, Scope | None]:
     """Priority and scope, for the few skills that have one."""
     from metier.skill.fields import interpret
 
-    skill = interpret(draft, folder)
+    skill = interpret(frontmatter, folder)
     return skill.priority, skill.scope

@@ -1,4 +1,4 @@
-"""The default places: where skills are looked for when nobody says where."""
+"""Places: layers, trust, the default places of machine, user and project, and sync manifests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def default_config_folder() -> Path:
-    """Where what the user decided is kept: `$METIER_CONFIG`, else the user's configuration folder."""
+    """The folder of the user's decisions: `$METIER_CONFIG`, else the user's configuration folder."""
     chosen = os.environ.get("METIER_CONFIG")
     if chosen:
         return Path(chosen)
@@ -164,7 +164,7 @@ class Place:
     source: Source
     trusted: bool = True
     name: str = ""
-    """What `skill@NAME` selects it by: the source's name, with a number when a library has two of one name."""
+    """The name by which `skill@NAME` selects it: the source's name, with a number when two share it."""
     on_missing_description: OnMissingDescription = "derive"
     """For a skill without a description: derive one, derive one but hide the skill from models, or leave it out."""
     client: str = ""
@@ -283,7 +283,7 @@ def enterprise_places() -> tuple[list[Place], list[SourceDiagnostic]]:
 
 
 def system_folder() -> str:
-    """Where administrators put skills for everybody on this machine."""
+    """The folder in which administrators put skills for all users of this machine."""
     if sys.platform == "win32":
         return os.path.join(os.environ.get("PROGRAMDATA", r"C:\ProgramData"), "metier", "skills")
     return "/etc/metier/skills"

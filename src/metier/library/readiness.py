@@ -1,4 +1,4 @@
-"""Whether what a skill requires is here."""
+"""Readiness: whether the requirements of a skill are met."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SYSTEM = {"win32": "windows", "cygwin": "windows"}.get(sys.platform, sys.platfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What there is to work with: programs, variables and the system here, and what an agent brings.
+    """The machine and the agent: programs, variables and the system here, and the tools of an agent.
 
     >>> Machine(tools={"browser"}).tools
     {'browser'}
@@ -46,7 +46,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether a skill can work here, and if not, what is missing. Nothing is ever installed by itself.
+    """The readiness of a machine for a skill: nothing, or the requirements that are missing. Nothing is ever installed.
 
     >>> from metier import Library
     >>> text = "---\\nname: a\\ndescription: A.\\nrequires: {bins: [no-such-program]}\\n---\\nDo."
@@ -57,7 +57,7 @@ class Readiness:
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Kind of requirement (bins, any-bins, env, os, tools, mcp) to what is missing of it."""
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What only the agent can tell: its tools and MCP servers."""
+    """Requirements that only the agent can tell: its tools and MCP servers."""
 
     @property
     def is_ready(self) -> bool:
@@ -77,7 +77,7 @@ READY = Readiness()
 
 
 def readiness(requirements: Requirements, machine: Machine) -> Readiness:
-    """What of the requirements is not met."""
+    """The requirements that are not met."""
     if not requirements:
         return READY
     missing: dict[str, tuple[str, ...]] = {

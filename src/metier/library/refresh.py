@@ -1,4 +1,4 @@
-"""Looking at a place again: what is new, what changed, what is gone, reading only what must be read."""
+"""Refreshing: a place is compared with its rows, and only changed files are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from metier.errors import MetierError, SourceUnavailable
 from metier.library.entry import Entry
-from metier.library.index_rows import BROKEN, SPECIAL, STALE, IndexRows, broken_draft, stale_draft
+from metier.library.index_rows import BROKEN, SPECIAL, STALE, IndexRows, broken_frontmatter, stale_frontmatter
 from metier.skill import (
     UNSETTLED_INODE,
     Diagnostic,
@@ -52,7 +52,7 @@ def read_whole(entry: Entry) -> tuple[bytes, Identity]:
     """The bytes of a SKILL.md; raises `SkillFileError` for a file that must not replace the last good version."""
     data, identity = read_skill(entry.place.source, entry.key)
     if entry.is_stale or identity != entry.identity:
-        problem = spoiled_by(read_frontmatter(data), entry.draft, entry.folder)
+        problem = spoiled_by(read_frontmatter(data), entry.frontmatter, entry.folder)
         if problem is not None:
             raise SkillFileError(problem)
     return data, identity
@@ -82,12 +82,12 @@ def _is_unfinished(note: Diagnostic) -> bool:
     return note.code in _UNFINISHED or (note.code in _REPAIRED and str(note.values[0]).lower() not in _PROSE)
 
 
-def _declares_name(draft: Frontmatter) -> bool:
-    if "name" in draft.mapping:
+def _declares_name(frontmatter: Frontmatter) -> bool:
+    if "name" in frontmatter.mapping:
         return True
     from metier.skill.fields import canonical_field
 
-    return any(canonical_field(key) == "name" for key in draft.mapping)
+    return any(canonical_field(key) == "name" for key in frontmatter.mapping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Change:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     files_read: int = 0
-    """How many SKILL.md files had to be read."""
+    """The number of SKILL.md files that had to be read."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.removed)
@@ -182,10 +182,10 @@ def _read_changed(source: Source, scan: FoundSkills, known: IndexRows) -> tuple[
         if header is not None:
             fresh.add(key, row, source.forced_name(key) or header.name, header, version)
             continue
-        draft = broken_draft(problem) if problem is not None else read_frontmatter(data)
+        frontmatter = broken_frontmatter(problem) if problem is not None else read_frontmatter(data)
         if index is not None:
-            draft = _or_last_good(draft, known, index, folder)
-        fresh.add(key, row, source.forced_name(key) or frontmatter_name(draft, folder), draft, version)
+            frontmatter = _or_last_good(frontmatter, known, index, folder)
+        fresh.add(key, row, source.forced_name(key) or frontmatter_name(frontmatter, folder), frontmatter, version)
     removed = max(0, len(known.keys) + changed - len(fresh.keys))
     fresh.findings, fresh.folders, fresh.unsaved = scan.findings, scan.folders, known.unsaved + read + removed
     return fresh, read
@@ -222,20 +222,20 @@ def _is_known_problem(rows: IndexRows, index: int, problem: Diagnostic) -> bool:
     return problem in notes or any(note.code == "stale" and note.values == (problem.message,) for note in notes)
 
 
-def _or_last_good(draft: Frontmatter, rows: IndexRows, index: int, folder: str) -> Frontmatter:
+def _or_last_good(frontmatter: Frontmatter, rows: IndexRows, index: int, folder: str) -> Frontmatter:
     """The new version, or the last good one when the new one cannot be used or is not whole."""
     if rows.marks[index] & BROKEN:
-        return draft
+        return frontmatter
     try:
         good = rows.frontmatter(index)
     except ValueError:
-        return draft
-    problem = spoiled_by(draft, good, folder)
-    return draft if problem is None else stale_draft(good, problem)
+        return frontmatter
+    problem = spoiled_by(frontmatter, good, folder)
+    return frontmatter if problem is None else stale_frontmatter(good, problem)
 
 
 def difference(before: Snapshot, after: Snapshot, caller: Caller, files_read: int) -> Change:
-    """Which names came, went or stand for something else now, as far as the caller may know."""
+    """The names that came, went or stand for something else now, as far as the caller may know."""
     old, new = _versions_by_name(before, caller), _versions_by_name(after, caller)
     return Change(
         added=tuple(sorted(new.keys() - old.keys())),

@@ -1,4 +1,4 @@
-"""The library at one moment: every skill in every place, and which of them answers to which name.
+"""Snapshots: every skill in every place at one moment, and the skill that answers to each name.
 
 A snapshot never changes. Readers hold one and see one consistent state, whatever a refresh is doing meanwhile; what is
 computed on first use (entries, winners, aliases) gives the same answer whoever computes it.
@@ -94,7 +94,7 @@ class Snapshot:
         self.rows = all_rows
         self.order = order
         self.deployed = deployed
-        """What administrators deployed on this machine beside it: not in the library, but with names of its own."""
+        """The places that administrators deployed beside it: not in the library, but with reserved names."""
         self._views: BoundedCache[Caller, CallerView] = BoundedCache(_VIEWS_KEPT)
 
     @cached_property
@@ -135,7 +135,7 @@ class Snapshot:
         return {id(place): number for number, place in enumerate(self.places)}
 
     def view(self, caller: Caller) -> CallerView:
-        """What one caller sees."""
+        """The view of one caller."""
         view = self._views.get(caller)
         if view is None:
             view = CallerView(self, caller)

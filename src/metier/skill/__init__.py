@@ -1,4 +1,4 @@
-"""What a skill is: a SKILL.md read into typed fields, with a diagnostic for everything that is not quite right.
+"""The skill format: a SKILL.md read into typed fields, with a diagnostic for everything that is not quite right.
 
 This room takes bytes and folders and returns data. It imports nothing of the other rooms but the errors.
 """

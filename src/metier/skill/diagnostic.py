@@ -1,4 +1,4 @@
-"""What can be wrong with a skill: one stable code each, with a severity, a sentence and a way to mend it.
+"""The diagnostics of skills: one stable code each, with a severity, a sentence and a hint.
 
 A diagnostic stores its code, its line and the values of its sentence; the sentences live in one table, so that a
 library of ten thousand skills keeps none of them in memory and the reference page is made from the same table.
@@ -16,7 +16,7 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 
 
 class DiagnosticKind(NamedTuple):
-    """How one diagnostic code reads: `{0}`, `{1}` stand for the values of the case at hand."""
+    """The text of one diagnostic code: `{0}`, `{1}` stand for the values of the case at hand."""
 
     severity: Severity
     message: str
@@ -163,17 +163,17 @@ class Diagnostic:
 
     @property
     def severity(self) -> Severity:
-        """How much it matters: an `error` means that the skill is not loaded (or not valid, in `--strict`)."""
+        """The severity: an `error` means that the skill is not loaded (or not valid, in `--strict`)."""
         return DIAGNOSTIC_KINDS[self.code].severity
 
     @property
     def message(self) -> str:
-        """What is wrong, in one sentence."""
+        """The problem, in one sentence."""
         return DIAGNOSTIC_KINDS[self.code].message.format(*map(shown, self.values))
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """The way to mend it."""
         kind = DIAGNOSTIC_KINDS[self.code]
         text = kind.hint.format(*map(shown, self.values))
         return Hint("{text}", model=kind.model, text=text) if kind.model else text

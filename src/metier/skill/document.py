@@ -95,7 +95,7 @@ def write_skill(fields: Mapping[str, Any], body: str) -> bytes:
 
 
 def _read_back(data: bytes, fields: dict[str, Any], body: str) -> None:
-    """What was written must say what was meant, and nothing about it may need to be forgiven."""
+    """Raise unless the written file reads back as its fields and body, without anything to forgive."""
 
     if len(data) > MAX_SKILL_BYTES:
         raise _invalid(f"it has more than {MAX_SKILL_BYTES:,} bytes")

@@ -277,7 +277,7 @@ def _end_of_entry(lines: list[str], i: int, indent: int) -> None:
 
 
 def _nested(lines: list[str], i: int, indent: int) -> tuple[Any, int]:
-    """What stands below a key without a value: a list, a map, or nothing (an empty string to `BaseLoader`)."""
+    """The value below a key without one on its line: a list, a map, or nothing (an empty string to `BaseLoader`)."""
     while i < len(lines) and not lines[i].strip(" "):
         i += 1
     if i == len(lines):

@@ -338,12 +338,12 @@ def _from_json(text: str) -> Any:
     return None
 
 
-def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
-    """Make typed fields of a draft."""
-    fields = Fields(draft.mapping, dict(zip(draft.mapping, draft.lines, strict=True)))
+def interpret(frontmatter: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
+    """Make typed fields of a frontmatter."""
+    fields = Fields(frontmatter.mapping, dict(zip(frontmatter.mapping, frontmatter.lines, strict=True)))
     metadata = fields.metadata()
     name, declared = _name(fields, metadata, folder)
-    description, source = _description(fields, draft, metadata)
+    description, source = _description(fields, frontmatter, metadata)
     hint = fields.raw("argument-hint")
     compatibility = fields.text("compatibility")
     if compatibility and len(compatibility) > MAX_COMPATIBILITY:
@@ -358,7 +358,7 @@ def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
         name=name,
         description=description,
         declared_name=declared,
-        display_name=declared if declared and not is_valid_name(declared) else draft.heading or declared or name,
+        display_name=declared if declared and not is_valid_name(declared) else frontmatter.heading or declared or name,
         description_source=source,
         license=fields.text("license"),
         compatibility=compatibility,
@@ -391,11 +391,11 @@ def interpret(draft: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
         early_termination=fields.flag("early-termination", None),
         legacy_large_file=legacy,
         extra=fields.extra,
-        frontmatter=draft.mapping,
-        body_lines=draft.body_lines,
-        body_tokens=draft.body_tokens,
+        frontmatter=frontmatter.mapping,
+        body_lines=frontmatter.body_lines,
+        body_tokens=frontmatter.body_tokens,
     )
-    notes = (*_file_notes(file), *draft.notes, *fields.notes, *_body_notes(draft, legacy))
+    notes = (*_file_notes(file), *frontmatter.notes, *fields.notes, *_body_notes(frontmatter, legacy))
     object.__setattr__(skill, "diagnostics", notes)
     return skill
 
@@ -421,7 +421,7 @@ def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, s
 
 
 def _description(
-    fields: Fields, draft: Frontmatter, metadata: dict[str, Any]
+    fields: Fields, frontmatter: Frontmatter, metadata: dict[str, Any]
 ) -> tuple[str, Literal["own", "field", "derived"]]:
     written = fields.text("description", strip=False)
     if written and written.strip():
@@ -437,23 +437,23 @@ def _description(
         fields.note("description-elsewhere", fields.line("metadata"), "description", "metadata.description")
         return inner.strip(), "field"
     for key in OTHER_DESCRIPTIONS:
-        value = draft.mapping.get(key)
+        value = frontmatter.mapping.get(key)
         if isinstance(value, str) and value.strip():
             fields.note("description-elsewhere", fields.line("when_to_use") or 1, "description", key)
             return value.strip(), "field"
-    return draft.derived, "derived"
+    return frontmatter.derived, "derived"
 
 
 def _file_notes(file: str) -> tuple[Diagnostic, ...]:
     return () if file == "SKILL.md" else (Diagnostic("file-name-case", 1, (file,)),)
 
 
-def _body_notes(draft: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:
+def _body_notes(frontmatter: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:
     notes = []
-    if draft.body_lines == 0 and not any(note.severity == "error" for note in draft.notes):
+    if frontmatter.body_lines == 0 and not any(note.severity == "error" for note in frontmatter.notes):
         notes.append(Diagnostic("body-empty", None))
-    if draft.body_lines > MAX_BODY_LINES and not legacy_large_file:
-        notes.append(Diagnostic("body-too-long", None, (str(MAX_BODY_LINES), str(draft.body_lines))))
-    if draft.body_tokens > MAX_BODY_TOKENS:
-        notes.append(Diagnostic("body-many-tokens", None, (f"{draft.body_tokens:,}", f"{MAX_BODY_TOKENS:,}")))
+    if frontmatter.body_lines > MAX_BODY_LINES and not legacy_large_file:
+        notes.append(Diagnostic("body-too-long", None, (str(MAX_BODY_LINES), str(frontmatter.body_lines))))
+    if frontmatter.body_tokens > MAX_BODY_TOKENS:
+        notes.append(Diagnostic("body-many-tokens", None, (f"{frontmatter.body_tokens:,}", f"{MAX_BODY_TOKENS:,}")))
     return notes

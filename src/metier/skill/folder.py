@@ -52,7 +52,7 @@ _RACY_NS = 100_000_000
 _RACY_COARSE_NS = 2_000_000_000
 _SETTLE_NS = 15_000_000
 _LOOKS, _MOST_LOOKS = 10, 40
-"""How often a file is looked at that is being written, and one that is empty: that one is most likely between being
+"""The number of looks at a file that is being written, and at one that is empty: that one is most likely between being
 truncated and being written, by somebody who may not get the processor for a while."""
 _CTIME_IS_CHANGE = os.name == "posix"  # elsewhere it is the time of creation
 
@@ -62,7 +62,7 @@ IdentityRow: TypeAlias = tuple[int, int, int, int]
 
 
 class Identity(NamedTuple):
-    """What tells whether a file is still the one that was read.
+    """The identity of a file: whether it is still the one that was read.
 
     The change time is in it beside the modification time because it cannot be set back: content that was approved
     cannot be swapped for other content of the same size and date.
@@ -312,7 +312,7 @@ class FolderPackage:
 
 
 def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_result]]:
-    """What a folder holds, sorted; what vanished meanwhile or is no part of a package is left out."""
+    """The entries of a folder, sorted, without those that vanished meanwhile or are no part of a package."""
     found = []
     for entry in entries:
         if entry.name not in EXCLUDED:

@@ -1,4 +1,4 @@
-"""Taking a SKILL.md apart: everything that reading it once can learn, as plain data that the index cache can keep."""
+"""Frontmatter: the bytes of a SKILL.md become plain data that the index cache can keep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Split(NamedTuple):
     block_line: int
     """The line of the file that the block's first line is, counted from 1."""
     body: str
-    """What follows, untrimmed."""
+    """The text that follows, untrimmed."""
     body_line: int
     """The line of the file that the body's first line is."""
     notes: tuple[Diagnostic, ...]
@@ -128,7 +128,7 @@ OTHER_DESCRIPTIONS = ("when_to_use", "when-to-use", "summary", "short_descriptio
 
 
 class Frontmatter(NamedTuple):
-    """What one reading of a SKILL.md learned; everything but the instructions themselves."""
+    """The fields of a SKILL.md as plain data, with facts about its body: everything but the instructions themselves."""
 
     mapping: dict[str, Any]
     lines: list[int]
@@ -141,7 +141,7 @@ class Frontmatter(NamedTuple):
 
 
 class UnparsedFrontmatter(NamedTuple):
-    """A SKILL.md of which only the name was read so far; the draft can be made of it at any time."""
+    """A SKILL.md of which only the name was read so far; the frontmatter can be made of it at any time."""
 
     name: str
     block: str
@@ -152,9 +152,9 @@ class UnparsedFrontmatter(NamedTuple):
 
 def read_frontmatter(data: bytes) -> Frontmatter:
     """Take a SKILL.md apart."""
-    draft = _quick_draft(data)
-    if draft is not None:
-        return draft
+    frontmatter = _read_quickly(data)
+    if frontmatter is not None:
+        return frontmatter
     text, notes = decode(data)
     return frontmatter_of(text, notes)[0]
 
@@ -199,7 +199,7 @@ def read_name_only(data: bytes, folder: str = "") -> UnparsedFrontmatter | None:
 
 
 def parse_frontmatter(header: UnparsedFrontmatter) -> Frontmatter:
-    """The draft that reading the whole file would have given; raises ValueError when the whole file is needed."""
+    """The frontmatter that reading the whole file would have given; raises ValueError when the whole file is needed."""
     mapping, lines, notes = read_block(header.block, 2)
     if notes and any(note.code == "yaml-unreadable" for note in notes):
         raise ValueError("the block may end elsewhere")
@@ -228,7 +228,7 @@ def _describes(data: bytes, end: int) -> bool:
 
 
 def _plain_end(data: bytes) -> int:
-    """Where the block of a file with nothing odd about its delimiters or bytes ends; -1 for any other file."""
+    """The end of the block in a file with nothing odd about its delimiters or bytes; -1 for any other file."""
     if not data.startswith(b"---\n") or b"\r" in data or b"\0" in data:
         return -1
     end = data.find(b"\n---", 3)
@@ -252,8 +252,8 @@ def _body_facts(data: bytes, start: int) -> tuple[int, int, str]:
     return lines, tokens_of(characters, size), heading
 
 
-def _quick_draft(data: bytes) -> Frontmatter | None:
-    """The draft of a file with nothing odd about it, made of its bytes; None for every other file."""
+def _read_quickly(data: bytes) -> Frontmatter | None:
+    """The frontmatter of a file with nothing odd about it, made of its bytes; None for every other file."""
     end = _plain_end(data)
     if end < 0:
         return None
@@ -269,7 +269,7 @@ def _quick_draft(data: bytes) -> Frontmatter | None:
 
 
 def frontmatter_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Frontmatter, Split]:
-    """The draft of decoded text, and where it was cut."""
+    """The frontmatter of decoded text, and where it was cut."""
     if not text or text.isspace():
         empty = Split(None, 1, "", 1, ())
         return Frontmatter({}, [], (*notes, Diagnostic("file-empty", 1)), 0, 0, "", ""), empty
@@ -401,11 +401,11 @@ def shorten(text: str, limit: int) -> str:
     return (cut[:word] if word > limit // 2 else cut).rstrip(" ,;:.") + "…"
 
 
-def frontmatter_name(draft: Frontmatter, folder: str) -> str:
+def frontmatter_name(frontmatter: Frontmatter, folder: str) -> str:
     """The name that `interpret` will give, without interpreting the rest."""
-    name = draft.mapping.get("name")
+    name = frontmatter.mapping.get("name")
     if type(name) is str and name.strip():
         return usable_name(name.strip(), folder)
     from metier.skill.fields import interpret
 
-    return interpret(draft, folder).name
+    return interpret(frontmatter, folder).name

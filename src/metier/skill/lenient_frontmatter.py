@@ -123,7 +123,7 @@ def _closer(lines: list[str], start: int) -> int | None:
 
 
 def _end_of_unclosed(lines: list[str], start: int) -> int:
-    """Where a block without a closer stops looking like fields."""
+    """The line at which a block without a closer stops looking like fields."""
     blank_from = None
     for i in range(start, len(lines)):
         line = lines[i]

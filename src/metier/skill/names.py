@@ -1,4 +1,4 @@
-"""Names: which are valid, and what an invalid one is called here."""
+"""Names of skills: validity, slugs, lookalikes, and patterns in which `*` stands for anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def slug(text: str) -> str:
 
 
 def usable_name(written: str, folder: str) -> str:
-    """What a skill is called: its own name, slugged when invalid, else the folder's, else one made of its bytes."""
+    """The name of a skill: its own name, slugged when invalid, else the folder's, else one made of its bytes."""
     if is_valid_name(written):
         return written
     named = slug(written) or slug(folder)
@@ -61,7 +61,7 @@ _PALOCHKA = "\u04cf"
 
 @lru_cache(maxsize=4_096)
 def readings(name: str) -> tuple[str, ...]:
-    """All that a name may be read as, itself first: in plain letters, and with letters for the digits in it.
+    """The readings of a name, itself first: in plain letters, and with letters for the digits in it.
 
     >>> readings("data"), readings("d\\u0430ta")[1:], readings("f0rrn")[1:]
     (('data',), ('data',), ('form',))

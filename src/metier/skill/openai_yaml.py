@@ -17,7 +17,7 @@ _MOST = 64
 
 
 class OpenAIMetadata(NamedTuple):
-    """What the side file adds."""
+    """The metadata that `agents/openai.yaml` adds to a skill."""
 
     is_for_people_only: bool = False
     """Whether models are not to load the skill by themselves."""
@@ -30,7 +30,7 @@ NO_OPENAI_METADATA = OpenAIMetadata()
 
 
 def read_openai_yaml(package: Package) -> OpenAIMetadata:
-    """What the side file of a skill says; one that is missing or cannot be understood says nothing."""
+    """The metadata in a skill's `agents/openai.yaml`; a file that is missing or cannot be understood adds nothing."""
     try:
         data = package.read(OPENAI_YAML, limit=_MAX_BYTES)
         mapping = read_block(f"{data.decode()}\n", 1).mapping

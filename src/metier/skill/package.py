@@ -1,4 +1,4 @@
-"""The files of a skill: what a package holds, read without ever leaving it.
+"""Packages: the files of a skill, in a folder or in memory, read without ever leaving it.
 
 `Package` is the seam between a skill and wherever its files are: a folder on disk or files in memory. Version control,
 installed modules and bytecode are not part of a package: they are not listed, not read and not in the digest.
@@ -77,7 +77,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 
 
 class Package(Protocol):
-    """Wherever the files of one skill are."""
+    """The files of one skill, in a folder or in memory."""
 
     def listing(self) -> FileListing:
         """All files, bounded."""
@@ -105,7 +105,7 @@ class Package(Protocol):
 
 
 class DigestEntry(NamedTuple):
-    """What of one file goes into the package digest."""
+    """The part of a package digest that stands for one file."""
 
     path: str
     mode: Literal["file", "exec", "link"]
@@ -128,7 +128,7 @@ def digest_of(entries: list[DigestEntry]) -> str:
 
 
 def kind_of(path: str) -> FileKind:
-    """What a file is for, by where it lies and what it is called.
+    """The kind of a file, by its folder and its name.
 
     >>> kind_of("scripts/fill.py"), kind_of("references/fields.md"), kind_of("notes.txt")
     ('script', 'reference', 'other')
@@ -305,7 +305,7 @@ def files_of(
 
 
 def entries_of(package: Package, digest: str) -> list[DigestEntry]:
-    """What a digest is made of; raises `SkillChanged` where the files are no longer those.
+    """The entries that make a digest; raises `SkillChanged` where the files are no longer those.
 
     >>> from metier.skill import MemoryPackage
     >>> package = MemoryPackage({"SKILL.md": b"Do it."})

@@ -1,4 +1,4 @@
-"""What a skill requires of the machine and the agent, in the many ways that authors declare it."""
+"""Requirements of a skill on the machine and the agent, in the many ways that authors declare them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SYSTEMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What must be there for a skill to work.
+    """The programs, variables, systems, tools and servers that a skill needs.
 
     >>> from metier.skill import parse, requirements_of
     >>> skill = parse(b"---\\nname: a\\ndescription: A.\\nrequires: {bins: [ffmpeg], os: macos}\\n---\\nDo.").skill
@@ -75,7 +75,7 @@ class Requirements:
 
     @classmethod
     def from_text(cls, text: str) -> Requirements:
-        """What `as_text` wrote; raises ValueError for anything else."""
+        """Requirements from the text that `as_text` wrote; raises ValueError for any other text."""
         if not text:
             return NO_REQUIREMENTS
         try:

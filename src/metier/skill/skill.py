@@ -1,4 +1,4 @@
-"""What a skill says of itself: the typed fields of a SKILL.md."""
+"""The Skill: the typed fields of a SKILL.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Who may see a skill. None means anyone; a list means these and nobody else."""
+    """The callers that may see a skill. None means anyone; a list means these and nobody else."""
 
     agents: tuple[str, ...] | None = None
     tenants: tuple[str, ...] | None = None
@@ -25,7 +25,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What the skill's scripts ask for. It can only narrow what policy grants."""
+    """The execution settings that a skill asks for. They can only narrow what policy grants."""
 
     sandbox: bool | None = None
     """False asks to run without one, which policy may let it."""
@@ -83,13 +83,13 @@ class Skill:
     """
 
     name: str
-    """What it is called here: `a-z0-9` and hyphens (letters of other scripts are kept)."""
+    """The name here: `a-z0-9` and hyphens (letters of other scripts are kept)."""
     description: str
-    """What it does and when to use it, without outer blank space."""
+    """The purpose of the skill and when to use it, without outer blank space."""
     declared_name: str | None = None
     """The `name` as written, valid or not."""
     display_name: str = ""
-    """What to show a person: the name as written when it is no valid name, else the first heading."""
+    """The name for people: the name as written when it is no valid name, else the first heading."""
     description_source: Literal["own", "field", "derived"] = "own"
     """Whether the description is its own, was found in another field, or was derived from the body."""
 

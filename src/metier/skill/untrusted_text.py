@@ -1,4 +1,4 @@
-"""Text of strangers in what a model gets: it cannot end its element, open another, or hide what it says."""
+"""Untrusted text made safe: to show to people, and to place into elements that a model reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The specification, read strictly: every problem of a SKILL.md at once, each with its line.
+"""Validation of a skill: the specification read strictly, and lint of the whole package.
 
 This is the written specification with a real YAML parser. The reference validator differs from it in ways that the
 documentation lists (it refuses flow lists, splits on any `---`, stops at the first problem); verdicts on everything
@@ -33,7 +33,7 @@ _RESERVED_WORDS = ("anthropic", "claude")
 def check_strictly(
     data: bytes, *, folder: str, file: str = "SKILL.md", portable: bool = False, own_fields: bool = False
 ) -> list[Diagnostic]:
-    """Everything that the specification has against a SKILL.md; an empty list means that it is valid.
+    """The violations of the specification in a SKILL.md; an empty list means that it is valid.
 
     With `own_fields` it may have fields that the specification does not know, as Métier's own are, at the top level.
 
@@ -172,7 +172,7 @@ _MAX_SCRIPT_BYTES = 64 * 1024
 def check(
     data: bytes, package: Package, *, folder: str, file: str = "SKILL.md", strict: bool = False, portable: bool = False
 ) -> tuple[Document, list[Diagnostic]]:
-    """Everything there is to say about a skill; with `strict` or `portable` the specification decides."""
+    """The document and all diagnostics of a skill; with `strict` or `portable` the specification decides."""
     document = parse(data, folder=folder, file=file)
     package_notes, size = _check_package(data, document, package)
     if not (strict or portable):
@@ -192,7 +192,7 @@ def _against_deploying(data: bytes, file: str) -> list[Diagnostic]:
 
 
 def _check_package(data: bytes, document: Document, package: Package) -> tuple[list[Diagnostic], int]:
-    """What there is to say about the files, and how many bytes they have."""
+    """The diagnostics of the files, and their size in bytes."""
     found: list[Diagnostic] = []
     skill = document.skill
     if b"\r\n" in data:

@@ -35,7 +35,7 @@ class BlockTooComplex(BlockError):
 
 
 class Parsed(NamedTuple):
-    """What YAML itself says of a block, without any repair."""
+    """The value that YAML itself gives a block, without any repair."""
 
     value: Any
     lines: list[int]

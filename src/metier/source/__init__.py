@@ -1,4 +1,4 @@
-"""Where skills come from: folders, Python packages, files in memory, archives.
+"""Sources of skills: folders, Python packages, files in memory, archives.
 
 A source finds skills and hands out their bytes; it decides nothing about them. This room imports `skill` only.
 """

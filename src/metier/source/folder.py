@@ -57,7 +57,7 @@ class FolderSource:
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The name for people."""
         return self._name
 
     def __repr__(self) -> str:

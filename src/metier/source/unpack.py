@@ -43,7 +43,7 @@ _MISTRUST = "Do not install it; ask its author for a clean archive."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveLimits:
-    """How much an archive may hold before it is refused."""
+    """The limits of an archive, above which it is refused."""
 
     files: int = 2_000
     bytes: int = 64 * 1024 * 1024  # all members, unpacked
