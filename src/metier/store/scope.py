@@ -141,7 +141,7 @@ class TenantRows:
         The number that `bump` changes can be set back by SQL. Prohibitions are in the audit log as well, and that only
         grows: so the newest record counts too.
         """
-        rows = self.pool.execute(_VERSION, (self.tenant,))
+        rows = self.pool.execute(_VERSION, (self.tenant,), decode=False)  # numbers and a hash
         if rows:
             return rows[0]
         generation = self.pool.execute(_GENERATION, (self.tenant,))
