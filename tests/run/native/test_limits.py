@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from metier.run import Outcome
+from metier.run.native.usage_watch import Disk, ProcessTree
 
 Run = Callable[..., Outcome]
 MB = 1_000_000
@@ -134,3 +136,18 @@ for kind in (resource.RLIMIT_DATA, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE
         pass
 """
     assert python(script).stdout == ""
+
+
+def test_the_disk_of_this_machine_is_not_that_of_a_job_whose_root_is_not_made_yet() -> None:
+    with subprocess.Popen(["sleep", "60"]) as beginning:
+
+        class OnlyBeginning(ProcessTree):
+            def processes(self) -> list[int]:
+                return [beginning.pid]
+
+        try:
+            tree = OnlyBeginning(is_alone=False)
+            assert not Disk(tree, 0, [], ("/proc/{pid}/root/tmp",)).is_over()
+            assert Disk(tree, 0, [], ("/tmp",)).is_over()  # which its supervisor sees as the job does
+        finally:
+            beginning.kill()

@@ -181,7 +181,8 @@ class Disk:
     """
 
     def __init__(self, tree: ProcessTree, limit: int, folders: list[str], scratch: tuple[str, ...]) -> None:
-        self._tree, self._limit, self._folders, self._scratch = tree, limit, folders, scratch
+        self._tree, self._limit, self._folders = tree, limit, folders
+        self._scratch = {folder: _outside_device(folder) for folder in scratch}
         self._begun = time.time() - 1.0
         self._before = _written(os.getpid())
         self._free = {folder: _free(folder) for folder in folders}
@@ -191,7 +192,8 @@ class Disk:
     def is_over(self) -> bool:
         """Whether it is more than the limit."""
         processes = self._tree.processes()
-        uses = [_used(folder.format(pid=processes[-1])) for folder in self._scratch if processes]
+        last = processes[-1] if processes else None
+        uses = [_used(folder.format(pid=last), outside) for folder, outside in self._scratch.items() if last]
         scratch = sum(size for size, _ in uses)
         if scratch > self._limit or sum(files for _, files in uses) > _MOST_SCRATCH_FILES:
             return True
@@ -256,9 +258,20 @@ def _written(pid: int) -> int:
         return 0
 
 
-def _used(folder: str) -> tuple[int, int]:
-    """Bytes and files in a file system that is the job's alone."""
+def _outside_device(folder: str) -> int | None:
+    """The device of a scratch folder outside of the sandbox, for one that is seen through the root of a process."""
     try:
+        return os.stat(folder.format(pid="self")).st_dev if "{pid}" in folder else None
+    except OSError:
+        return None
+
+
+def _used(folder: str, outside: int | None) -> tuple[int, int]:
+    """Bytes and files in a file system that is the job's alone; none while it still is the one outside."""
+    try:
+        # A process of bubblewrap has the root of this machine until it has made that of the job, and never again.
+        if outside is not None and os.stat(folder).st_dev == outside:
+            return 0, 0
         found = os.statvfs(folder)
     except OSError:
         return 0, 0
