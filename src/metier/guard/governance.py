@@ -85,7 +85,7 @@ class Governance:
 
     >>> from metier.guard.policy.files import Policies
     >>> ours = Governance(Policies(texts=[("enterprise", "skills: {deny: [miner]}")]), store=None)
-    >>> ours.effective.skills_deny[0][1]
+    >>> ours.effective.skills_deny[0][0]
     'miner'
     """
 

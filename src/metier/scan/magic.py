@@ -74,7 +74,7 @@ def kind_of_file(path: str, data: bytes, *, is_text: bool) -> FileType | None:
     """What a file is that rules cannot see into; None when it is plain text.
 
     >>> kind_of_file("notes.md", b"PK\\x03\\x04\\x14\\x00\\x01\\x00", is_text=False)
-    Kind(kind='encrypted', why='is a zip archive with a password')
+    FileType(kind='encrypted', why='is a zip archive with a password')
     """
     if _BYTECODE.search(path):
         return FileType("bytecode", "is Python bytecode")

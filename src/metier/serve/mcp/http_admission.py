@@ -47,7 +47,7 @@ class HostAndPort:
         """The address in a `Host` header, compared by meaning and not by letters; None for a text that is no host.
 
         >>> HostAndPort.parse("LocalHost.:80")
-        Address(host='localhost', port=80)
+        HostAndPort(host='localhost', port=80)
         >>> HostAndPort.parse("localhost:evil"), HostAndPort.parse("a@localhost"), HostAndPort.parse("localhost:99999")
         (None, None, None)
         """
