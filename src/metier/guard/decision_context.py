@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from metier._cache import cached_property
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
+from metier.guard.decision import is_bundled_at
 from metier.guard.governance import NO_PROGRAM
 from metier.guard.inspection import ToolClasses, inspector
 from metier.guard.policy.rules import ALIASES
@@ -119,7 +120,7 @@ class DecisionContext:
     def required(self) -> Mapping[str, Origin | None]:
         """The capabilities that the skill needs an approval for, each with the line that says so."""
         subject = self.subject
-        layer = "" if subject is None else "bundled" if subject.is_bundled else subject.layer
+        layer = "" if subject is None else "bundled" if is_bundled_at(self.location) else subject.layer
         return self.effective.needs_approval(layer)
 
     @property

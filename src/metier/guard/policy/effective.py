@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
@@ -83,10 +84,12 @@ class ScanSettings:
     suppressions: str | None = None
     """The file with suppressed findings."""
 
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """The command of each scanner that is not built in."""
-        return {one.name: one.command for one in self.engines if one.command}
+    commands: Mapping[str, str] = field(init=False)
+    """The command of each scanner that is not built in."""
+
+    def __post_init__(self) -> None:
+        commands = {one.name: one.command for one in self.engines if one.command}
+        object.__setattr__(self, "commands", MappingProxyType(commands))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
