@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metier.library.snapshot import Snapshot
     from metier.library.watch import Watch
     from metier.session import SessionPool
-    from metier.skill import Document, FileListing, MemoryFile, Package
+    from metier.skill import Document, MemoryFile, Package, PackageListing
     from metier.skill.listing import ListingMode, Listings
     from metier.source import SourceDiagnostic
 
@@ -173,7 +173,7 @@ class Library:
         """The files of a skill."""
         return self.index.package(name)
 
-    def files(self, name: str) -> FileListing:
+    def files(self, name: str) -> PackageListing:
         """The list of a skill's files, with sizes and kinds."""
         return self.index.files(name)
 

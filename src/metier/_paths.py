@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import time
 from dataclasses import dataclass
@@ -319,7 +318,7 @@ def _raise_folders(top: int, name: str) -> bool:
                     continue
                 # Only a folder that may be written to can be moved.
                 os.close(_open_unlocked(inner, folder))
-                os.rename(inner, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
+                os.rename(inner, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
                 has_raised = True
     finally:
         os.close(folder)
@@ -373,7 +372,7 @@ def replace_file(
     b'whole'
     """
     path = os.fspath(path)
-    temporary = os.path.join(os.path.dirname(path), f".metier-{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(os.path.dirname(path), f".metier-{os.urandom(8).hex()}.tmp")
     descriptor = os.open(temporary, _REPLACE, mode, dir_fd=dir_fd)
     try:
         with os.fdopen(descriptor, "w+b") as file:

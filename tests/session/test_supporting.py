@@ -15,10 +15,10 @@ from metier.session.content import (
     supporting_files,
     supporting_section,
 )
-from metier.skill import FileListing, MemoryPackage
+from metier.skill import MemoryPackage, PackageListing
 
 
-def listing(*paths: str) -> FileListing:
+def listing(*paths: str) -> PackageListing:
     return MemoryPackage({"SKILL.md": "", **dict.fromkeys(paths, "x")}).listing()
 
 

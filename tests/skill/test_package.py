@@ -12,8 +12,8 @@ from metier.errors import FileMissing, FileRefused, MetierError
 from metier.skill.package import (
     EXCLUDED,
     DigestEntry,
-    FileListing,
     PackageFile,
+    PackageListing,
     checked_path,
     digest_of,
     kind_of,
@@ -54,11 +54,11 @@ def test_only_recorded_scripts_are_scripts() -> None:
         PackageFile(path="scripts/a.py", size=1, kind="script"),
         PackageFile(path="a.md", size=1, kind="other"),
     )
-    listing = FileListing(files=files)
+    listing = PackageListing(files=files)
     assert listing.is_script("scripts/a.py")
     assert not listing.is_script("a.md")
     assert not listing.is_script("scripts/b.py")
-    assert not FileListing(files=()).is_script("scripts/a.py")
+    assert not PackageListing(files=()).is_script("scripts/a.py")
 
 
 @pytest.mark.covers("S-08")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from metier import Library
     from metier.cli.parser import Parser
     from metier.library import Entry
-    from metier.skill import FileListing, Skill
+    from metier.skill import PackageListing, Skill
 
 
 _SHOWN_APART = {
@@ -121,13 +121,13 @@ def _readiness(entry: Entry) -> str:
     return f"{state}; the agent must have {' and '.join(unknown)}" if unknown else str(state)
 
 
-def _listing(entry: Entry) -> FileListing:
-    from metier.skill import FileListing
+def _listing(entry: Entry) -> PackageListing:
+    from metier.skill import PackageListing
 
     try:
         return entry.package.listing()
     except MetierError:
-        return FileListing(files=())
+        return PackageListing(files=())
 
 
 def _fields(skill: Skill) -> dict[str, Any]:

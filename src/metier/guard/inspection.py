@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
     from metier.scan.suppression import Suppression
-    from metier.skill import FileListing, Package
+    from metier.skill import Package, PackageListing
     from metier.skill.package import DigestEntry, FileMode
 
 log = logger("metier.guard")
@@ -53,7 +53,7 @@ class PackageSnapshot:
             except FileTooLarge as error:
                 self.too_large[entry.path] = error
 
-    def listing(self) -> FileListing:
+    def listing(self) -> PackageListing:
         """All files."""
         return self._listing
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from metier.library.index_log import IndexLog
     from metier.library.places import Layer, OnMissingDescription
     from metier.library.watch import Watch
-    from metier.skill import Document, FileListing, MemoryFile, Package
+    from metier.skill import Document, MemoryFile, Package, PackageListing
 
 
 _MOST = 16
@@ -289,7 +289,7 @@ class SkillIndex:
         """The files of a skill."""
         return self.get(name).package
 
-    def files(self, name: str) -> FileListing:
+    def files(self, name: str) -> PackageListing:
         """The list of a skill's files, with sizes and kinds."""
         return self.get(name).package.listing()
 

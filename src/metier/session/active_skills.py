@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier.library import Entry
     from metier.session.context import By, SessionContext
     from metier.session.known_skills import KnownSkills
-    from metier.skill import FileListing, Skill
+    from metier.skill import PackageListing, Skill
 
 log = logger("metier.session")
 
@@ -49,7 +49,7 @@ class ActiveSkill:
     by: By = "host"
     """The origin of the load."""
     ceiling: Ceiling
-    listing: FileListing
+    listing: PackageListing
     label: str
     """The skill in audit records: its name, its source, and the beginning of its digest."""
     hooks_run: bool = False
@@ -101,7 +101,7 @@ def subject_of(entry: Entry, digest: str = "") -> Subject:
     )
 
 
-def script_paths(entry: Entry, root: str, listing: FileListing) -> tuple[str, ...]:
+def script_paths(entry: Entry, root: str, listing: PackageListing) -> tuple[str, ...]:
     """The absolute paths of a skill's scripts: in its verified copy, and where it was loaded from."""
     roots = (root, os.path.dirname(entry.location))
     return tuple(os.path.join(root, *file.path.split("/")) for root in roots for file in listing.scripts())

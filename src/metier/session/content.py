@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from metier.session.active_skills import ActiveSkill
-    from metier.skill import FileListing
+    from metier.skill import PackageListing
 
 
 EXTENSIONS = (".md", ".txt", ".json", ".yaml", ".yml")
@@ -63,14 +63,14 @@ class InitialContext:
         return supporting_section(self.files, self.folder)
 
 
-def initial_context(body: str, folder: str, listing: FileListing) -> InitialContext:
+def initial_context(body: str, folder: str, listing: PackageListing) -> InitialContext:
     """The instructions of a skill with the files that they mention."""
     return InitialContext(
         content=body, folder=folder, line_count=len(body.splitlines()), files=supporting_files(body, listing)
     )
 
 
-def supporting_files(body: str, listing: FileListing) -> tuple[SupportingFile, ...]:
+def supporting_files(body: str, listing: PackageListing) -> tuple[SupportingFile, ...]:
     """The files that a body lists, links to, or asks to see, read or check; sorted, each once, and only if it is there.
 
     >>> from metier.skill import MemoryPackage

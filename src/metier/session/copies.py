@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from metier.library import Entry
     from metier.session.active_skills import ActiveSkill
-    from metier.skill import FileListing
+    from metier.skill import PackageListing
 
     Key: TypeAlias = tuple[str, str, str]
     """The folder of copies, the name of a skill, and its digest."""
@@ -60,7 +60,7 @@ class Copies:
         self._is_closed = False
         weakref.finalize(self, _abandon_all, self._kept)
 
-    def keep(self, entry: Entry, digest: str, listing: FileListing) -> str:
+    def keep(self, entry: Entry, digest: str, listing: PackageListing) -> str:
         """Copy a skill that is being loaded, and return the root that models are told.
 
         Raises `SkillChanged` when its files are no longer those of the digest. A skill that cannot be copied, for want
@@ -256,7 +256,7 @@ class _Copy:
         self._snapshot: Snapshot = {}
         self._is_settled = False
 
-    def require(self, entry: Entry, digest: str, listing: FileListing) -> None:
+    def require(self, entry: Entry, digest: str, listing: PackageListing) -> None:
         """Make it, or look whether it still holds what was copied; one that does not is made again."""
         with self._lock:
             if self._snapshot and self._is_intact():
@@ -376,7 +376,7 @@ def _remove(path: str) -> None:
             os.unlink(path)
 
 
-def _write(entry: Entry, digest: str, listing: FileListing, root: str) -> bool:
+def _write(entry: Entry, digest: str, listing: PackageListing, root: str) -> bool:
     """Write the files of a skill into an empty folder; raises `SkillChanged` unless they are what was loaded.
 
     Whether all of it is there: a link that leads elsewhere is part of what was loaded, and left out.
@@ -413,7 +413,7 @@ def _write(entry: Entry, digest: str, listing: FileListing, root: str) -> bool:
     return not links
 
 
-def _files(entry: Entry, listing: FileListing) -> Iterator[tuple[str, Mode, int]]:
+def _files(entry: Entry, listing: PackageListing) -> Iterator[tuple[str, Mode, int]]:
     """Path, mode and most bytes of each file that a digest is made of."""
     if listing.stopped_at is None:
         for file in listing.files:

@@ -11,13 +11,13 @@ from metier.skill.untrusted_text import escape_tags
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.find.library import SkillLibrary
+    from metier.library import SkillLookup
 
 log = logger("metier.session")
 
 
 def bound_instructions(
-    library: SkillLibrary,
+    library: SkillLookup,
     uses_skills: Sequence[str] = (),
     *,
     agent: str = "",

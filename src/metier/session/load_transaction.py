@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metier.session.injection import InjectedCommand
     from metier.session.loader import Loader
     from metier.session.substitution import Segment
-    from metier.skill import Document, FileListing, Skill
+    from metier.skill import Document, PackageListing, Skill
 log = logger("metier.session")
 
 _ATTEMPTS = 3
@@ -287,7 +287,7 @@ class LoadTransaction:
         )
         return active.with_body(body.text)
 
-    def _read(self, entry: Entry) -> tuple[Document, str, FileListing]:
+    def _read(self, entry: Entry) -> tuple[Document, str, PackageListing]:
         """Instructions, digest and files of one and the same state of the package."""
         index = self._context.index
         for _ in range(_ATTEMPTS):
@@ -398,7 +398,7 @@ class LoadTransaction:
 
 
 def ceiling_of(
-    context: SessionContext, skill: Skill, entry: Entry, digest: str, root: str, listing: FileListing
+    context: SessionContext, skill: Skill, entry: Entry, digest: str, root: str, listing: PackageListing
 ) -> Ceiling:
     """The ceiling that a skill declares for tool calls."""
     values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)

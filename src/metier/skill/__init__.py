@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from metier.skill.openai_yaml import NO_OPENAI_METADATA as NO_OPENAI_METADATA
     from metier.skill.openai_yaml import OpenAIMetadata as OpenAIMetadata
     from metier.skill.openai_yaml import read_openai_yaml as read_openai_yaml
-    from metier.skill.package import FileListing as FileListing
     from metier.skill.package import MemoryFile as MemoryFile
     from metier.skill.package import MemoryPackage as MemoryPackage
     from metier.skill.package import Package as Package
     from metier.skill.package import PackageFile as PackageFile
+    from metier.skill.package import PackageListing as PackageListing
     from metier.skill.requirements import NO_REQUIREMENTS as NO_REQUIREMENTS
     from metier.skill.requirements import Requirements as Requirements
     from metier.skill.requirements import may_require as may_require

@@ -10,12 +10,12 @@ from metier._aliases import SKILL_FIELDS
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS
 from metier.skill.names import MAX_NAME, is_valid_name, usable_name
-from metier.skill.skill import Skill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.skill.frontmatter import Frontmatter
+    from metier.skill.skill import Skill
 
 FIELD_NAMES = [
     "name",
@@ -340,6 +340,8 @@ def _from_json(text: str) -> Any:
 
 def interpret(frontmatter: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
     """Make typed fields of a frontmatter."""
+    from metier.skill.skill import Skill  # a start that only lists names needs no typed fields
+
     fields = Fields(frontmatter.mapping, dict(zip(frontmatter.mapping, frontmatter.lines, strict=True)))
     metadata = fields.metadata()
     name, declared = _name(fields, metadata, folder)

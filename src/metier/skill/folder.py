@@ -26,8 +26,8 @@ from metier.skill.package import (
     MAX_PACKAGE_BYTES,
     NAME_LISTED,
     DigestEntry,
-    FileListing,
     PackageFile,
+    PackageListing,
     checked_path,
     digest_of,
     kind_of,
@@ -155,7 +155,7 @@ class FolderPackage:
         self.root = os.fspath(root)
         self._contain = contain
 
-    def listing(self) -> FileListing:
+    def listing(self) -> PackageListing:
         """All files, sorted, bounded; links are listed as links and never followed."""
         files: list[PackageFile] = []
         stopped = None
@@ -175,7 +175,7 @@ class FolderPackage:
                     executable=not is_link and bool(status.st_mode & 0o111),
                 )
             )
-        return FileListing(files=tuple(sorted(files, key=lambda file: file.path)), stopped_at=stopped)
+        return PackageListing(files=tuple(sorted(files, key=lambda file: file.path)), stopped_at=stopped)
 
     def read(self, path: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
         """The content of one file; refuses every path that leaves the folder, however it tries."""

@@ -46,7 +46,7 @@ class PackageFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileListing:
+class PackageListing:
     """The files of a skill, sorted by path; `stopped_at` says which limit cut the list short, if one did."""
 
     files: tuple[PackageFile, ...]
@@ -79,7 +79,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 class Package(Protocol):
     """The files of one skill, in a folder or in memory."""
 
-    def listing(self) -> FileListing:
+    def listing(self) -> PackageListing:
         """All files, bounded."""
         ...
 
@@ -226,9 +226,9 @@ class MemoryPackage:
         """All paths, sorted."""
         return sorted(self._files)
 
-    def listing(self) -> FileListing:
+    def listing(self) -> PackageListing:
         """All files, sorted."""
-        return FileListing(
+        return PackageListing(
             files=tuple(
                 PackageFile(path=path, size=len(file.data), kind=kind_of(path), executable=file.executable)
                 for path, file in sorted(self._files.items())

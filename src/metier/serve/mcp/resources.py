@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from metier.serve.mcp.conversations import Conversations
     from metier.serve.mcp.elicitation import Questions
     from metier.session.active_skills import ActiveSkill
-    from metier.skill import FileListing
+    from metier.skill import PackageListing
 
     Served: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -277,7 +277,7 @@ def _of_copy(session: Session, one: ActiveSkill, path: str) -> ServedFile:
             return ServedFile(digest=one.digest, problem=error)
 
 
-def _children(entry: Entry, listing: FileListing, folder: str) -> dict[str, Resource]:
+def _children(entry: Entry, listing: PackageListing, folder: str) -> dict[str, Resource]:
     """The entries of a folder of a skill, by name."""
     prefix = f"{folder}/" if folder else ""
     found: dict[str, Resource] = {}
