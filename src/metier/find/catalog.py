@@ -174,7 +174,7 @@ class CatalogItem:
             text = f"{text} {one_line(skill.when_to_use)}"
         short = skill.metadata.get("short-description")
         if not isinstance(short, str):
-            short = entry.side_file.short_description
+            short = entry.openai_metadata.short_description
         return cls(
             entry.name,
             shortened(text, MAX_DESCRIPTION, len),

@@ -25,7 +25,7 @@ def put_in(connection: sqlite3.Connection, texts: Sequence[tuple[SkillText, Stem
 
 
 def _put_in(connection: sqlite3.Connection, text: SkillText, words: EncodedStems, counts: Counts) -> None:
-    before = _known(connection, text.key)
+    before = _read_known(connection, text.key)
     scope = _scope_number(connection, text.scope)
     about, body = words.counted()
     posted = postings(words, about, body)
@@ -59,7 +59,7 @@ def _put_in(connection: sqlite3.Connection, text: SkillText, words: EncodedStems
 
 def take_out(connection: sqlite3.Connection, key: str, counts: Counts) -> None:
     """Take a skill out, if it is there."""
-    before = _known(connection, key)
+    before = _read_known(connection, key)
     if before is None:
         return
     _post(connection, before.id, before.posted, set())
@@ -77,7 +77,7 @@ class _Known(NamedTuple):
     posted: set[str]
 
 
-def _known(connection: sqlite3.Connection, key: str) -> _Known | None:
+def _read_known(connection: sqlite3.Connection, key: str) -> _Known | None:
     row = connection.execute(
         "SELECT id, scope, name_letters, about, body, about_length, length FROM skill WHERE key = ?", (key,)
     ).fetchone()

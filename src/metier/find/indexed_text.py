@@ -171,7 +171,9 @@ def text_of(entry: Entry) -> SkillText:
         body=body,
         tags=tuple(storable(tag) for tag in skill.tags),
         scope=scope_text(skill.scope),
-        unlisted=skill.disable_model_invocation or skill.insert == "user-message" or entry.side_file.is_for_people_only,
+        unlisted=skill.disable_model_invocation
+        or skill.insert == "user-message"
+        or entry.openai_metadata.is_for_people_only,
         needs=entry.requirements.as_text(),
     )
 

@@ -73,7 +73,7 @@ def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
     parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
     in_body = fit.in_body - fit.in_name - fit.in_about
     for label, found in (("name", fit.in_name), *_parts_of_about(entry, fit.in_about), ("body", in_body)):
-        words = list(dict.fromkeys(_said(stem, query, own) for stem in query.stems if stem in found))
+        words = list(dict.fromkeys(_format_word(stem, query, own) for stem in query.stems if stem in found))
         if words:
             more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
             parts.append(f"{label}: {', '.join(words[:_WORDS_SHOWN])}{more}")
@@ -84,7 +84,7 @@ def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
     return "; ".join(parts)
 
 
-def _said(stem: str, query: Query, own: Mapping[str, str]) -> str:
+def _format_word(stem: str, query: Query, own: Mapping[str, str]) -> str:
     """A word of the query, or the word that was meant by a mistyped one."""
     if stem in query.meant:
         return f"{own.get(stem, stem)} (for {query.meant[stem]})"

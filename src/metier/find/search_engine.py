@@ -98,7 +98,7 @@ class SearchEngine:
         results: list[Result] = []
         for where, fit in fits:
             result = result_of(entries[where], fit, query)
-            # A side file may have changed since the last refresh; the few that are shown are asked themselves.
+            # An `agents/openai.yaml` may have changed since the last refresh; the few that are shown are read again.
             if result is not None and accept(result.entry, None):
                 results.append(result)
             if len(results) >= k:

@@ -146,7 +146,9 @@ class Entry:
             return True
         skill = self.skill
         # What is inserted as a message of the user's is not a model's to load.
-        return skill.disable_model_invocation or skill.insert == "user-message" or self.side_file.is_for_people_only
+        return (
+            skill.disable_model_invocation or skill.insert == "user-message" or self.openai_metadata.is_for_people_only
+        )
 
     @property
     def is_undescribed_and_hidden(self) -> bool:
@@ -154,7 +156,7 @@ class Entry:
         return bool(self._marks & DERIVED) and self.place.on_missing_description == "hide"
 
     @property
-    def side_file(self) -> OpenAIMetadata:
+    def openai_metadata(self) -> OpenAIMetadata:
         """The metadata in its `agents/openai.yaml`, read each time: a refresh does not look at that file."""
         # Nearly every skill has none, and to see that is much cheaper than to look for the file safely.
         if self.place.source.root is not None and not os.path.lexists(f"{os.path.dirname(self.location)}/agents"):
@@ -168,7 +170,7 @@ class Entry:
     @property
     def requirements(self) -> Requirements:
         """The requirements that its frontmatter and its `agents/openai.yaml` declare."""
-        declared, beside = self.declared_requirements, self.side_file.mcp
+        declared, beside = self.declared_requirements, self.openai_metadata.mcp
         return replace(declared, mcp=tuple(dict.fromkeys((*declared.mcp, *beside)))) if beside else declared
 
     @property

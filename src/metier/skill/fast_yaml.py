@@ -167,7 +167,7 @@ def _value(value: str, lines: list[str], i: int, indent: int) -> tuple[Any, int]
             raise _Unsure
         return _block_scalar(value, lines, i, indent)
     if first not in _NOT_PLAIN:
-        return _plain(value, lines, i, indent)
+        return _plain_scalar(value, lines, i, indent)
     if first in "\"'" and not (len(value) > 1 and value[-1] == first):
         comment = value.find(first + " #", 1)
         if comment < 0:
@@ -236,7 +236,7 @@ def _one_line(value: str) -> Any:
     return value
 
 
-def _plain(value: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
+def _plain_scalar(value: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
     """A plain scalar with the lines that continue it, folded into one."""
     if " #" in value:
         value = value[: value.index(" #")].rstrip(" ")
@@ -294,7 +294,7 @@ def _nested(lines: list[str], i: int, indent: int) -> tuple[Any, int]:
     if depth <= indent:
         return "", i
     if text[0] not in _NOT_PLAIN and ": " not in text and text.rstrip(" ")[-1] != ":":
-        return _plain(text.rstrip(" "), lines, i + 1, indent)
+        return _plain_scalar(text.rstrip(" "), lines, i + 1, indent)
     return _map(lines, i, depth)
 
 

@@ -95,13 +95,13 @@ def may_require(mapping: Mapping[str, Any]) -> bool:
     for key, value in mapping.items():
         if key in FIELDS_WITHOUT_REQUIREMENTS:
             continue
-        plain = _plain(key)
+        plain = _fold_key(key)
         if plain in _HOLDERS or plain in _AT_THE_TOP:
             return True
         if plain == "metadata":
             if not isinstance(value, dict):
                 return True  # it may be JSON
-            inner = set(map(_plain, value))
+            inner = set(map(_fold_key, value))
             if inner & _AT_THE_TOP or inner & _HOLDERS or inner & _PLACES:
                 return True
     return False
@@ -120,17 +120,17 @@ def requirements_in(frontmatter: Mapping[str, Any], metadata: Mapping[str, Any])
     _collect_outermost(found, frontmatter)
     _collect_outermost(found, metadata)
     for key, value in metadata.items():
-        if _plain(key) in _PLACES and isinstance(value, dict):
+        if _fold_key(key) in _PLACES and isinstance(value, dict):
             _collect(found, value)
             for inner, item in value.items():
-                if _plain(inner) in _HOLDERS:
+                if _fold_key(inner) in _HOLDERS:
                     _collect(found, item)
     return Requirements(**{kind: tuple(names)[:_MOST] for kind, names in found.items()})
 
 
 def _collect_outermost(found: dict[str, dict[str, None]], mapping: Mapping[str, Any]) -> None:
     for key, value in mapping.items():
-        plain = _plain(key)
+        plain = _fold_key(key)
         if plain in _HOLDERS:
             _collect(found, value)
         elif plain in _AT_THE_TOP:
@@ -141,7 +141,7 @@ def _collect(found: dict[str, dict[str, None]], declared: object) -> None:
     if not isinstance(declared, dict):
         return  # a list here names other skills, or is prose
     for key, value in declared.items():
-        kind = _KINDS.get(_plain(key))
+        kind = _KINDS.get(_fold_key(key))
         if kind is not None:
             for name in _names(kind, value):
                 found.setdefault(kind, {})[name] = None
@@ -167,7 +167,7 @@ def is_required_name(name: object) -> bool:
     return isinstance(name, str) and bool(_NAME(name)) and name.isprintable()
 
 
-def _plain(key: object) -> str:
+def _fold_key(key: object) -> str:
     return str(key).replace("-", "").replace("_", "").replace(" ", "").lower()
 
 

@@ -86,7 +86,7 @@ class MemorySource(PackageSource):
         self._folders: set[str] = set()
         self._numbers = itertools.count(1)
         for folder, package in packages.items():
-            key = self._put(folder, package)
+            key = self._add_package(folder, package)
             if skill_name is not None:
                 self._forced[key] = skill_name
 
@@ -103,12 +103,12 @@ class MemorySource(PackageSource):
         """Add a skill; returns the source, so that calls can be chained."""
         skill_name = checked_skill_name(skill_name)
         free = (name for name in (f"skill-{number}" for number in self._numbers) if name not in self._folders)
-        key = self._put(skill_name or next(free), MemoryPackage(files))
+        key = self._add_package(skill_name or next(free), MemoryPackage(files))
         if skill_name is not None:
             self._forced[key] = skill_name
         return self
 
-    def _put(self, folder: str, package: MemoryPackage) -> str:
+    def _add_package(self, folder: str, package: MemoryPackage) -> str:
         files = [path for path in package.paths() if path.lower() == "skill.md"]
         if not files:
             raise InvalidArgument(
