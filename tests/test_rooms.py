@@ -188,6 +188,16 @@ def test_no_module_has_the_name_of_something_that_its_package_offers() -> None:
     assert wrong == []
 
 
+def test_no_public_class_name_stands_in_two_modules() -> None:
+    """Only the adapters of frameworks have one name for all: `Skills`."""
+    places: dict[str, list[str]] = {}
+    for name, path in modules():
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Skills":
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_every_room_is_known() -> None:
     rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert rooms <= MAY_IMPORT.keys() | NO_ROOMS

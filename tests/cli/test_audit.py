@@ -384,7 +384,7 @@ def test_a_token_that_does_not_count_reads_nothing(
 def test_who_is_not_known_to_the_store_reads_nothing(
     metier: Command, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "mallory")
+    monkeypatch.setattr("metier.guard.guard.current_user", lambda: "mallory")
     code, out, err = metier("audit", "tail")
     assert (code, out) == (1, "")
     assert "'mallory' is not known" in err

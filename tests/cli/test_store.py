@@ -118,7 +118,7 @@ def test_what_was_revoked_or_refused_since_a_backup_stays_so(metier: Call, tmp_p
 def test_what_was_taken_from_people_since_a_backup_is_not_given_back(
     metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    monkeypatch.setattr("metier.guard.guard.current_user", lambda: "ada")
     for name, role in (("ada", "admin"), ("eve", "admin"), ("rita", "reviewer"), ("bob", "author")):
         assert metier("user", "add", name, "--role", role)[0] == 0
     ids = {name: json.loads(metier("user", "token", name, "--json")[1])["id"] for name in ("eve", "bob")}
@@ -152,7 +152,7 @@ def test_what_was_taken_from_people_since_a_backup_is_not_given_back(
 def test_an_admin_who_is_not_in_a_backup_is_named_when_nobody_else_is_left(
     metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    monkeypatch.setattr("metier.guard.guard.current_user", lambda: "ada")
     block("x")
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     assert metier("user", "add", "ada", "--role", "admin")[0] == 0
@@ -244,7 +244,7 @@ def test_only_an_admin_of_the_installation_saves_or_replaces_what_all_tenants_ha
     block("late")
     if name == "mallory":  # somebody without a token, whom nobody has added
         monkeypatch.delenv("METIER_API_TOKEN")
-        monkeypatch.setattr("metier.cli.identity.current_user", lambda: name)
+        monkeypatch.setattr("metier.guard.guard.current_user", lambda: name)
     else:
         monkeypatch.setenv("METIER_API_TOKEN", tokens.get(name, "mtr_wrong"))
     for words in (("backup", tmp_path / "other.zip"), ("restore", "--force", tmp_path / "backup.zip")):
@@ -264,7 +264,7 @@ def test_only_an_admin_of_the_installation_saves_or_replaces_what_all_tenants_ha
 def test_no_script_brings_a_backup_back_where_there_are_people(
     metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metier.cli.identity.current_user", lambda: "ada")
+    monkeypatch.setattr("metier.guard.guard.current_user", lambda: "ada")
     add_people()
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     code, out, err = metier("store", "restore", "--force", tmp_path / "backup.zip")

@@ -207,7 +207,7 @@ def _summary(document: Document, package: MemoryPackage) -> str:
     )
 
 
-def _draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
+def _write_draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
     """The folder of a skill in the workspace: as it was named, where it is, and its files."""
     named = folder.removesuffix("SKILL.md").rstrip("/") or "."
     real = place.workspace.folder(named, tool="Read")
@@ -219,14 +219,14 @@ def _propose(place: _Place, session: Session, folder: str, justification: str, e
     from metier.dialect.skill_proposals import propose_files
     from metier.skill.package import files_of
 
-    _, real, package = _draft(place, folder)
+    _, real, package = _write_draft(place, folder)
     for file in package.listing().files:
         place.require("Read", os.path.join(real, *file.path.split("/")))
     return propose_files(session, os.path.basename(real), files_of(package), justification, evidence)
 
 
 def _validate(place: _Place, folder: str) -> ToolResult:
-    named, real, package = _draft(place, folder)
+    named, real, package = _write_draft(place, folder)
     try:
         data = package.read("SKILL.md", limit=MAX_SKILL_BYTES)
     except FileMissing:

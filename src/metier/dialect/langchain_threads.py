@@ -52,7 +52,7 @@ class SavedThread:
         """Return the saved state in a graph; None where there is nothing yet."""
         if not value:
             return None
-        stamp = _stamp(value) if isinstance(value, dict) else None
+        stamp = _saved_stamp(value) if isinstance(value, dict) else None
         session, lost = (value.get("session"), value.get("lost")) if stamp else (None, None)
         is_usable = isinstance(session, dict) and isinstance(lost, list) and len(lost) <= MAX_LOST
         if stamp is None or not is_usable or not all(isinstance(name, str) for name in lost or ()):
@@ -60,7 +60,7 @@ class SavedThread:
                 "What this thread has loaded cannot be read from its checkpoint.",
                 hint="Begin a new thread, or set `metier_saved` to None in the state of this one.",
             )
-        return cls(stamp=stamp, after=_stamp(value.get("after")), session=session or {}, lost=tuple(lost or ()))
+        return cls(stamp=stamp, after=_saved_stamp(value.get("after")), session=session or {}, lost=tuple(lost or ()))
 
     @property
     def value(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Thread:
             if now != self._written:
                 self._written, self._step = now, step
                 self._last = (self._by, self._last[1] + 1 if self._last and self._last[0] == self._by else 0)
-            elif is_call or (value and _stamp(value) == self._last):
+            elif is_call or (value and _saved_stamp(value) == self._last):
                 return None
             stamp = self._last or (self._by, 0)
             return SavedThread(stamp=stamp, after=self._base, session=now[0], lost=now[1]).value
@@ -252,6 +252,6 @@ class Threads:
                 self.over(name, None, is_whole=True)
 
 
-def _stamp(value: Any) -> Stamp | None:
+def _saved_stamp(value: Any) -> Stamp | None:
     by, count = (value.get("by"), value.get("count")) if isinstance(value, dict) else (None, None)
     return (by, count) if isinstance(by, str) and isinstance(count, int) else None

@@ -44,11 +44,11 @@ def is_one_slip(a: str, b: str) -> bool:
 
 # Frequent stems have low numbers, so their letters are two bytes long. Surrogates are no letters.
 _FIRST, _GAP, _GAP_SIZE = 0x100, 0xD800, 0x800
-_LEAD, _TRAIL = 0xF0000, 0x100000
+_LEAD, _TRAILING = 0xF0000, 0x100000
 _PLANE = 0x10000
 _SINGLE = _LEAD - _GAP_SIZE - _FIRST
 """The number of stems with one letter, nearly a million. The rest have two, of kinds of their own."""
-_LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAIL - 1)}]?[^{chr(_LEAD)}-{chr(_TRAIL - 1)}]", re.DOTALL)
+_LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]?[^{chr(_LEAD)}-{chr(_TRAILING - 1)}]", re.DOTALL)
 
 MOST = _SINGLE + _PLANE * _PLANE
 """The number of stems that can be told apart."""
@@ -65,8 +65,8 @@ def letter_of(number: int) -> str:
     if number < _SINGLE:
         point = number + _FIRST
         return chr(point if point < _GAP else point + _GAP_SIZE)
-    lead, trail = divmod(number - _SINGLE, _PLANE)
-    return chr(_LEAD + lead) + chr(_TRAIL + trail)
+    lead, trailing = divmod(number - _SINGLE, _PLANE)
+    return chr(_LEAD + lead) + chr(_TRAILING + trailing)
 
 
 def checked_letter(text: object) -> str:

@@ -129,7 +129,7 @@ class _Replacement:
         """Write the new folder, so that it outlasts a power cut."""
         try:
             for path, (mode, data) in files.items():
-                with self._folder.spot(*self._entry.staged, *checked_path(path), create=True) as spot:
+                with self._folder.safe_path(*self._entry.staged, *checked_path(path), create=True) as spot:
                     _write(spot, mode, data)
                     _settle(spot)
         except OSError as error:
@@ -199,7 +199,7 @@ class _Replacement:
         os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
 
     def _safe_path(self) -> contextlib.AbstractContextManager[SafePath]:
-        return self._folder.spot(self._entry.name)
+        return self._folder.safe_path(self._entry.name)
 
     def _explained(self, error: OSError) -> MetierError:
         folder = os.path.join(self._folder.path, self._entry.name)

@@ -24,7 +24,7 @@ class SafeFolder:
 
     >>> import tempfile
     >>> ground = SafeFolder(os.path.realpath(tempfile.mkdtemp()))
-    >>> with ground.spot("greet", "SKILL.md", create=True) as spot:
+    >>> with ground.safe_path("greet", "SKILL.md", create=True) as spot:
     ...     spot.name
     'SKILL.md'
     """
@@ -35,7 +35,7 @@ class SafeFolder:
         self.path = os.path.join(self._anchor, *self._segments)
 
     @contextlib.contextmanager
-    def spot(self, *below: str, create: bool = False) -> Iterator[SafePath]:
+    def safe_path(self, *below: str, create: bool = False) -> Iterator[SafePath]:
         """A place in the folder, reached without a link on the way; with `create`, folders are made."""
         wanted = os.path.join(self.path, *below)
         with contextlib.ExitStack() as opened:
@@ -60,7 +60,7 @@ class SafeFolder:
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """Have the folder that a name lies in for oneself; it is made if need be."""
-        with self.spot(name, create=True) as spot:
+        with self.safe_path(name, create=True) as spot:
             if spot.parent is not None:
                 import fcntl
 

@@ -69,7 +69,7 @@ class TargetFolder:
 
     def check(self) -> None:
         """Raise `FileRefused` where a link is on the way to the folder."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._ground.spot(COPIES_FILE):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._ground.safe_path(COPIES_FILE):
             pass
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class TargetFolder:
             self.stranded[change.name] = change.aside
             return False
         # Somebody changed it at the last moment, so it is theirs.
-        with self._ground.spot(change.name) as spot:
+        with self._ground.safe_path(change.name) as spot:
             os.rename(spot.at(change.aside), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
         return True
 
@@ -116,7 +116,7 @@ class TargetFolder:
             return
         skills = {name: {"digest": copies[name].digest} if name in copies else {} for name in sorted(names)}
         text = json.dumps({"version": 1, "skills": skills}, indent=2)
-        with self._ground.spot(COPIES_FILE, create=True) as spot:
+        with self._ground.safe_path(COPIES_FILE, create=True) as spot:
             try:
                 write_file(spot.at(), f"{text}\n".encode(), mode=0o666, dir_fd=spot.parent)
             except OSError as error:
@@ -129,7 +129,7 @@ class TargetFolder:
     def digest(self, name: str) -> str | None:
         """The digest of the folder of a name; None if there is nothing, `SOMETHING` for what sync never writes."""
         try:
-            with self._ground.spot(name) as spot:
+            with self._ground.safe_path(name) as spot:
                 status = os.stat(spot.at(), dir_fd=spot.parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -179,7 +179,7 @@ class TargetFolder:
         self.record.settle(name, None)
 
     def _write(self, segments: tuple[str, ...], file: File) -> None:
-        with self._ground.spot(*segments, create=True) as spot:
+        with self._ground.safe_path(*segments, create=True) as spot:
             descriptor = os.open(spot.at(), CREATE, 0o777 if file.executable else 0o666, dir_fd=spot.parent)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(file.data)
@@ -191,7 +191,7 @@ class TargetFolder:
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.
         """
         name, aside = change.name, change.aside
-        with self._ground.spot(name) as spot:
+        with self._ground.safe_path(name) as spot:
 
             def moved(source: str, to: str) -> None:
                 os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)

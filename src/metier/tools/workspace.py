@@ -47,7 +47,7 @@ class FileContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileListing:
+class FoundFiles:
     """The files below a folder."""
 
     folder: str
@@ -139,7 +139,7 @@ class Workspace:
                 raise _missing(path)
             return stat.S_ISDIR(status.st_mode)
 
-    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES, tool: str = "Glob") -> FileListing:
+    def walk(self, path: str = ".", *, limit: int = MAX_WALK_FILES, tool: str = "Glob") -> FoundFiles:
         """The plain files below a folder, for a tool; links are not followed and special files are left out."""
         folder = self.folder(path, tool=tool)
         root, start = self._placed(folder, writing=False)
@@ -154,13 +154,13 @@ class Workspace:
             names, folders = (_visible(found, folder, segments, access, hidden) for found in (names, folders))
             for name in names:
                 if len(files) == limit:
-                    return FileListing(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
+                    return FoundFiles(folder=folder, files=tuple(files), stopped_at=f"{limit:,} files")
                 files.append("/".join((*segments, name)))
             if len(segments) < MAX_WALK_DEPTH:
                 waiting.extend((*segments, name) for name in reversed(folders))
             elif folders:
                 stopped = f"a depth of {MAX_WALK_DEPTH} folders"
-        return FileListing(folder=folder, files=tuple(files), stopped_at=stopped)
+        return FoundFiles(folder=folder, files=tuple(files), stopped_at=stopped)
 
     def _write(self, path: str, data: bytes, tool: str) -> str:
         if len(data) > MAX_FILE_BYTES:

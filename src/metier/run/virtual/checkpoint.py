@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.native_bridge import SkillFiles
+    from metier.run.virtual.native_bridge import LoadedSkillFiles
     from metier.run.virtual.validation import ShellLimits
 
 _OBJECT = re.compile(r"[0-9a-f]{16,128}").fullmatch
@@ -30,7 +30,7 @@ class Checkpoints:
     """
 
     def __init__(self, *, folder: str, mount: str, limits: ShellLimits, is_native: bool) -> None:
-        self.skills: dict[str, SkillFiles] = {}
+        self.skills: dict[str, LoadedSkillFiles] = {}
         self._outlines: Mapping[str, bytes] = {}
         self.connection: Connection | None = None
         self._limits = limits
@@ -84,7 +84,7 @@ class Checkpoints:
             raise
         return connection
 
-    def put_skill(self, name: str, skill: SkillFiles | None) -> bool:
+    def put_skill(self, name: str, skill: LoadedSkillFiles | None) -> bool:
         """Mount a skill, or unmount it; whether it was there."""
         was_there = self.skills.pop(name, None) is not None
         if skill is not None:

@@ -75,7 +75,7 @@ class NativeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillFiles:
+class LoadedSkillFiles:
     """A skill that the shell has: a folder of this machine, or files that are in memory alone."""
 
     records: tuple[Record, ...]
@@ -121,7 +121,7 @@ def run_natively(
     request: NativeRequest,
     runner: Runner,
     *,
-    skills: Mapping[str, SkillFiles],
+    skills: Mapping[str, LoadedSkillFiles],
     limits: ShellLimits,
     seconds: float,
     should_stop: Callable[[], bool] | None,
@@ -160,7 +160,7 @@ def _run(
     private: str,
     request: NativeRequest,
     runner: Runner,
-    skills: Mapping[str, SkillFiles],
+    skills: Mapping[str, LoadedSkillFiles],
     limits: ShellLimits,
     seconds: float,
     should_stop: Callable[[], bool] | None,
@@ -237,7 +237,7 @@ def _places(
     private: str,
     work: str,
     request: NativeRequest,
-    skills: Mapping[str, SkillFiles],
+    skills: Mapping[str, LoadedSkillFiles],
     shown: frozenset[str],
     *,
     has_view: bool,

@@ -14,7 +14,7 @@ from metier.run.job import CANNOT_START, Outcome, run_in_thread
 from metier.run.virtual.channel import ChannelBroken
 from metier.run.virtual.command_line import PROGRAMS_BY_EXTENSION
 from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
-from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RUNNER, RunningCommand
 from metier.run.virtual.plan import KnownFolders, planned, script_of
 from metier.run.virtual.validation import checked_text
@@ -210,7 +210,7 @@ class VirtualRunner:
             brought = run_natively(
                 checked_request(event, more),
                 self._native,
-                skills={mount.at: SkillFiles((), (), mount.folder) for mount in plan.mounts},
+                skills={mount.at: LoadedSkillFiles((), (), mount.folder) for mount in plan.mounts},
                 limits=limits,
                 seconds=running.seconds_left,
                 should_stop=should_stop,

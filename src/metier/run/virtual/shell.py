@@ -15,7 +15,7 @@ from metier.run.host_files import change, list_folder, load
 from metier.run.virtual.checkpoint import Checkpoints
 from metier.run.virtual.command_line import prepare_command
 from metier.run.virtual.connection import WorkerLost, WorkerRefusal
-from metier.run.virtual.native_bridge import SkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_records, checked_request, run_natively
 from metier.run.virtual.outcome import RunningCommand
 from metier.run.virtual.validation import (
     MOST_SECONDS,
@@ -497,7 +497,7 @@ def _four(value: object) -> tuple[object, object, object, object]:
     return value[0], value[1], value[2], value[3]
 
 
-def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: ShellLimits) -> SkillFiles:
+def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: ShellLimits) -> LoadedSkillFiles:
     folder = ""
     if isinstance(source, str | os.PathLike):
         folder = os.path.realpath(source)
@@ -506,4 +506,4 @@ def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: S
         records = [(normal(path), "f", 0o644) for path in source]
         blobs = list(source.values())
     executable = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
-    return SkillFiles(tuple(executable), tuple(blobs), folder)
+    return LoadedSkillFiles(tuple(executable), tuple(blobs), folder)

@@ -1,0 +1,141 @@
+"""The words of the code: each concept has the one term that the glossary in ARCHITECTURE.md gives it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import metier
+
+SOURCE = Path(metier.__file__).parent
+ARCHITECTURE = SOURCE.parent.parent / "ARCHITECTURE.md"
+NOT_CHECKED = {"bundled", "scan"}
+"""Skills are data. The rules of the scanner speak of the texts of skills, in the words of these."""
+
+
+class Text(NamedTuple):
+    """A name or a text of the code, and where it stands."""
+
+    place: str
+    text: str
+    name: str = ""
+    """The name of a module, a class or a function, if it is one."""
+
+
+def glossary() -> list[tuple[str, list[str]]]:
+    """The terms, each with the words that it replaces."""
+    table = ARCHITECTURE.read_text().partition("| term | meaning | retired |\n")[2].splitlines()[1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table if line.startswith("|")]
+    return [(row[0], [word for word in re.split(r",\s*", row[2]) if word]) for row in rows]
+
+
+def texts_of(path: Path) -> Iterator[Text]:
+    """The module's own name, all identifiers, docstrings and messages."""
+    where = str(path.relative_to(SOURCE))
+    yield Text(where, path.stem, name=path.stem)
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        place = f"{where}:{getattr(node, 'lineno', 1)}"
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Text(place, node.name, name=node.name)
+        elif isinstance(node, ast.Name):
+            yield Text(place, node.id)
+        elif isinstance(node, ast.Attribute):
+            yield Text(place, node.attr)
+        elif isinstance(node, ast.arg):
+            yield Text(place, node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield Text(place, node.value)
+
+
+def words(text: str) -> list[str]:
+    """The words of an identifier or a sentence, in small letters.
+
+    >>> words("_shelfOf the_cage")
+    ['shelf', 'of', 'the', 'cage']
+    """
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
+
+
+def plain(name: str) -> str:
+    """A name without case and underscores, as `ChainLog` and `chain_log` are one."""
+    return name.strip("`").replace("_", "").lower()
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[Text]:
+    paths = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in NOT_CHECKED]
+    return [text for path in sorted(paths) for text in texts_of(path)]
+
+
+def test_no_retired_word_is_left_in_names_docstrings_and_messages(texts: list[Text]) -> None:
+    retired = {word: term for term, gone in glossary() for word in gone if not word.startswith("`")}
+    assert "cage" in retired
+    wrong = [
+        f"{text.place}: {word} ({retired[word]}): {text.text[:80]!r}"
+        for text in texts
+        for word in {*words(text.text)} & retired.keys()
+    ]
+    assert wrong == []
+
+
+def test_no_retired_name_is_a_module_class_or_function(texts: list[Text]) -> None:
+    retired = {plain(word): term for term, gone in glossary() for word in gone if word.startswith("`")}
+    assert "chainlog" in retired
+    wrong = [
+        f"{text.place}: {text.name} ({retired[plain(text.name)]})" for text in texts if plain(text.name) in retired
+    ]
+    assert wrong == []
+
+
+def test_a_term_of_the_glossary_is_retired_nowhere_in_it() -> None:
+    terms = {term for term, _ in glossary()}
+    assert not [word for _, gone in glossary() for word in gone if word.strip("`").lower() in terms]
+
+
+QUESTIONS = [
+    "What",
+    "Who",
+    "Whoever",
+    "Whose",
+    "Where",
+    "Wherever",
+    "Which",
+    "How",
+    "Why",
+    "When",
+    "Somebody",
+    "Someone",
+]
+
+
+def test_docstrings_have_a_noun_or_a_verb_as_their_subject() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.relative_to(SOURCE).parts[0] in NOT_CHECKED:
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                first = (ast.get_docstring(node) or "x").split()[0]
+                if first in QUESTIONS:
+                    wrong.append(f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 1)}: {ast.get_docstring(node)}")
+    assert wrong == []
+
+
+EMPTY_NAMES = {"_told", "_said", "_made", "_named", "_plain", "_found", "_given", "_kept", "_meant"}
+
+
+def test_helpers_are_named_for_what_they_return(texts: list[Text]) -> None:
+    assert [text for text in texts if text.name in EMPTY_NAMES] == []
+
+
+def test_architecture_names_only_files_that_are_there() -> None:
+    text = ARCHITECTURE.read_text()
+    paths = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|md))`", text))
+    assert len(paths) > 30
+    root = ARCHITECTURE.parent
+    assert [path for path in sorted(paths) if not any((base / path).exists() for base in (SOURCE, root))] == []
