@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._paths import write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.library import clients
 from metier.skill import Diagnostic
 from metier.source import FolderSource, SourceDiagnostic
 from metier.source.source import absolute, open_source
@@ -312,17 +313,13 @@ def _problem_of(path: str) -> str | None:
 
 def _client_of(folder: str) -> str:
     """The title of the other client that a default folder belongs to; empty for our own and for shared ones."""
-    from metier.library.clients import client_of
-
-    client = client_of(folder)
+    client = clients.client_of(folder)
     return client.title if client is not None else ""
 
 
 def personal_folders(*, project: Path | None = None) -> list[str]:
     """The folders of the user's own skills, none of them in `project`; none for a user without a home."""
     home = home_folder()
-    from metier.library import clients
-
     return clients.personal_folders(home, str(project or "")) if home is not None else []
 
 
@@ -337,9 +334,7 @@ def project_root(start: Path) -> Path:
 
 def project_folders(start: Path) -> tuple[Path, list[Path]]:
     """The project's root, and its folders of skills from `start` up to the root, nearest first."""
-    from metier.library.clients import PROJECT_FOLDERS
-
     start = start.resolve()
     root = project_root(start)
     steps = [start, *(parent for parent in start.parents if parent == root or root in parent.parents)]
-    return root, [step / folder for step in steps for folder in PROJECT_FOLDERS]
+    return root, [step / folder for step in steps for folder in clients.PROJECT_FOLDERS]
