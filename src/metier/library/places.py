@@ -256,7 +256,7 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[S
                 copies=frozenset() if trusted else copied_into(path),
             )
         )
-    from metier.source.python_package import entry_point_sources
+    from metier.source.folder import entry_point_sources
 
     sources, unusable = entry_point_sources()
     for source_of_package in sources:
