@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 from hashlib import sha256
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
@@ -84,12 +83,10 @@ class ScanSettings:
     suppressions: str | None = None
     """The file with suppressed findings."""
 
-    commands: Mapping[str, str] = field(init=False)
-    """The command of each scanner that is not built in."""
-
-    def __post_init__(self) -> None:
-        commands = {one.name: one.command for one in self.engines if one.command}
-        object.__setattr__(self, "commands", MappingProxyType(commands))
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """The command of each scanner that is not built in."""
+        return {one.name: one.command for one in self.engines if one.command}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
