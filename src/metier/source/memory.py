@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, SkillUnreadable
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
     from metier.skill import IdentityRow, MemoryFile
 
 
-class PackageSource:
+class PackageSource(ABC):
     """The common part of sources that hold each skill as a package in memory; subclasses supply `packages`."""
 
     root: str | None = None
     name: str = ""
 
+    @abstractmethod
     def packages(self) -> Mapping[str, MemoryPackage]:
         """The packages by key, as they are now."""
-        raise NotImplementedError
 
     def find_skills(self) -> FoundSkills:
         """All packages."""
