@@ -174,11 +174,11 @@ def _new_folder(place: _Place, name: str) -> str:
     place.require("Write", os.path.join(folder, "SKILL.md"))
     try:
         check = place.workspace.access.require_open
-        with open_below(place.workspace.root, (DRAFTS, name), create=True, check=check) as spot:
-            if spot.path != folder:
+        with open_below(place.workspace.root, (DRAFTS, name), create=True, check=check) as safe:
+            if safe.path != folder:
                 # A link could lead to where skills are used from.
                 raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)
-            os.mkdir(spot.at(), dir_fd=spot.parent)
+            os.mkdir(safe.at(), dir_fd=safe.parent)
     except FileExistsError:
         raise SkillExists(
             f"{DRAFTS}/{name} exists already.", hint="Choose another name; nothing is overwritten.", path=folder

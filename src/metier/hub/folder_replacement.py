@@ -76,12 +76,12 @@ def replacing(folder: str, files: Files, *, over: str | None) -> Iterator[Callab
     >>> os.listdir(folder)
     ['SKILL.md']
     """
-    ground, name = SafeFolder(os.path.dirname(folder)), os.path.basename(folder)
-    with ground.locked(STAGING):
-        _recover(ground)
+    parent, name = SafeFolder(os.path.dirname(folder)), os.path.basename(folder)
+    with parent.locked(STAGING):
+        _recover(parent)
         after = digest_of_files(files)
-        journal = _Journal.begun(_Entry(folder=ground.path, name=name, before=over or "", after=after))
-        replacement = _Replacement(ground, journal.entry)
+        journal = _Journal.begun(_Entry(folder=parent.path, name=name, before=over or "", after=after))
+        replacement = _Replacement(parent, journal.entry)
         try:
             replacement.stage(files)
             journal.enter("swapping")
@@ -118,9 +118,9 @@ class _Entry:
 
 
 class _Replacement:
-    def __init__(self, ground: SafeFolder, entry: _Entry) -> None:
-        self._folder, self._entry = ground, entry
-        self._staged, self._aside = (os.path.join(ground.path, *way) for way in (entry.staged, entry.aside))
+    def __init__(self, parent: SafeFolder, entry: _Entry) -> None:
+        self._folder, self._entry = parent, entry
+        self._staged, self._aside = (os.path.join(parent.path, *way) for way in (entry.staged, entry.aside))
         self._is_put = self._is_exchanged = False
         self.is_astray = False
         """Whether the old folder could not be given its place again, and lies where the new one was made."""
@@ -129,9 +129,9 @@ class _Replacement:
         """Write the new folder, so that it outlasts a power cut."""
         try:
             for path, (mode, data) in files.items():
-                with self._folder.safe_path(*self._entry.staged, *checked_path(path), create=True) as spot:
-                    _write(spot, mode, data)
-                    _settle(spot)
+                with self._folder.safe_path(*self._entry.staged, *checked_path(path), create=True) as safe:
+                    _write(safe, mode, data)
+                    _settle(safe)
         except OSError as error:
             raise SourceUnavailable(
                 f"{self._folder.path} cannot be written: {error.strerror}.",
@@ -144,19 +144,19 @@ class _Replacement:
     def put(self) -> None:
         """Let the new folder take the old one's place."""
         entry = self._entry
-        with self._safe_path() as spot:
+        with self._safe_path() as safe:
             try:
                 if not entry.before:
-                    self._rename(spot, os.path.join(*entry.staged), entry.name)
-                elif not self._exchange(spot):
+                    self._rename(safe, os.path.join(*entry.staged), entry.name)
+                elif not self._exchange(safe):
                     # In two steps, and if it ends between them the next process takes the second one back.
-                    self._rename(spot, entry.name, os.path.join(*entry.aside))
+                    self._rename(safe, entry.name, os.path.join(*entry.aside))
                     self._is_put = True
-                    self._rename(spot, os.path.join(*entry.staged), entry.name)
+                    self._rename(safe, os.path.join(*entry.staged), entry.name)
             except OSError as error:
                 raise self._explained(error) from None
             self._is_put = True
-            _settle(spot)
+            _settle(safe)
         # Looked at only where nobody expects it any more, so that nothing is lost that was written at the last moment.
         if entry.before and _digest(self._staged if self._is_exchanged else self._aside) != entry.before:
             raise changed_meanwhile(entry.name)
@@ -166,21 +166,21 @@ class _Replacement:
         if not self._is_put:
             return
         self.is_astray = True
-        with self._safe_path() as spot:
+        with self._safe_path() as safe:
             if self._is_exchanged:
-                self._exchange(spot)
+                self._exchange(safe)
             else:
                 with contextlib.suppress(FileNotFoundError):
-                    self._rename(spot, self._entry.name, os.path.join(*self._entry.staged))
+                    self._rename(safe, self._entry.name, os.path.join(*self._entry.staged))
                 if self._entry.before:
-                    self._rename(spot, os.path.join(*self._entry.aside), self._entry.name)
-            _settle(spot)
+                    self._rename(safe, os.path.join(*self._entry.aside), self._entry.name)
+            _settle(safe)
         self.is_astray = False
 
     def restore(self) -> None:
         """Finish the first of the two steps backwards."""
-        with self._safe_path() as spot:
-            self._rename(spot, os.path.join(*self._entry.aside), self._entry.name)
+        with self._safe_path() as safe:
+            self._rename(safe, os.path.join(*self._entry.aside), self._entry.name)
 
     def clear(self) -> bool:
         """Remove what is not needed any more; whether that could be done."""
@@ -189,14 +189,14 @@ class _Replacement:
             os.rmdir(os.path.join(self._folder.path, STAGING))
         return is_clear
 
-    def _exchange(self, spot: SafePath) -> bool:
-        done = atomic_swap(spot.parent, os.path.join(*self._entry.staged), self._entry.name)
+    def _exchange(self, safe: SafePath) -> bool:
+        done = atomic_swap(safe.parent, os.path.join(*self._entry.staged), self._entry.name)
         self._is_exchanged = self._is_exchanged or done
         return done
 
     @staticmethod
-    def _rename(spot: SafePath, source: str, to: str) -> None:
-        os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+    def _rename(safe: SafePath, source: str, to: str) -> None:
+        os.rename(safe.at(source), safe.at(to), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
 
     def _safe_path(self) -> contextlib.AbstractContextManager[SafePath]:
         return self._folder.safe_path(self._entry.name)
@@ -212,22 +212,22 @@ class _Replacement:
         )
 
 
-def _write(spot: SafePath, mode: FileMode, data: bytes) -> None:
+def _write(safe: SafePath, mode: FileMode, data: bytes) -> None:
     if mode == "link":
-        os.symlink(os.fsdecode(data), spot.at(), dir_fd=spot.parent)
+        os.symlink(os.fsdecode(data), safe.at(), dir_fd=safe.parent)
         return
-    descriptor = os.open(spot.at(), CREATE, 0o777 if mode == "exec" else 0o666, dir_fd=spot.parent)
+    descriptor = os.open(safe.at(), CREATE, 0o777 if mode == "exec" else 0o666, dir_fd=safe.parent)
     with os.fdopen(descriptor, "wb") as out:
         out.write(data)
         out.flush()
         os.fsync(descriptor)
 
 
-def _settle(spot: SafePath) -> None:
+def _settle(safe: SafePath) -> None:
     """Let a change of names outlast a power cut, where a folder can be told to."""
-    if spot.parent is not None:
+    if safe.parent is not None:
         with contextlib.suppress(OSError):
-            os.fsync(spot.parent)
+            os.fsync(safe.parent)
 
 
 def _digest(folder: str) -> str | None:
@@ -277,7 +277,7 @@ def _journals() -> str:
     return os.path.join(default_config_folder(), "replacing")
 
 
-def _recover(ground: SafeFolder) -> None:
+def _recover(parent: SafeFolder) -> None:
     """Put right what was left in a folder by those that were killed."""
     try:
         files = sorted(os.listdir(_journals()))
@@ -285,9 +285,9 @@ def _recover(ground: SafeFolder) -> None:
         return
     for file in files:
         entry = _last_entry(os.path.join(_journals(), file))
-        if entry is not None and entry.folder == ground.path:
+        if entry is not None and entry.folder == parent.path:
             with contextlib.suppress(OSError, MetierError):  # it stays on record
-                _put_right(ground, entry)
+                _put_right(parent, entry)
 
 
 def _last_entry(path: str) -> _Entry | None:
@@ -302,9 +302,9 @@ def _last_entry(path: str) -> _Entry | None:
     return found
 
 
-def _put_right(ground: SafeFolder, entry: _Entry) -> None:
-    replacement = _Replacement(ground, entry)
-    name, staged, aside = (os.path.join(ground.path, *way) for way in ((entry.name,), entry.staged, entry.aside))
+def _put_right(parent: SafeFolder, entry: _Entry) -> None:
+    replacement = _Replacement(parent, entry)
+    name, staged, aside = (os.path.join(parent.path, *way) for way in ((entry.name,), entry.staged, entry.aside))
     if entry.phase == "swapping":
         if os.path.lexists(aside) and not os.path.lexists(name):
             replacement.restore()

@@ -23,9 +23,9 @@ class SafeFolder:
     """A folder, there or not.
 
     >>> import tempfile
-    >>> ground = SafeFolder(os.path.realpath(tempfile.mkdtemp()))
-    >>> with ground.safe_path("greet", "SKILL.md", create=True) as spot:
-    ...     spot.name
+    >>> parent = SafeFolder(os.path.realpath(tempfile.mkdtemp()))
+    >>> with parent.safe_path("greet", "SKILL.md", create=True) as safe:
+    ...     safe.name
     'SKILL.md'
     """
 
@@ -40,7 +40,7 @@ class SafeFolder:
         wanted = os.path.join(self.path, *below)
         with contextlib.ExitStack() as opened:
             try:
-                spot = opened.enter_context(open_below(self._anchor, [*self._segments, *below], create=create))
+                safe = opened.enter_context(open_below(self._anchor, [*self._segments, *below], create=create))
             except FileRefused:
                 raise _linked(wanted) from None
             except (FileNotFoundError, NotADirectoryError):
@@ -53,19 +53,19 @@ class SafeFolder:
                 raise SourceUnavailable(
                     f"{self.path} cannot be used: {error.strerror}.", hint="Check its permissions.", path=self.path
                 ) from None
-            if spot.path != wanted:
+            if safe.path != wanted:
                 raise _linked(wanted)
-            yield spot
+            yield safe
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """Have the folder that a name lies in for oneself; it is made if need be."""
-        with self.safe_path(name, create=True) as spot:
-            if spot.parent is not None:
+        with self.safe_path(name, create=True) as safe:
+            if safe.parent is not None:
                 import fcntl
 
                 with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(spot.parent, fcntl.LOCK_EX)
+                    fcntl.flock(safe.parent, fcntl.LOCK_EX)
             yield
 
 

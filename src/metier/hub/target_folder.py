@@ -54,8 +54,8 @@ class TargetFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The folder of a path, there or not; raises `FileRefused` later where a link is on the way to it."""
-        self._ground = SafeFolder(path)
-        self.path = self._ground.path
+        self._parent = SafeFolder(path)
+        self.path = self._parent.path
         self.stranded: dict[str, str] = {}
         """The folders that an interrupted run put aside and somebody had changed, where their name is taken by now."""
         self._record: SyncRecord | None = None
@@ -69,13 +69,13 @@ class TargetFolder:
 
     def check(self) -> None:
         """Raise `FileRefused` where a link is on the way to the folder."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._ground.safe_path(COPIES_FILE):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._parent.safe_path(COPIES_FILE):
             pass
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder if need be, and have it for oneself; what a run that was cut short left is put right."""
-        with self._ground.locked(COPIES_FILE):
+        with self._parent.locked(COPIES_FILE):
             self._record = None
             self._recover()
             try:
@@ -102,8 +102,8 @@ class TargetFolder:
             self.stranded[change.name] = change.aside
             return False
         # Somebody changed it at the last moment, so it is theirs.
-        with self._ground.safe_path(change.name) as spot:
-            os.rename(spot.at(change.aside), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+        with self._parent.safe_path(change.name) as safe:
+            os.rename(safe.at(change.aside), safe.at(), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
         return True
 
     def _list_copies(self) -> None:
@@ -116,21 +116,21 @@ class TargetFolder:
             return
         skills = {name: {"digest": copies[name].digest} if name in copies else {} for name in sorted(names)}
         text = json.dumps({"version": 1, "skills": skills}, indent=2)
-        with self._ground.safe_path(COPIES_FILE, create=True) as spot:
+        with self._parent.safe_path(COPIES_FILE, create=True) as safe:
             try:
-                write_file(spot.at(), f"{text}\n".encode(), mode=0o666, dir_fd=spot.parent)
+                write_file(safe.at(), f"{text}\n".encode(), mode=0o666, dir_fd=safe.parent)
             except OSError as error:
                 raise SourceUnavailable(
-                    f"{spot.path} cannot be written: {error.strerror}.",
+                    f"{safe.path} cannot be written: {error.strerror}.",
                     hint="Check the disk and the permissions, and that no folder has that name.",
-                    path=spot.path,
+                    path=safe.path,
                 ) from None
 
     def digest(self, name: str) -> str | None:
         """The digest of the folder of a name; None if there is nothing, `SOMETHING` for what sync never writes."""
         try:
-            with self._ground.safe_path(name) as spot:
-                status = os.stat(spot.at(), dir_fd=spot.parent, follow_symlinks=False)
+            with self._parent.safe_path(name) as safe:
+                status = os.stat(safe.at(), dir_fd=safe.parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except FileRefused:
@@ -165,8 +165,8 @@ class TargetFolder:
             written = FolderPackage(os.path.join(self.path, change.staged), contain=self.path).digest()
             copy = Copy(digest=digest, written=(written,), origin=origin, root=root)
             self.record.expect(name, copy)
-            with self._aside(change, over) as spot:
-                os.rename(spot.at(change.staged), spot.at(), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+            with self._aside(change, over) as safe:
+                os.rename(safe.at(change.staged), safe.at(), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
             self.record.settle(name, copy)
             return written
         finally:
@@ -179,8 +179,8 @@ class TargetFolder:
         self.record.settle(name, None)
 
     def _write(self, segments: tuple[str, ...], file: File) -> None:
-        with self._ground.safe_path(*segments, create=True) as spot:
-            descriptor = os.open(spot.at(), CREATE, 0o777 if file.executable else 0o666, dir_fd=spot.parent)
+        with self._parent.safe_path(*segments, create=True) as safe:
+            descriptor = os.open(safe.at(), CREATE, 0o777 if file.executable else 0o666, dir_fd=safe.parent)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(file.data)
 
@@ -191,10 +191,10 @@ class TargetFolder:
         It is looked at only where nobody expects it, so that nothing is lost that somebody wrote at the last moment.
         """
         name, aside = change.name, change.aside
-        with self._ground.safe_path(name) as spot:
+        with self._parent.safe_path(name) as safe:
 
             def moved(source: str, to: str) -> None:
-                os.rename(spot.at(source), spot.at(to), src_dir_fd=spot.parent, dst_dir_fd=spot.parent)
+                os.rename(safe.at(source), safe.at(to), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
 
             if digest is not None:
                 moved(name, aside)
@@ -202,7 +202,7 @@ class TargetFolder:
                 if digest is not None and self.digest(aside) != digest:
                     raise changed_meanwhile(name)
                 try:
-                    yield spot
+                    yield safe
                 except OSError as error:
                     if os.path.lexists(os.path.join(self.path, name)):
                         raise changed_meanwhile(name) from error

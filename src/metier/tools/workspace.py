@@ -105,8 +105,8 @@ class Workspace:
 
     def read(self, path: str, *, limit: int = MAX_FILE_BYTES, tool: str = "Read") -> FileContent:
         """The content of a file of at most `limit` bytes, for a tool."""
-        with _explaining(path, "read"), self._open(path, tool) as spot:
-            return FileContent(path=spot.path, data=_read(spot, path, limit))
+        with _explaining(path, "read"), self._open(path, tool) as safe:
+            return FileContent(path=safe.path, data=_read(safe, path, limit))
 
     def write(self, path: str, data: bytes) -> str:
         """Write a whole file, with the folders it needs, and return its absolute path.
@@ -123,18 +123,18 @@ class Workspace:
 
     def folder(self, path: str = ".", *, tool: str | None = None) -> str:
         """The absolute path of a folder inside, with every link followed."""
-        with _explaining(path, "opened"), self._open(path, tool) as spot:
-            status = _status(spot)
+        with _explaining(path, "opened"), self._open(path, tool) as safe:
+            status = _status(safe)
             if status is None:
                 raise FileMissing(f"The folder {_quoted(path)} does not exist.", hint=list_files())
             if not stat.S_ISDIR(status.st_mode):
                 raise FileRefused(f"{_quoted(path)} is not a directory.", hint="Name a folder.")
-            return spot.path
+            return safe.path
 
     def is_folder(self, path: str) -> bool:
         """Whether a path leads to a folder; raises `FileMissing` when it leads nowhere."""
-        with _explaining(path, "opened"), self._open(path) as spot:
-            status = _status(spot)
+        with _explaining(path, "opened"), self._open(path) as safe:
+            status = _status(safe)
             if status is None:
                 raise _missing(path)
             return stat.S_ISDIR(status.st_mode)
@@ -168,8 +168,8 @@ class Workspace:
                 f"{_quoted(path)} would have {len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}.",
                 hint="Write less, or several files.",
             )
-        with _explaining(path, "written"), self._open(path, tool, writing=True) as spot:
-            status = _status(spot)
+        with _explaining(path, "written"), self._open(path, tool, writing=True) as safe:
+            status = _status(safe)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 raise FileRefused(f"{_quoted(path)} is a folder, not a file.", hint="Name a file in it.")
             if status is not None and not stat.S_ISREG(status.st_mode):
@@ -177,8 +177,8 @@ class Workspace:
             if status is not None and not status.st_mode & 0o222:
                 raise FileRefused(f"{_quoted(path)} is read-only.", hint="Write another file.")
             mode = None if status is None else stat.S_IMODE(status.st_mode) & 0o777
-            write_file(spot.at(), data, mode=0o666, exact_mode=mode, dir_fd=spot.parent)
-            return spot.path
+            write_file(safe.at(), data, mode=0o666, exact_mode=mode, dir_fd=safe.parent)
+            return safe.path
 
     @property
     def access(self) -> FileAccess:
@@ -189,16 +189,16 @@ class Workspace:
     def _open(self, path: str, tool: str | None = None, *, writing: bool = False) -> Iterator[SafePath]:
         root, segments = self._placed(path, writing=writing)
         access = self.access
-        with open_below(root, segments, create=writing, check=access.require_open if writing else None) as spot:
-            was_led = spot.path != os.path.join(root, *segments)
-            if was_led and tool is not None and self._allows is not None and not self._allows(tool, spot.path):
+        with open_below(root, segments, create=writing, check=access.require_open if writing else None) as safe:
+            was_led = safe.path != os.path.join(root, *segments)
+            if was_led and tool is not None and self._allows is not None and not self._allows(tool, safe.path):
                 raise FileRefused(
                     f"{_quoted(path)} leads through a link to what {tool} may not be used on.",
                     hint="Name the file itself, where it is allowed.",
                 )
-            if not writing and access.hides(spot.path):
+            if not writing and access.hides(safe.path):
                 raise _missing(path)
-            yield spot
+            yield safe
 
     def _placed(self, path: str, *, writing: bool) -> tuple[str, list[str]]:
         """Below which root a path lies, and where."""
@@ -272,16 +272,16 @@ def _explaining(path: str, done: str) -> Iterator[None]:
         ) from None
 
 
-def _status(spot: SafePath) -> os.stat_result | None:
+def _status(safe: SafePath) -> os.stat_result | None:
     try:
-        return os.stat(spot.at(), dir_fd=spot.parent, follow_symlinks=False)
+        return os.stat(safe.at(), dir_fd=safe.parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _read(spot: SafePath, path: str, limit: int) -> bytes:
+def _read(safe: SafePath, path: str, limit: int) -> bytes:
     try:
-        descriptor = os.open(spot.at(), READ, dir_fd=spot.parent)
+        descriptor = os.open(safe.at(), READ, dir_fd=safe.parent)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.EISDIR):  # a socket; on some systems a folder
             raise FileRefused(f"{_quoted(path)} is not a file.", hint="Only plain files are read.") from None
@@ -322,12 +322,12 @@ def _listed(root: str, segments: tuple[str, ...], limit: int) -> tuple[list[str]
     files: list[str] = []
     folders: list[str] = []
     try:
-        with open_below(root, segments) as spot:
-            if spot.path != os.path.join(root, *segments):
+        with open_below(root, segments) as safe:
+            if safe.path != os.path.join(root, *segments):
                 return [], []  # there was no link when it was listed
-            descriptor = os.open(spot.at(), LIST, dir_fd=spot.parent) if spot.parent is not None else None
+            descriptor = os.open(safe.at(), LIST, dir_fd=safe.parent) if safe.parent is not None else None
             try:
-                with os.scandir(spot.path if descriptor is None else descriptor) as entries:
+                with os.scandir(safe.path if descriptor is None else descriptor) as entries:
                     for entry in itertools.islice(entries, limit):
                         if entry.is_file(follow_symlinks=False):
                             files.append(entry.name)
