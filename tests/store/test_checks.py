@@ -12,6 +12,7 @@ from tests.store.test_tenants import DIGEST, Played
 
 from metier.store import Store
 from metier.store.checks import check_store
+from metier.store.revisions import REVISION_FILES
 
 
 def parts(store: Store, severity: str = "error") -> list[str]:
@@ -72,10 +73,11 @@ def test_a_content_that_is_gone_or_damaged_is_told(store: Store) -> None:
 def test_rows_that_no_longer_make_the_digest_are_told(store: Store, values: dict[str, str | int]) -> None:
     scope = store.of("acme")
     Played(scope)
-    scope._rows.update("revision_files", values, {"digest": DIGEST})
+    scope._rows.update(REVISION_FILES, values, digest=DIGEST)
     assert "contents" in parts(store)
     for table in ("revision_files", "revisions", "approval_requests", "tokens", "people"):
-        scope._rows.delete(table, {})
+        with store.pool.transaction():
+            store.pool.change(f"DELETE FROM {table}")
 
 
 def test_contents_that_belong_to_nothing_are_told_and_do_no_harm(store: Store) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
 from metier.store import Revision, Store, TenantScope, revision_files
+from metier.store.revisions import REVISION_FILES
 
 Files = dict[str, tuple[Any, bytes]]
 
@@ -160,7 +161,7 @@ def test_content_that_was_changed_in_the_table_is_noticed_and_mended_when_it_is_
 
 def test_rows_that_were_changed_no_longer_make_the_digest(scope: TenantScope) -> None:
     scope.revisions.put(revision(FILES), FILES)
-    scope._rows.update("revision_files", {"path": "SKILL.MD"}, {"path": "SKILL.md"})
+    scope._rows.update(REVISION_FILES, {"path": "SKILL.MD"}, path="SKILL.md")
     with pytest.raises(IntegrityFailed):
         scope.revisions.files(digest(FILES))
 

@@ -1,7 +1,7 @@
 """Lasting data: approvals, revisions, proposals, people and the audit log, in SQLite or PostgreSQL.
 
 `TenantScope` has all queries: a tenant sees its own data alone. This room imports `skill`, and SQLAlchemy only for
-statements that not every decision needs.
+backups, restores and checks, which go through all tables.
 
 >>> import tempfile
 >>> from metier.store import Store

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.store.audit_log import parse_record
 from metier.store.connection_pool import decode_text, encode_text
-from metier.store.schema import columns_of, insert_of, key_of, page_of, protection, tables_of, unprotection
-from metier.store.scope import BUMP, MAX_TENANT
+from metier.store.schema import columns_of, key_of, protection, tables_of, unprotection
+from metier.store.scope import BUMP, MAX_TENANT, insert_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,16 +34,17 @@ def _is_tenant(kept: object) -> bool:
 
 def every_row(pool: ConnectionPool, table: str, batch: int = 500) -> Iterator[dict[str, Any]]:
     """Yield all rows of a table, of all tenants; inside of a snapshot, those of one moment."""
-    columns, last = columns_of(table), dict[str, Any]()
+    columns, key = columns_of(table), ", ".join(key_of(table))
+    after = ""
+    last: list[Value] = []
     while True:
-        page = page_of(pool.kind, table, not last)
-        rows = pool.execute(page.sql, page.bind({"limit": batch}, last))
-        for row in rows:
-            last = dict(zip(columns, row, strict=True))
-            yield last
+        sql = f"SELECT {', '.join(columns)} FROM {table}{after} ORDER BY {key} LIMIT ?"
+        rows = [dict(zip(columns, row, strict=True)) for row in pool.execute(sql, [*last, batch])]
+        yield from rows
         if len(rows) < batch:
             return
-        last = {name: last[name] for name in key_of(table)}
+        last = [rows[-1][name] for name in key_of(table)]
+        after = f" WHERE ({key}) > ({', '.join('?' * len(last))})"
 
 
 def every_record(pool: ConnectionPool, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
@@ -75,8 +76,8 @@ def refill(pool: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Valu
     for table in reversed(list(tables)):
         pool.change(f"DELETE FROM {table}")
     for table, rows in tables.items():
-        insert = insert_of(pool.kind, table, columns_of(table), "refuse")
-        pool.change_all(insert.sql, (insert.bind(row, {}) for row in rows))
+        columns = columns_of(table)
+        pool.change_all(insert_statement(table, columns), ([row[name] for name in columns] for row in rows))
     # Nobody may take a state that was read before for the current one.
     for tenant in numbers.keys() | {row["tenant"] for row in every_row(pool, "generations")}:
         for number in (numbers.get(tenant, 0), time.time_ns() // 1_000_000):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.store.audit_log import AuditTable
-from metier.store.codec import RecordTable, from_row, new_id, now, require_choice, require_key, terms_of, to_row
+from metier.store.codec import Table, new_id, now, require_choice, require_key, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,15 +80,20 @@ class Approval:
     """The content that replaced the approved one; the approval counts again when that comes back."""
 
 
-_REQUEST_JSON: Mapping[str, Callable[[Any], Any]] = {"capabilities": tuple, "new": tuple, "scripts": dict}
-APPROVAL_JSON: Mapping[str, Callable[[Any], Any]] = {"grants": tuple, "tools": tuple}
+_REQUESTS = Table(
+    "approval_requests",
+    ApprovalRequest,
+    order=("created_at", "number", "id"),
+    json={"capabilities": tuple, "new": tuple, "scripts": dict},
+)
+APPROVALS = Table("approvals", Approval, order=("decided_at", "number", "id"), json={"grants": tuple, "tools": tuple})
 _AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
 """The fields that are set after an approval was given, and only take something from it."""
 
 
 def approval_terms(approval: Approval) -> str:
     """Return the digest of all terms of an approval, which its record has."""
-    return terms_of(*(value for name, value in to_row(approval).items() if name not in _AFTERWARDS))
+    return terms_of(*(value for name, value in APPROVALS.to_row(approval).items() if name not in _AFTERWARDS))
 
 
 class Approvals:
@@ -98,9 +103,6 @@ class Approvals:
         self._rows = rows
         self._decisions = decisions
         self._log = AuditTable(rows)
-        arrival = ("created_at", "number", "id")
-        self._requests = RecordTable(rows, "approval_requests", ApprovalRequest, order=arrival, json=_REQUEST_JSON)
-        self._approvals = RecordTable(rows, "approvals", Approval, json=APPROVAL_JSON)
 
     def request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add a request, or return the pending one for the same content and environment."""
@@ -108,25 +110,25 @@ class Approvals:
         require_choice("status of a request", request.status, _STATUSES)
         asked = replace(request, id=request.id or new_id("r"), created_at=request.created_at or now())
         with self._rows.transaction():
-            if self._requests.append(asked, "ignore"):
+            if self._rows.append(_REQUESTS, asked, unless_there=True):
                 return asked
-            found = self._requests.first(digest=asked.digest, environment=asked.environment, status="pending")
+            found = self._rows.first(_REQUESTS, digest=asked.digest, environment=asked.environment, status="pending")
             if found is None:
                 raise InvalidArgument(f"There is a request {asked.id!r} already.", hint="Leave the id to the store.")
             return found
 
     def get_request(self, id: str) -> ApprovalRequest | None:  # noqa: A002
         """Return the request of this id."""
-        return self._requests.first(id=id)
+        return self._rows.first(_REQUESTS, id=id)
 
     def requests(self, status: RequestStatus | None = None, *, skill: str | None = None) -> list[ApprovalRequest]:
         """Return all requests, or those of a status or a skill, the oldest first."""
-        return self._requests.find(status=status, skill=skill)
+        return self._rows.select(_REQUESTS, status=status, skill=skill)
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
         """Change the status of a request that has the expected one; False if it has another."""
         require_choice("status of a request", status, _STATUSES)
-        return self._requests.update({"status": status}, id=id, status=expected)
+        return self._rows.update(_REQUESTS, {"status": status}, id=id, status=expected)
 
     def add(self, approval: Approval, record: Mapping[str, Any] | None = None) -> Approval:
         """Add a decision, which counts from now on, together with its audit record.
@@ -137,7 +139,7 @@ class Approvals:
         require_choice("decision", approval.decision, ("approved", "denied"))
         added = replace(approval, id=approval.id or new_id("a"), decided_at=approval.decided_at or now())
         with self._rows.transaction():
-            self._approvals.append(added)
+            self._rows.append(APPROVALS, added)
             self._rows.bump()
             kind = "denied" if added.decision == "denied" else "automatic" if added.rule else "granted"
             content = record or self._record(kind, added, added.decided_by)
@@ -182,11 +184,10 @@ class Approvals:
         """Return the approvals that the audit log confirms, and those it has alone; a row without a record is void."""
         with self._rows.snapshot():
             decisions = self._decisions()
-            rows = self._rows.select("approvals", where, ("decided_at", "number", "id"))
-        found = (decisions.confirm(from_row(Approval, row, APPROVAL_JSON)) for row in rows)
-        alone = decisions.without_row({row["id"] for row in rows})
+            stored = self._rows.select(APPROVALS, **where)
+        alone = decisions.without_row({one.id for one in stored})
         matching = (one for one in alone if all(getattr(one, name) == value for name, value in where.items()))
-        return [*(one for one in found if one is not None), *matching]
+        return [*filter(None, map(decisions.confirm, stored)), *matching]
 
     def revoke(self, id: str, by: str, reason: str, record: Mapping[str, Any] | None = None) -> bool:  # noqa: A002
         """Revoke an approval from now on; False when there is none to revoke.
@@ -198,7 +199,7 @@ class Approvals:
             found = self.get(id)
             if found is None or found.revoked_at:
                 return False
-            self._approvals.update(revoked, id=id)
+            self._rows.update(APPROVALS, revoked, id=id)
             self._rows.bump()
             self._log.append(record or {**self._record("revoked", found, by), "reason": reason})
         return True
@@ -209,6 +210,6 @@ class Approvals:
             found = self.get(id)
             if found is None or found.fell_to == new_digest:
                 return False
-            self._approvals.update({"fell_to": new_digest}, id=id)
+            self._rows.update(APPROVALS, {"fell_to": new_digest}, id=id)
             self._rows.bump()
         return True

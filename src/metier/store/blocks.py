@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import RecordTable, now, require_choice, require_key
+from metier.store.codec import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,34 +47,51 @@ class ScanRow:
     at: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyText:
+    """The text of a policy file under the digest of the policy that it was part of."""
+
+    digest: str
+    layer: str
+    path_hash: str
+    path: str
+    text: str
+    loaded_at: str
+
+
+BLOCKS = Table("blocks", Block, order=("at", "kind", "value"))
+_SCANS = Table("scans", ScanRow, order=("engine", "number"), json={"findings": list})
+_POLICIES = Table("policies", PolicyText, order=("path",))
+
+
 class Blocks:
     """The blocks of a tenant."""
 
     def __init__(self, rows: TenantRows, decisions: Callable[[], RecordedDecisions]) -> None:
-        self._table = RecordTable(rows, "blocks", Block, order=("at", "kind", "value"))
+        self._rows = rows
         self._decisions = decisions
 
     def add(self, kind: BlockKind, value: str, *, reason: str, by: str) -> Block:
         """Block it from now on; of several reasons the last one counts."""
         require_choice("kind of block", kind, _KINDS)
         block = Block(kind=kind, value=require_key(kind, value), reason=reason, by=by, at=now())
-        with self._table.rows.transaction():
-            self._table.insert(block, "replace")
-            self._table.rows.bump()
+        with self._rows.transaction():
+            self._rows.replace(BLOCKS, block, key=("kind", "value"))
+            self._rows.bump()
         return block
 
     def remove(self, kind: BlockKind, value: str) -> bool:
         """Remove a block; False when there was none. A recorded quarantine needs a record of its release too."""
-        with self._table.rows.transaction():
-            was_blocked = self._table.delete(kind=kind, value=value)
+        with self._rows.transaction():
+            was_blocked = self._rows.delete(BLOCKS, kind=kind, value=value)
             was_blocked = was_blocked or f"{kind} {value}" in self._decisions().blocked
             if was_blocked:
-                self._table.rows.bump()
+                self._rows.bump()
         return was_blocked
 
     def all(self) -> list[Block]:
         """Return all blocks, the oldest first; at the end, those that only the audit log still has."""
-        found = self._table.find()
+        found = self._rows.select(BLOCKS)
         known = {(block.kind, block.value) for block in found}
         for what, reason in self._decisions().blocked.items():
             kind, value = split_block(what)
@@ -93,27 +110,25 @@ class Scans:
     """The scans of a tenant."""
 
     def __init__(self, rows: TenantRows) -> None:
-        self._table = RecordTable(rows, "scans", ScanRow, order=("engine", "number"), json={"findings": list})
+        self._rows = rows
 
     def put(self, scan: ScanRow) -> ScanRow:
         """Add the result of a scanner beside its earlier ones."""
         require_key("digest", scan.digest)
         require_key("engine", scan.engine)
         scan = scan if scan.at else replace(scan, at=now())
-        rows = self._table.rows
-        with rows.transaction():
-            earlier = rows.select("scans", {"digest": scan.digest, "engine": scan.engine}, ("-number",))
-            self._table.insert(scan, number=earlier[0]["number"] + 1 if earlier else 1)
+        with self._rows.transaction():
+            number = self._rows.next_number(_SCANS, digest=scan.digest, engine=scan.engine)
+            self._rows.insert(_SCANS, scan, number=number)
         return scan
 
     def severities(self, digest: str) -> dict[str, str]:
         """Return the worst severity that each engine found in its last run over a content: every load asks for it."""
-        # This statement is written out, because SQLAlchemy takes long to import.
-        return dict(self._table.rows.statement(_SEVERITIES, digest))
+        return dict(self._rows.statement(_SEVERITIES, digest))
 
     def latest(self, digest: str) -> list[ScanRow]:
         """Return the last run of each engine over a content."""
-        return list({scan.engine: scan for scan in self._table.find(digest=digest)}.values())
+        return list({scan.engine: scan for scan in self._rows.select(_SCANS, digest=digest)}.values())
 
 
 class PolicyTexts:
@@ -124,16 +139,16 @@ class PolicyTexts:
 
     def keep(self, digest: str, layer: str, path: str, text: str) -> bool:
         """Keep a policy file under its digest; False when it was kept already."""
-        row = {
-            "digest": require_key("digest", digest),
-            "layer": layer,
-            "path_hash": hashlib.sha256(path.encode(errors="surrogatepass")).hexdigest(),
-            "path": path,
-            "text": text,
-            "loaded_at": now(),
-        }
-        return self._rows.insert("policies", row, "ignore")
+        kept = PolicyText(
+            digest=require_key("digest", digest),
+            layer=layer,
+            path_hash=hashlib.sha256(path.encode(errors="surrogatepass")).hexdigest(),
+            path=path,
+            text=text,
+            loaded_at=now(),
+        )
+        return self._rows.insert(_POLICIES, kept, unless_there=True)
 
     def texts(self, digest: str) -> dict[str, str]:
         """Return the files that were kept under a digest, by path."""
-        return {row["path"]: row["text"] for row in self._rows.select("policies", {"digest": digest}, ("path",))}
+        return {kept.path: kept.text for kept in self._rows.select(_POLICIES, digest=digest)}

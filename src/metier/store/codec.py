@@ -8,17 +8,16 @@ import re
 from dataclasses import fields
 from datetime import UTC, datetime
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.hints import for_people
 from metier.store.connection_pool import encode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from metier.store.connection_pool import Value
-    from metier.store.scope import TenantRows
 
 Record = TypeVar("Record")
 
@@ -29,52 +28,43 @@ MAX_KEY = 2_000
 """The longest text in bytes that may be a part of a key: a page of an index must hold a few of them."""
 
 
-class RecordTable(Generic[Record]):
-    """The records of one tenant in one table."""
+class Table(Generic[Record]):
+    """A table whose rows are records of one kind."""
 
     def __init__(
         self,
-        rows: TenantRows,
-        table: str,
-        kind: type[Record],
+        name: str,
+        record: type[Record],
         *,
-        order: tuple[str, ...] = (),
+        order: tuple[str, ...],
+        columns: tuple[str, ...] = (),
         json: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """`order` is the default order, `json` the types of the fields that are lists and mappings."""
-        self.rows = rows
-        self._table = table
-        self._kind = kind
-        self._order = order
+        """`order` is the order of records, `columns` the fields that have one, by default all.
+
+        `json` has the types of the fields that are lists and mappings.
+        """
+        self.name = name
+        self.columns = columns or tuple(field.name for field in fields(record))  # type: ignore[arg-type]
+        self.order = order
+        self._record = record
         self._json = json or {}
 
-    def find(self, order: tuple[str, ...] | None = None, **where: Value | None) -> list[Record]:
-        """Return the records with these values; None stands for any value."""
-        wanted = {name: value for name, value in where.items() if value is not None}
-        found = self.rows.select(self._table, wanted, self._order if order is None else order)
-        return [from_row(self._kind, row, self._json) for row in found]
+    def to_row(self, record: Record) -> dict[str, Value]:
+        """Return the columns of a record; a value that is no text and no number becomes JSON."""
+        values = {name: getattr(record, name) for name in self.columns}
+        return {name: value if isinstance(value, str | int) else to_json(value) for name, value in values.items()}
 
-    def first(self, **where: Value) -> Record | None:
-        """Return the first record with these values."""
-        return next(iter(self.find(None, **where)), None)
-
-    def insert(
-        self, record: Record, conflict: Literal["refuse", "ignore", "replace"] = "refuse", **more: Value
-    ) -> bool:
-        """Add a record, with values of other columns; False when its key was there and the new one is ignored."""
-        return self.rows.insert(self._table, {**to_row(record), **more}, conflict)
-
-    def append(self, record: Record, conflict: Literal["refuse", "ignore"] = "refuse", **more: Value) -> bool:
-        """Add a record with the next number, by which listings keep the order of arrival."""
-        return self.rows.insert_next(self._table, {**to_row(record), **more}, conflict)
-
-    def update(self, values: Mapping[str, Value], **where: Value) -> bool:
-        """Change the records with these values; False when there is none."""
-        return self.rows.update(self._table, values, where) > 0
-
-    def delete(self, **where: Value) -> bool:
-        """Remove the records with these values; False when there is none."""
-        return self.rows.delete(self._table, where) > 0
+    def from_row(self, row: Sequence[Any]) -> Record:
+        """Return a record from its columns."""
+        values = dict(zip(self.columns, row, strict=True))
+        try:
+            for name, make in self._json.items():
+                values[name] = make(json.loads(values[name] or "null") or ())
+        except (ValueError, TypeError, RecursionError) as error:
+            what = re.sub(r"(?<!^)(?=[A-Z])", " ", self._record.__name__).lower()
+            raise IntegrityFailed(f"A stored {what} cannot be read: {error}.", hint=RESTORE) from None
+        return self._record(**values)
 
 
 def terms_of(*parts: object) -> str:
@@ -108,27 +98,6 @@ def require_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise `InvalidArgument` for a value that is none of the choices."""
     if value not in choices:
         raise InvalidArgument(f"{value!r:.100} is no {what}.", hint=f"Use one of: {', '.join(choices)}.")
-
-
-def to_row(record: Any) -> dict[str, Value]:
-    """Return the columns of a record; a value that is no text and no number becomes JSON."""
-    found: dict[str, Value] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        found[field.name] = value if isinstance(value, str | int) else to_json(value)
-    return found
-
-
-def from_row(kind: type[Record], row: Mapping[str, Any], json_fields: Mapping[str, Callable[[Any], Any]]) -> Record:
-    """Return a record from its columns; `json_fields` has the types of its lists and mappings."""
-    values = {field.name: row[field.name] for field in fields(kind)}  # type: ignore[arg-type]
-    try:
-        for name, make in json_fields.items():
-            values[name] = make(json.loads(values[name] or "null") or ())
-    except (ValueError, TypeError, RecursionError) as error:
-        what = re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
-        raise IntegrityFailed(f"A stored {what} cannot be read: {error}.", hint=RESTORE) from None
-    return kind(**values)
 
 
 def to_json(value: object) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import PersonNotFound
 from metier.hints import for_people
 from metier.store.audit_log import AuditTable
-from metier.store.codec import from_row, new_id, now, require_choice, require_key, terms_of, to_json, to_row
+from metier.store.codec import Table, new_id, now, require_choice, require_key, terms_of
 from metier.store.scope import TenantRows, tenant_of_token
 
 if TYPE_CHECKING:
@@ -60,6 +60,27 @@ class AccessToken:
     revoked_at: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StoredToken(AccessToken):
+    """A token with the hash of its secret."""
+
+    secret_hash: str
+
+    @property
+    def terms(self) -> str:
+        """The digest of all that the record of a token vouches for."""
+        return terms_of(self.id, self.person, self.label, self.secret_hash, self.parent, self.expires_at)
+
+    @property
+    def token(self) -> AccessToken:
+        """The token alone."""
+        return AccessToken(**{field.name: getattr(self, field.name) for field in fields(AccessToken)})
+
+
+_PEOPLE = Table("people", Person, order=("name",), columns=("name", "kind", "roles"), json={"roles": frozenset})
+_TOKENS = Table("tokens", _StoredToken, order=("created_at", "number", "id"))
+
+
 class People:
     """The people of a tenant: those with a record in the audit log; a row without one is void."""
 
@@ -74,36 +95,34 @@ class People:
         require_choice("kind of person", person.kind, _KINDS)
         for role in person.roles:
             require_choice("role", role, ROLES)
-        row = {"name": person.name, "kind": person.kind, "roles": to_json(person.roles), "added_at": now()}
         with self._rows.transaction():
-            self._rows.insert("people", row, "replace")
+            self._rows.replace(_PEOPLE, person, key=("name",), added_at=now())
             self._log.append(_record("person.added", person.title, record))
         return person
 
     def get(self, name: str) -> Person | None:
         """Return a person by name."""
-        return next(iter(self._confirmed({"name": name})), None)
+        return next(iter(self._confirmed(name=name)), None)
 
     def all(self) -> list[Person]:
         """Return all people, by name."""
-        return self._confirmed({})
+        return self._confirmed()
 
     def _decisions(self) -> RecordedDecisions:
         return self._reader.read(self._rows)
 
-    def _confirmed(self, where: dict[str, Any]) -> list[Person]:
+    def _confirmed(self, **where: str) -> list[Person]:
         with self._rows.snapshot():
             titles = self._decisions().people
-            rows = self._rows.select("people", where, ("name",))
-        found = (from_row(Person, {**row, "token": ""}, {"roles": frozenset}) for row in rows)
-        return [one for one in found if titles.get(one.name) == one.title]
+            stored = self._rows.select(_PEOPLE, **where)
+        return [one for one in stored if titles.get(one.name) == one.title]
 
     def remove(self, name: str, record: Mapping[str, Any] | None = None) -> bool:
         """Remove a person and all of their tokens; False when nobody has that name."""
         with self._rows.transaction():
             person = self.get(name)
-            self._rows.delete("tokens", {"person": name})
-            was_there = self._rows.delete("people", {"name": name}) > 0
+            self._rows.delete(_TOKENS, person=name)
+            was_there = self._rows.delete(_PEOPLE, name=name)
             if name in self._decisions().people:
                 self._log.append(record_of_removal(name, record, person.kind if person is not None else "user"))
             return was_there
@@ -138,17 +157,23 @@ class People:
             if parent:
                 ends = self._expiry(parent)
                 expires_at = min(filter(None, (expires_at, ends)), default="")
-            token = AccessToken(
-                id=new_id("t"), person=name, label=label, parent=parent, created_at=now(), expires_at=expires_at
+            made = _StoredToken(
+                id=new_id("t"),
+                person=name,
+                label=label,
+                parent=parent,
+                created_at=now(),
+                expires_at=expires_at,
+                secret_hash=secret_hash(secret),
             )
-            self._rows.insert_next("tokens", {**to_row(token), "secret_hash": secret_hash(secret)})
-            self.record_token(token.id, record)
-        return token, secret
+            self._rows.append(_TOKENS, made)
+            self.record_token(made.id, record)
+        return made.token, secret
 
     def record_token(self, id: str, record: Mapping[str, Any] | None = None) -> None:  # noqa: A002
         """Write the record without which a token is void."""
-        (row,) = self._rows.select("tokens", {"id": id})
-        self._log.append({**_record("token.made", f"{id} of {row['person']}", record), "terms": _token_terms(row)})
+        (token,) = self._rows.select(_TOKENS, id=id)
+        self._log.append({**_record("token.made", f"{id} of {token.person}", record), "terms": token.terms})
 
     def by_token(self, secret: str) -> Person | None:
         """Return the person of a secret; None for one that is unknown, has expired or was revoked."""
@@ -157,8 +182,8 @@ class People:
             self._expiry(hashed)
         except PersonNotFound:
             return None
-        found = self._rows.select("tokens", {"secret_hash": hashed})
-        person = self.get(found[0]["person"]) if found else None
+        token = self._rows.first(_TOKENS, secret_hash=hashed)
+        person = self.get(token.person) if token is not None else None
         return replace(person, token=hashed) if person is not None else None
 
     def _expiry(self, hashed: str) -> str:
@@ -170,41 +195,41 @@ class People:
         for _ in range(_MAX_LINEAGE):
             tenant = tenant_of_token(self._rows.pool, hashed)
             rows = TenantRows(self._rows.pool, tenant) if tenant is not None else self._rows
-            found = rows.select("tokens", {"secret_hash": hashed})
-            if not found or not hmac.compare_digest(found[0]["secret_hash"], hashed):
+            token = rows.first(_TOKENS, secret_hash=hashed)
+            if token is None or not hmac.compare_digest(token.secret_hash, hashed):
                 break
-            decisions, row = self._reader.read(rows), found[0]
-            is_over = row["revoked_at"] or (row["expires_at"] and row["expires_at"] <= now())
-            if is_over or decisions.tokens.get(row["id"]) != _token_terms(row):
+            is_over = token.revoked_at or (token.expires_at and token.expires_at <= now())
+            if is_over or self._reader.read(rows).tokens.get(token.id) != token.terms:
                 break
-            ends += filter(None, (row["expires_at"],))
-            if not row["parent"]:
+            ends += filter(None, (token.expires_at,))
+            if not token.parent:
                 return min(ends, default="")
-            hashed = row["parent"]
+            hashed = token.parent
         raise PersonNotFound(
             "The token counts no longer.", hint=for_people("`metier user tokens` shows those that do.")
         )
 
     def tokens(self) -> list[AccessToken]:
         """Return all tokens, the oldest first."""
+        return [one.token for one in self._stored_tokens()]
+
+    def _stored_tokens(self) -> list[_StoredToken]:
         with self._rows.snapshot():
             terms = self._decisions().tokens
-            rows = self._rows.select("tokens", order=("created_at", "number", "id"))
-        known = (row for row in rows if row["revoked_at"] or terms.get(row["id"]) == _token_terms(row))
-        return [from_row(AccessToken, row, {}) for row in known]
+            stored = self._rows.select(_TOKENS)
+        return [one for one in stored if one.revoked_at or terms.get(one.id) == one.terms]
 
     def revoke_token(self, id: str, record: Mapping[str, Any] | None = None) -> list[AccessToken]:  # noqa: A002
         """Revoke a token and those that were made with it; returns those that were valid until now."""
         with self._rows.transaction():
-            counting = [one for one in self.tokens() if not one.revoked_at]
-            hashes = {row["id"]: row["secret_hash"] for row in self._rows.select("tokens")}
+            counting = [one for one in self._stored_tokens() if not one.revoked_at]
             found = [one for one in counting if one.id == id]
             for one in found:  # which grows
-                found += [other for other in counting if other.parent == hashes[one.id] and other not in found]
+                found += [other for other in counting if other.parent == one.secret_hash and other not in found]
             for one in found:
-                self._rows.update("tokens", {"revoked_at": now()}, {"id": one.id})
+                self._rows.update(_TOKENS, {"revoked_at": now()}, id=one.id)
                 self._log.append(_record("token.revoked", f"{one.id} of {one.person}", record))
-        return found
+        return [one.token for one in found]
 
 
 def record_of_removal(name: str, more: Mapping[str, Any] | None, kind: str = "user") -> dict[str, Any]:
@@ -215,10 +240,6 @@ def record_of_removal(name: str, more: Mapping[str, Any] | None, kind: str = "us
 def _record(type: str, reason: str, more: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: A002
     content = {"timestamp": now(), "event": type.partition(".")[0], "type": type, "decision": "allow"}
     return {**content, **(more or {}), "reason": reason}
-
-
-def _token_terms(row: Mapping[str, Any]) -> str:
-    return terms_of(*(row[name] for name in ("id", "person", "label", "secret_hash", "parent", "expires_at")))
 
 
 def secret_hash(secret: str) -> str:

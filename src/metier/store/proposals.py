@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.store.codec import RecordTable, new_id, now, require_choice, require_key, to_json
+from metier.store.codec import Table, new_id, now, require_choice, require_key, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from metier.store.scope import TenantRows
 
 ProposalStatus: TypeAlias = Literal["open", "approved", "rejected", "stale", "applied", "withdrawn"]
 _STATUSES = ("open", "approved", "rejected", "stale", "applied", "withdrawn")
-_JSON: Mapping[str, Callable[[Any], Any]] = {"evidence": list, "capabilities_new": tuple, "recommendations": list}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,27 +47,35 @@ class Proposal:
     """Recommendations of reviewers who may not decide."""
 
 
+_PROPOSALS = Table(
+    "proposals",
+    Proposal,
+    order=("created_at", "number", "id"),
+    json={"evidence": list, "capabilities_new": tuple, "recommendations": list},
+)
+
+
 class Proposals:
     """The proposals of a tenant."""
 
     def __init__(self, rows: TenantRows) -> None:
-        self._table = RecordTable(rows, "proposals", Proposal, order=("created_at", "number", "id"), json=_JSON)
+        self._rows = rows
 
     def add(self, proposal: Proposal) -> Proposal:
         """Add a proposal."""
         require_key("skill", proposal.skill)
         require_choice("status of a proposal", proposal.status, _STATUSES)
         added = replace(proposal, id=proposal.id or new_id("p"), created_at=proposal.created_at or now())
-        self._table.append(added)
+        self._rows.append(_PROPOSALS, added)
         return added
 
     def get(self, id: str) -> Proposal | None:  # noqa: A002
         """Return the proposal of this id."""
-        return self._table.first(id=id)
+        return self._rows.first(_PROPOSALS, id=id)
 
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
         """Return all proposals, or those of a status or a skill, the oldest first."""
-        return self._table.find(status=status, skill=skill)
+        return self._rows.select(_PROPOSALS, status=status, skill=skill)
 
     def move(
         self,
@@ -84,18 +91,18 @@ class Proposals:
         require_choice("status of a proposal", to, _STATUSES)
         given = {"reviewer": reviewer, "comment": comment, "applied_digest": applied_digest}
         changed = {"status": to, "decided_at": now(), **{name: text for name, text in given.items() if text}}
-        return self._table.update(changed, id=id, status=expected)
+        return self._rows.update(_PROPOSALS, changed, id=id, status=expected)
 
     def amend(self, id: str, *, justification: str, evidence: Sequence[str]) -> bool:  # noqa: A002
         """Change the justification of an open proposal; False when there is no open one of this id."""
         changed = {"justification": justification, "evidence": to_json(list(evidence))}
-        return self._table.update(changed, id=id, status="open")
+        return self._rows.update(_PROPOSALS, changed, id=id, status="open")
 
     def recommend(self, id: str, recommendation: Mapping[str, Any]) -> bool:  # noqa: A002
         """Add a recommendation to an open proposal; False when there is no open one of this id."""
-        with self._table.rows.transaction():
+        with self._rows.transaction():
             found = self.get(id)
             if found is None or found.status != "open":
                 return False
             every = to_json([*found.recommendations, recommendation])
-            return self._table.update({"recommendations": every}, id=id)
+            return self._rows.update(_PROPOSALS, {"recommendations": every}, id=id)

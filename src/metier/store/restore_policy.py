@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.store.all_tenants import every_record, every_row
-from metier.store.codec import now, to_json, to_row
+from metier.store.approvals import APPROVALS
+from metier.store.blocks import BLOCKS
+from metier.store.codec import now, to_json
 from metier.store.people import ROLES
 
 if TYPE_CHECKING:
@@ -120,14 +122,16 @@ def _add_decisions(kept: KeptRestrictions, store: Store, saved: Callable[[str], 
     blocked = {_key("blocks", row) for row in saved("blocks")}
     for scope in scopes:
         for block in scope.blocks.all():
-            row = {**to_row(block), "tenant": scope.tenant}
+            row = {**BLOCKS.to_row(block), "tenant": scope.tenant}
             if _key("blocks", row) not in blocked:
                 kept.rows["blocks"][_key("blocks", row)] = row
                 kept.blocks.append(
                     KeptBlock(tenant=scope.tenant, kind=block.kind, value=block.value, reason=block.reason)
                 )
     decided = (
-        {**to_row(one), "number": 0, "tenant": scope.tenant} for scope in scopes for one in scope.approvals.all()
+        {**APPROVALS.to_row(one), "number": 0, "tenant": scope.tenant}
+        for scope in scopes
+        for one in scope.approvals.all()
     )
     against: dict[Key, Row] = {_key("approvals", row): row for row in decided if not _grants(row)}
     before = {key: row for row in saved("approvals") if (key := _key("approvals", row)) in against}

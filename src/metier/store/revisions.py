@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
 from metier.skill.package import digest_of_files, kind_of
-from metier.store.codec import RecordTable, from_row, now, require_choice, require_key, to_row
+from metier.store.codec import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from metier.skill.package import FileMode, Files
     from metier.store.blobs import Blobs
     from metier.store.scope import TenantRows
 
+_IS_KEPT = "SELECT 1 FROM revisions WHERE tenant = ? AND digest = ? AND kept = 1"
 _MODES = ("file", "exec", "link")
 InstallState: TypeAlias = Literal["enabled", "disabled", "quarantined"]
 _STATES = ("enabled", "disabled", "quarantined")
-_JSON: Mapping[str, Callable[[Any], Any]] = {
-    "frontmatter": dict,
-    "capabilities": dict,
-    "declared": tuple,
-    "files": tuple,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +50,16 @@ class Revision:
     parent: str = ""
     """The digest of the content before it."""
     first_seen: str = ""
+
+
+_REVISIONS = Table(
+    "revisions",
+    Revision,
+    order=("digest",),
+    columns=("digest", "skill", "frontmatter", "capabilities", "declared", "parent", "first_seen"),
+    json={"frontmatter": dict, "capabilities": dict, "declared": tuple},
+)
+REVISION_FILES = Table("revision_files", RevisionFile, order=("position",))
 
 
 def revision_files(files: Files) -> tuple[RevisionFile, ...]:
@@ -94,34 +99,28 @@ class Revisions:
             # processes that keep the same contents do not wait for each other.
             paths = sorted(files, key=lambda path: hashlib.sha256(files[path][1]).digest())
             self._blobs.put(files[path][1] for path in paths)
-        row = to_row(replace(revision, files=(), first_seen=revision.first_seen or now()))
-        del row["files"]
+        revision = replace(revision, first_seen=revision.first_seen or now())
         listed = {"file_count": len(revision.files), "bytes": sum(file.size for file in revision.files)}
         listed["kept"] = int(files is not None)
-        key = {"digest": revision.digest}
         with self._rows.transaction():
-            if not self._rows.insert("revisions", {**row, **listed}, "ignore"):
+            if not self._rows.insert(_REVISIONS, revision, unless_there=True, **listed):
                 if files is None or self.has(revision.digest):
                     return
                 # The earlier list of files was never compared with its content.
-                self._rows.update("revisions", listed, key)
-                self._rows.delete("revision_files", key)
-            rows = [{**to_row(file), **key, "position": position} for position, file in enumerate(revision.files)]
-            self._rows.insert_all("revision_files", rows)
+                self._rows.update(_REVISIONS, listed, digest=revision.digest)
+                self._rows.delete(REVISION_FILES, digest=revision.digest)
+            rows = ({**REVISION_FILES.to_row(file), "position": place} for place, file in enumerate(revision.files))
+            self._rows.insert_all(REVISION_FILES, [{**row, "digest": revision.digest} for row in rows])
 
     def get(self, digest: str) -> Revision | None:
         """Return the revision with this digest."""
         with self._rows.snapshot():
-            found = self._rows.select("revisions", {"digest": digest})
-            if not found:
-                return None
-            files = self._rows.select("revision_files", {"digest": digest}, ("position",))
-        listed = tuple(from_row(RevisionFile, row, {}) for row in files)
-        return replace(from_row(Revision, {**found[0], "files": ""}, _JSON), files=listed)
+            found = self._rows.first(_REVISIONS, digest=digest)
+            return found and replace(found, files=tuple(self._rows.select(REVISION_FILES, digest=digest)))
 
     def has(self, digest: str) -> bool:
         """Return whether the content of this digest is kept."""
-        return bool(self._rows.select("revisions", {"digest": digest, "kept": 1}))
+        return bool(self._rows.statement(_IS_KEPT, digest))
 
     def files(self, digest: str) -> dict[str, tuple[FileMode, bytes]]:
         """Return the content of every file, by path."""
@@ -131,8 +130,8 @@ class Revisions:
                 hint="Only what was deployed, proposed or approved here can be brought back.",
                 digest=digest,
             )
-        listed = self._rows.select("revision_files", {"digest": digest}, ("position",))
-        found = {row["path"]: (cast("FileMode", row["mode"]), self._blobs.get(row["sha256"])) for row in listed}
+        listed = self._rows.select(REVISION_FILES, digest=digest)
+        found = {file.path: (file.mode, self._blobs.get(file.sha256)) for file in listed}
         _require_digest(digest, found)
         return found
 
@@ -177,20 +176,23 @@ class Version:
     at: str = ""
 
 
+_VERSIONS = Table("versions", Version, order=("number",))
+_VERSIONS_BY_TIME = Table("versions", Version, order=("at", "location", "number"))
+
+
 class Versions:
     """The histories of a tenant's skills."""
 
     def __init__(self, rows: TenantRows) -> None:
-        self._table = RecordTable(rows, "versions", Version)
+        self._rows = rows
 
     def add(self, skill: str, location: str, digest: str, *, by: str, reason: str, proposal: str = "") -> Version:
         """Note that a skill has this content from now on."""
         require_key("location", location)
         require_key("skill", skill)
-        with self._table.rows.transaction():
-            earlier = self._table.find(("-number",), location=location)
+        with self._rows.transaction():
             version = Version(
-                number=earlier[0].number + 1 if earlier else 1,
+                number=self._rows.next_number(_VERSIONS, location=location),
                 skill=skill,
                 location=location,
                 digest=digest,
@@ -199,13 +201,13 @@ class Versions:
                 proposal=proposal,
                 at=now(),
             )
-            self._table.insert(version)
+            self._rows.insert(_VERSIONS, version)
         return version
 
     def of(self, location_or_skill: str) -> list[Version]:
         """Return the history of a folder, or else of a skill in all folders, the oldest first."""
-        found = self._table.find(("number",), location=location_or_skill)
-        return found or self._table.find(("at", "location", "number"), skill=location_or_skill)
+        found = self._rows.select(_VERSIONS, location=location_or_skill)
+        return found or self._rows.select(_VERSIONS_BY_TIME, skill=location_or_skill)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,34 +225,37 @@ class Install:
     at: str = ""
 
 
+INSTALLS = Table("installs", Install, order=("location",))
+
+
 class Installs:
     """The installs of a tenant."""
 
     def __init__(self, rows: TenantRows) -> None:
-        self._table = RecordTable(rows, "installs", Install, order=("location",))
+        self._rows = rows
 
     def put(self, install: Install) -> Install:
         """Note the content of a folder, in place of the one before."""
         require_key("location", install.location)
         require_choice("state of an install", install.state, _STATES)
         install = install if install.at else replace(install, at=now())
-        with self._table.rows.transaction():
-            self._table.insert(install, "replace")
-            self._table.rows.bump()
+        with self._rows.transaction():
+            self._rows.replace(INSTALLS, install, key=("location",))
+            self._rows.bump()
         return install
 
     def get(self, location: str) -> Install | None:
         """Return the install of a folder."""
-        return self._table.first(location=location)
+        return self._rows.first(INSTALLS, location=location)
 
     def all(self) -> list[Install]:
         """Return all installs, by folder."""
-        return self._table.find()
+        return self._rows.select(INSTALLS)
 
     def remove(self, location: str) -> bool:
         """Forget a folder; False when nothing was noted about it."""
-        with self._table.rows.transaction():
-            was_there = self._table.delete(location=location)
+        with self._rows.transaction():
+            was_there = self._rows.delete(INSTALLS, location=location)
             if was_there:
-                self._table.rows.bump()
+                self._rows.bump()
         return was_there

@@ -1,9 +1,9 @@
-"""The tables of a store for both databases, and the statements on them; SQLAlchemy writes each once."""
+"""The tables of a store, described once for both databases."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     BigInteger,
@@ -17,14 +17,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    bindparam,
-    delete,
-    literal_column,
-    select,
-    tuple_,
-    update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import TEXT
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -34,12 +27,8 @@ from metier.store.audit_log import FIRST
 from metier.store.connection_pool import END, creation_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sqlalchemy import ColumnElement
     from sqlalchemy.engine import Dialect
     from sqlalchemy.schema import SchemaItem
-    from sqlalchemy.sql import ClauseElement
 
     from metier.store.location import Kind
 
@@ -49,11 +38,8 @@ _TEXT = Text().with_variant(TEXT(collation="C"), "postgresql")
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def dialect_of(kind: Kind) -> Dialect:
-    """Return the SQLAlchemy dialect of a kind of database, with `?` where a value goes."""
-    if kind == "sqlite":
-        return SQLiteDialect(paramstyle="qmark")
-    return PGDialect(paramstyle="qmark")  # type: ignore[no-untyped-call]
+def _dialect(kind: Kind) -> Dialect:
+    return SQLiteDialect() if kind == "sqlite" else PGDialect()  # type: ignore[no-untyped-call]
 
 
 def _text(*names: str) -> list[Column[str]]:
@@ -248,7 +234,7 @@ def creation_text(kind: Kind) -> str:
 
     `python -m metier.store.schema` writes the files again.
     """
-    dialect = dialect_of(kind)
+    dialect = _dialect(kind)
     made: list[str] = []
     for table in tables_of(kind):
         made.append(str(CreateTable(table).compile(dialect=dialect)))
@@ -264,7 +250,7 @@ def described() -> list[tuple[str, str, str]]:
     for table in tables_of("postgresql"):
         found.append(("table", table.name, "p f 0 0"))
         for column in table.c:
-            kind = column.type.compile(dialect_of("postgresql")).partition(" ")[0].lower()
+            kind = column.type.compile(_dialect("postgresql")).partition(" ")[0].lower()
             found.append(("column", f"{table.name}.{column.name}", f"{kind} NEVER"))
         found += [("index", str(index.name), "") for index in table.indexes]
         key = ", ".join(column.name for column in table.primary_key)
@@ -298,26 +284,6 @@ def unprotection(kind: Kind) -> list[str]:
     ]
 
 
-class SqlStatement(NamedTuple):
-    """A statement, and the names of its parameters: `to_` and a column to set, `is_` and a column to compare."""
-
-    sql: str
-    names: tuple[str, ...]
-
-    def bind(self, values: Mapping[str, Any], where: Mapping[str, Any]) -> list[Any]:
-        """Return the values of the parameters in order."""
-        split = (name.partition("_") for name in self.names)
-        return [values[column] if kind == "to" else where[column] for kind, _, column in split]
-
-
-@functools.cache
-def select_of(kind: Kind, table: str, where: tuple[str, ...], order: tuple[str, ...]) -> SqlStatement:
-    """Return a query for rows by the values of some columns; an order of `-name` is descending."""
-    columns = METADATA.tables[table].c
-    ordered = (columns[name.removeprefix("-")].desc() if name.startswith("-") else columns[name] for name in order)
-    return _compile(kind, select(METADATA.tables[table]).where(*_equal(table, where)).order_by(*ordered))
-
-
 @functools.cache
 def columns_of(table: str) -> tuple[str, ...]:
     """Return the columns of a table, in order."""
@@ -334,56 +300,6 @@ def kinds_of(table: str) -> dict[str, type]:
 def key_of(table: str) -> tuple[str, ...]:
     """Return the columns of the primary key."""
     return tuple(column.name for column in METADATA.tables[table].primary_key)
-
-
-@functools.cache
-def insert_of(kind: Kind, table: str, names: tuple[str, ...], conflict: str) -> SqlStatement:
-    """Return an insert; where the key exists, `refuse` the row, `ignore` it or `replace` the old one."""
-    into = METADATA.tables[table]
-    added = (sqlite if kind == "sqlite" else postgresql).insert(into)
-    added = added.values({name: bindparam(f"to_{name}") for name in names})
-    if conflict == "ignore":
-        added = added.on_conflict_do_nothing()
-    elif conflict == "replace":
-        key = key_of(table)
-        added = added.on_conflict_do_update(
-            index_elements=key, set_={name: added.excluded[name] for name in names if name not in key}
-        )
-    return _compile(kind, added)
-
-
-@functools.cache
-def update_of(kind: Kind, table: str, names: tuple[str, ...], where: tuple[str, ...]) -> SqlStatement:
-    """Return an update of the rows with some values."""
-    changed = update(METADATA.tables[table]).values({name: bindparam(f"to_{name}") for name in names})
-    return _compile(kind, changed.where(*_equal(table, where)))
-
-
-@functools.cache
-def delete_of(kind: Kind, table: str, where: tuple[str, ...]) -> SqlStatement:
-    """Return a removal of the rows with some values."""
-    return _compile(kind, delete(METADATA.tables[table]).where(*_equal(table, where)))
-
-
-@functools.cache
-def page_of(kind: Kind, table: str, is_first: bool) -> SqlStatement:
-    """Return a query for the next rows of a whole table by its key, after the row of a given key."""
-    into = METADATA.tables[table]
-    key = [into.c[column.name] for column in into.primary_key]
-    page = select(into).order_by(*key).limit(bindparam("to_limit")).offset(literal_column("0"))
-    if not is_first:
-        page = page.where(tuple_(*key) > tuple_(*(bindparam(f"is_{column.name}") for column in key)))
-    return _compile(kind, page)
-
-
-def _equal(table: str, where: tuple[str, ...]) -> list[ColumnElement[bool]]:
-    columns = METADATA.tables[table].c
-    return [columns[name] == bindparam(f"is_{name}") for name in where]
-
-
-def _compile(kind: Kind, statement: ClauseElement) -> SqlStatement:
-    compiled = statement.compile(dialect=dialect_of(kind))
-    return SqlStatement(str(compiled), tuple(compiled.positiontup or ()))  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

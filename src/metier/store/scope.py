@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier.errors import InvalidArgument
+from metier.store.approvals import Approvals
+from metier.store.audit_log import AuditTable
+from metier.store.blocks import Blocks, PolicyTexts, Scans
 from metier.store.canonical_json import escape_surrogates
 from metier.store.connection_pool import encode_text
+from metier.store.revisions import Installs, Revisions, Versions
 from metier.store.state import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from metier.store.approvals import Approvals
-    from metier.store.audit_log import AuditTable, ChainPosition
-    from metier.store.blocks import Blocks, PolicyTexts, Scans
+    from metier.store.audit_log import ChainPosition
+    from metier.store.codec import Record, Table
     from metier.store.connection_pool import ConnectionPool, Value
     from metier.store.people import People
     from metier.store.proposals import Proposals
-    from metier.store.revisions import Installs, Revisions, Versions
     from metier.store.state import GovernanceState, RecordedDecisions
     from metier.store.store import Store
 
@@ -62,10 +65,7 @@ class TenantRows:
         return self.pool.snapshot()
 
     def statement(self, sql: str, *parameters: Value) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement whose first parameter is the tenant, `... WHERE tenant = ? AND ...`.
-
-        It is for the few statements that every decision or record needs, and that nothing heavy is imported for.
-        """
+        """Return the rows of a statement whose first parameter is the tenant, `... WHERE tenant = ? AND ...`."""
         return self.pool.execute(sql, self._with_tenant(sql, parameters))
 
     def change(self, sql: str, *parameters: Value) -> int:
@@ -77,63 +77,65 @@ class TenantRows:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")
         return [self.tenant, *parameters]
 
-    def select(
-        self, table: str, where: Mapping[str, Value] | None = None, order: tuple[str, ...] = ()
-    ) -> list[dict[str, Any]]:
-        """Return the rows with these values, as mappings."""
-        from metier.store.schema import columns_of, select_of
+    def select(self, table: Table[Record], **where: Value | None) -> list[Record]:
+        """Return the records with these values; None stands for any value."""
+        condition, values = self._condition({name: value for name, value in where.items() if value is not None})
+        columns, order = ", ".join(table.columns), ", ".join(table.order)
+        sql = f"SELECT {columns} FROM {table.name} WHERE {condition} ORDER BY {order}"
+        return [table.from_row(row) for row in self.pool.execute(sql, values)]
 
-        where = {"tenant": self.tenant, **(where or {})}
-        query = select_of(self.pool.kind, table, tuple(where), order)
-        columns = columns_of(table)
-        return [dict(zip(columns, row, strict=True)) for row in self.pool.execute(query.sql, query.bind({}, where))]
+    def first(self, table: Table[Record], **where: Value) -> Record | None:
+        """Return the first record with these values."""
+        return next(iter(self.select(table, **where)), None)
 
-    def insert(
-        self, table: str, values: Mapping[str, Value], conflict: Literal["refuse", "ignore", "replace"] = "refuse"
-    ) -> bool:
-        """Add a row; False when one with its key was there and the new one is ignored."""
-        from metier.store.schema import insert_of
+    def insert(self, table: Table[Record], record: Record, *, unless_there: bool = False, **more: Value) -> bool:
+        """Add a record, with values of other columns; with `unless_there`, False for one whose key is there."""
+        values = {**table.to_row(record), **more, "tenant": self.tenant}
+        sql = insert_statement(table.name, values)
+        return self._change(f"{sql} ON CONFLICT DO NOTHING" if unless_there else sql, list(values.values()))
 
-        values = {**values, "tenant": self.tenant}
-        insert = insert_of(self.pool.kind, table, tuple(sorted(values)), conflict)
-        return self._changed(insert.sql, insert.bind(values, {})) > 0
+    def insert_all(self, table: Table[Any], rows: Sequence[Mapping[str, Value]]) -> None:
+        """Add many rows with the same columns, inside of a transaction."""
+        if rows:
+            sql = insert_statement(table.name, (*rows[0], "tenant"))
+            self.pool.change_all(sql, ([*row.values(), self.tenant] for row in rows))
 
-    def insert_next(
-        self, table: str, values: Mapping[str, Value], conflict: Literal["refuse", "ignore"] = "refuse"
-    ) -> bool:
-        """Add a row with the next number of a table whose listings keep the order of arrival."""
+    def append(self, table: Table[Record], record: Record, *, unless_there: bool = False) -> bool:
+        """Add a record with the next number of a table whose listings keep the order of arrival."""
         with self.transaction():
-            last = self.statement(f"SELECT max(number) FROM {table} WHERE tenant = ?")[0][0] or 0
-            return self.insert(table, {**values, "number": last + 1}, conflict)
+            return self.insert(table, record, unless_there=unless_there, number=self.next_number(table))
 
-    def insert_all(self, table: str, rows: Sequence[Mapping[str, Value]]) -> None:
-        """Add many rows, inside of a transaction."""
-        from metier.store.schema import columns_of, insert_of
+    def next_number(self, table: Table[Any], **where: Value) -> int:
+        """Return the number after those of the records with these values, inside of a transaction."""
+        condition, values = self._condition(where)
+        last: int | None = self.pool.execute(f"SELECT max(number) FROM {table.name} WHERE {condition}", values)[0][0]
+        return (last or 0) + 1
 
-        insert = insert_of(self.pool.kind, table, columns_of(table), "refuse")
-        self.pool.change_all(insert.sql, (insert.bind({**row, "tenant": self.tenant}, {}) for row in rows))
+    def replace(self, table: Table[Record], record: Record, key: tuple[str, ...], **more: Value) -> None:
+        """Add a record in place of one with the same values in the columns of the key."""
+        values = {**table.to_row(record), **more, "tenant": self.tenant}
+        changed = ", ".join(f"{name} = excluded.{name}" for name in values if name not in (*key, "tenant"))
+        conflict = f" ON CONFLICT (tenant, {', '.join(key)}) DO UPDATE SET {changed}"
+        self._change(insert_statement(table.name, values) + conflict, list(values.values()))
 
-    def update(self, table: str, values: Mapping[str, Value], where: Mapping[str, Value]) -> int:
-        """Change the rows with these values; returns how many there were."""
-        from metier.store.schema import update_of
+    def update(self, table: Table[Any], changes: Mapping[str, Value], **where: Value) -> bool:
+        """Change the records with these values; False when there is none."""
+        condition, values = self._condition(where)
+        changed = ", ".join(f"{name} = ?" for name in changes)
+        return self._change(f"UPDATE {table.name} SET {changed} WHERE {condition}", [*changes.values(), *values])
 
+    def delete(self, table: Table[Any], **where: Value) -> bool:
+        """Remove the records with these values; False when there is none."""
+        condition, values = self._condition(where)
+        return self._change(f"DELETE FROM {table.name} WHERE {condition}", values)
+
+    def _condition(self, where: Mapping[str, Value]) -> tuple[str, list[Value]]:
         where = {**where, "tenant": self.tenant}
-        update = update_of(self.pool.kind, table, tuple(sorted(values)), tuple(where))
-        return self._changed(update.sql, update.bind(values, where))
+        return " AND ".join(f"{name} = ?" for name in where), list(where.values())
 
-    def delete(self, table: str, where: Mapping[str, Value]) -> int:
-        """Remove the rows with these values; returns how many there were."""
-        from metier.store.schema import delete_of
-
-        where = {**where, "tenant": self.tenant}
-        delete = delete_of(self.pool.kind, table, tuple(where))
-        return self._changed(delete.sql, delete.bind({}, where))
-
-    def _changed(self, sql: str, parameters: Sequence[Value]) -> int:
-        if self.pool.is_in_transaction:
-            return self.pool.change(sql, parameters)
-        with self.transaction():
-            return self.pool.change(sql, parameters)
+    def _change(self, sql: str, values: Sequence[Value]) -> bool:
+        with contextlib.nullcontext() if self.pool.is_in_transaction else self.transaction():
+            return self.pool.change(sql, values) > 0
 
     def state_version(self) -> StateVersion:
         """Return a version that differs whenever something changed that decisions depend on.
@@ -151,6 +153,12 @@ class TenantRows:
         """Note a change that decisions depend on, in the transaction that makes it."""
         # The clock is in it so that no number comes twice, also after a store was made anew or restored.
         self.pool.change(BUMP[self.pool.kind], (self.tenant, time.time_ns() // 1_000_000))
+
+
+def insert_statement(table: str, columns: Iterable[str]) -> str:
+    """Return the statement that adds a row with values for these columns."""
+    names = tuple(columns)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 def tenant_of_token(pool: ConnectionPool, secret_hash: str) -> str | None:
@@ -212,36 +220,26 @@ class TenantScope:
     @cached_property
     def revisions(self) -> Revisions:
         """The contents of skills."""
-        from metier.store.revisions import Revisions
-
         return Revisions(self._rows, self.store.blobs)
 
     @cached_property
     def versions(self) -> Versions:
         """The history of skills in their folders."""
-        from metier.store.revisions import Versions
-
         return Versions(self._rows)
 
     @cached_property
     def installs(self) -> Installs:
         """The content that belongs in each folder."""
-        from metier.store.revisions import Installs
-
         return Installs(self._rows)
 
     @cached_property
     def approvals(self) -> Approvals:
         """Approvals, and the requests for them."""
-        from metier.store.approvals import Approvals
-
         return Approvals(self._rows, self.recorded_decisions)
 
     @cached_property
     def blocks(self) -> Blocks:
         """Blocked names, contents and sources."""
-        from metier.store.blocks import Blocks
-
         return Blocks(self._rows, self.recorded_decisions)
 
     @cached_property
@@ -254,8 +252,6 @@ class TenantScope:
     @cached_property
     def scans(self) -> Scans:
         """Results of scanners."""
-        from metier.store.blocks import Scans
-
         return Scans(self._rows)
 
     @cached_property
@@ -268,13 +264,9 @@ class TenantScope:
     @cached_property
     def policies(self) -> PolicyTexts:
         """The texts of policy files that decisions were made under."""
-        from metier.store.blocks import PolicyTexts
-
         return PolicyTexts(self._rows)
 
     @cached_property
     def audit(self) -> AuditTable:
         """The audit log."""
-        from metier.store.audit_log import AuditTable
-
         return AuditTable(self._rows, self._follow)

@@ -16,16 +16,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from metier._paths import write_file
-from metier.store.approvals import APPROVAL_JSON, Approval, approval_terms
+from metier.store.approvals import APPROVALS, Approval, approval_terms
 from metier.store.audit_log import FIRST, follows, is_decision, parse_record
-from metier.store.blocks import split_block
-from metier.store.codec import from_row
+from metier.store.blocks import BLOCKS, split_block
 from metier.store.location import make_folder
-from metier.store.revisions import Install
+from metier.store.revisions import INSTALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from metier.store.revisions import Install
     from metier.store.scope import StateVersion, TenantRows
 
 _BATCH = 1_000
@@ -33,14 +33,12 @@ _WORTH_SAVING = 500
 """Verified records that are worth a file."""
 _TABLES = ("granted", "against", "blocked", "people", "tokens")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
-_APPROVAL = tuple(Approval.__dataclass_fields__)
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
-    _APPROVAL.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
+    APPROVALS.columns.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
-_INSTALL = tuple(Install.__dataclass_fields__)
-_BLOCKS = 'SELECT kind, value, "by" FROM blocks WHERE tenant = ?'
-_APPROVALS = f"SELECT {', '.join(_APPROVAL)} FROM approvals WHERE tenant = ? ORDER BY decided_at, number, id"
-_INSTALLS = f"SELECT {', '.join(_INSTALL)} FROM installs WHERE tenant = ?"
+_APPROVALS = (
+    f"SELECT {', '.join(APPROVALS.columns)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
+)
 _empty: Callable[[], Mapping[Any, Any]] = partial(MappingProxyType, {})
 
 
@@ -292,8 +290,7 @@ class _Approvals(Mapping[str, tuple[Approval, ...]]):
     def __getitem__(self, digest: str) -> tuple[Approval, ...]:
         made = self._made.get(digest)
         if made is None:
-            rows = (dict(zip(_APPROVAL, row, strict=True)) for row in self._rows[digest])
-            found = [self._decisions.confirm(from_row(Approval, row, APPROVAL_JSON)) for row in rows]
+            found = (self._decisions.confirm(APPROVALS.from_row(row)) for row in self._rows[digest])
             counting = (one for one in (*found, *self._without_row.get(digest, ())) if one is not None)
             made = self._made[digest] = tuple(one for one in counting if not one.revoked_at)
         return made
@@ -328,9 +325,9 @@ def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
     with rows.snapshot():
         version = rows.state_version()
         decisions = reader.read(rows)
-        blocks = rows.statement(_BLOCKS)
+        blocks = rows.select(BLOCKS)
         approvals = rows.statement(_APPROVALS)
-        installs = [Install(**dict(zip(_INSTALL, row, strict=True))) for row in rows.statement(_INSTALLS)]
+        installs = rows.select(INSTALLS)
     refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in decisions.against.values())
     has_refusals = refused or any(row[_DECISION] != "approved" and not row[_REVOKED] for row in approvals)
     digests: dict[tuple[str, str], dict[str, None]] = {}
@@ -339,9 +336,9 @@ def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
     state = GovernanceState(
         blocked=frozenset(
-            (*((kind, value) for kind, value, _ in blocks), *(split_block(what) for what in decisions.blocked))
+            (*((one.kind, one.value) for one in blocks), *(split_block(what) for what in decisions.blocked))
         ),
-        blocked_by=MappingProxyType({(kind, value): by for kind, value, by in blocks}),
+        blocked_by=MappingProxyType({(one.kind, one.value): one.by for one in blocks}),
         approvals=_Approvals([row for row in approvals if not _is_settled(row, decisions)], decisions),
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,
