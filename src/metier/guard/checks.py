@@ -1,15 +1,16 @@
 """The checks of policy files, store and approvals, and how their decisions are combined.
 
 A check is a function of a `DecisionContext` that yields a decision for each reason that it finds. The strictest one
-counts. To add a check, write such a function here and put it into `CHECKS`.
+counts. To add a check, write such a function here and put it into `CHECKS`, with the points at which it is asked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+import functools
+from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from metier.errors import MetierError
-from metier.guard.decision import INTEGRITY, STRICTNESS, allow, amend, ask, issue, refuse
+from metier.guard.decision import INTEGRITY, STRICTNESS, Point, allow, amend, ask, issue, refuse
 from metier.guard.decision_context import NotExamined
 from metier.guard.governance import refuse_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
@@ -28,17 +29,23 @@ from metier.skill import shown
 from metier.skill.names import may_name, names_skill, readings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metier.guard.decision import Action, Decision, Origin, Subject
     from metier.guard.decision_context import DecisionContext
 
 Check: TypeAlias = "Callable[[DecisionContext], Iterable[Decision]]"
 """The signature of a check: a decision for each reason that it finds."""
-USES = ("load", "read", "run", "hook", "inject", "install", "update", "apply", "deploy")
-"""Points at which a skill is used or brought: whatever is against the skill is against them."""
-STARTS = ("load", "run", "hook", "inject", "install", "update", "apply", "deploy")
+_USES: tuple[Point, ...] = ("load", "read", "run", "hook", "inject")
+_INSTALLS: tuple[Point, ...] = ("install", "update")
+_ARRIVALS: tuple[Point, ...] = (*_INSTALLS, "apply", "deploy")
+"""Points at which content comes to a place, which is how the record of an installation comes about."""
+_SIGHTS: tuple[Point, ...] = ("discover", *_USES, *_ARRIVALS)
+"""Points at which a skill is seen, used or brought: whatever is against the skill is against them."""
+_STARTS = tuple(point for point in (*_USES, *_ARRIVALS) if point != "read")
 """Points at which something begins: none of them passes a policy that cannot be read."""
+_ALL: tuple[Point, ...] = get_args(Point)
+_BUT_UNLOAD = tuple(point for point in _ALL if point != "unload")
 _GRANTED_FOR = {"run": "scripts", "hook": "hooks", "inject": "inline-exec"}
 """The capability that an approval must grant, by the point of decision."""
 _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there."
@@ -47,10 +54,8 @@ _NOT_AS_RECORDED = ": its content is not what was recorded when it was put there
 def quarantine(context: DecisionContext) -> Iterator[Decision]:
     """Deny skills that are in quarantine, by name, content or source."""
     subject = context.subject
-    if subject is None or context.action.point == "unload":
-        return
     for state in context.states:
-        if not state.blocked:
+        if subject is None or not state.blocked:
             continue
         names = (("name", one) for one in readings(subject.name))
         for kind, value in (("digest", subject.digest), *names, ("source", subject.source)):
@@ -75,22 +80,22 @@ def _is_for_a_person(action: Action) -> bool:
 
 def unreadable_store(context: DecisionContext) -> Iterator[Decision]:
     """Deny every start while the store cannot be used, as nobody knows the quarantines then."""
-    if context.action.point in STARTS and not all(state.is_readable for state in context.states):
-        yield refuse(
-            check="store",
-            reason="The store, which has approvals and quarantines, cannot be used.",
-            code="store-unavailable",
-            hint=STORE,
-            holds_always=True,
-        )
+    for state in context.states:
+        if not state.is_readable:
+            yield refuse(
+                check="store",
+                reason="The store, which has approvals and quarantines, cannot be used.",
+                code="store-unavailable",
+                hint=STORE,
+                holds_always=True,
+            )
+            return
 
 
 def broken_policy(context: DecisionContext) -> Iterator[Decision]:
     """Deny every start, or ask, while a policy file cannot be read."""
     outcome = context.effective.on_error
-    if context.action.point not in STARTS or outcome == "allow":
-        return
-    for problem in context.effective.errors:
+    for problem in context.effective.errors if outcome != "allow" else ():
         yield issue(
             check=f"on-error: {outcome}",
             outcome=outcome,
@@ -107,7 +112,7 @@ def environment(context: DecisionContext) -> Iterator[Decision]:
     It holds in every mode: the environment decides which skills there are, and is not for a caller to choose.
     """
     actor, fixed = context.actor, context.effective.environment
-    if fixed is None or actor.environment == fixed or context.action.point == "unload":
+    if fixed is None or actor.environment == fixed:
         return
     # An actor without a session that names none is in the machine's; the skills of a session were found in its own.
     if actor.environment is not None or actor.session is not None:
@@ -117,7 +122,7 @@ def environment(context: DecisionContext) -> Iterator[Decision]:
 def skill_lists(context: DecisionContext) -> Iterator[Decision]:
     """Deny skills by the lists, reserved names, listing modes and pins of policy files."""
     subject, effective, action = context.subject, context.effective, context.action
-    if subject is None or action.point not in (*USES, "discover"):
+    if subject is None:
         return
     name, source = subject.name, subject.source
     for pattern, origin in effective.skills_deny:
@@ -154,7 +159,7 @@ def enterprise_names(context: DecisionContext) -> Iterator[Decision]:
     """
     subject = context.subject
     owner = subject.reserved_by if subject is not None else None
-    if subject is None or owner is None or context.action.point not in (*USES, "discover"):
+    if subject is None or owner is None:
         return
     if context.effective.enterprise_names == "reserve":
         which = "Its name" if owner.name == subject.name else f"Its name is taken for {owner.name!r}, which"
@@ -177,10 +182,8 @@ def _against(subject: Subject, why: str, check: str, code: str, origin: Origin |
 def integrity(context: DecisionContext) -> Iterator[Decision]:
     """Deny skills whose content is not the recorded one of their folder."""
     subject, install = context.subject, context.install
-    if subject is None or install is None or not subject.digest or context.action.point not in (*USES, "discover"):
+    if subject is None or install is None or not subject.digest:
         return
-    if context.action.point in ("apply", "deploy", "install", "update"):
-        return  # which is how a record comes about
     if install.state == "disabled":
         why = "It is disabled in its place."
         yield _against(subject, why, "installs", "skill-disabled", None)
@@ -197,7 +200,7 @@ def integrity(context: DecisionContext) -> Iterator[Decision]:
 def sources(context: DecisionContext) -> Iterator[Decision]:
     """Deny installations from sources that policy files do not allow."""
     action, effective = context.action, context.effective
-    if action.point not in ("install", "update") or not action.source:
+    if not action.source:
         return
     for pattern, origin in effective.sources_deny:
         if denies_source(pattern, action.source):
@@ -211,7 +214,7 @@ def sources(context: DecisionContext) -> Iterator[Decision]:
 def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
     """Deny installations without the digest, pin or signature that policy files require."""
     action, subject, terms = context.action, context.subject, context.effective.sources_require
-    if action.point not in ("install", "update") or not action.source:
+    if not action.source:
         return
     origin = context.effective.origin
     if terms.digest and (subject is None or not subject.digest):
@@ -264,7 +267,7 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
 
 def scanners(context: DecisionContext) -> Iterator[Decision]:
     """Apply `on-error` to skills that a scanner named by policy has not scanned."""
-    if context.subject is None or context.action.point != "load" or not context.effective.scan.commands:
+    if context.subject is None or not context.effective.scan.commands:
         return
     try:
         problem = context.scanned.problem
@@ -278,7 +281,7 @@ def scanners(context: DecisionContext) -> Iterator[Decision]:
 def refusal(context: DecisionContext) -> Iterator[Decision]:
     """Deny content that a person decided against."""
     subject = context.subject
-    if subject is None or context.action.point not in (*USES, "discover") or context.denied is None:
+    if subject is None or context.denied is None:
         return
     yield refuse(
         check=f"approval {context.denied.id}",
@@ -291,15 +294,12 @@ def refusal(context: DecisionContext) -> Iterator[Decision]:
 def approval(context: DecisionContext) -> Iterator[Decision]:
     """Ask for an approval of the capabilities that exactly this content needs one for."""
     subject = context.subject
-    if subject is None or context.action.point not in USES:
+    if subject is None or not context.required or context.denied is not None:
         return
     found = context.approval_status
-    wanted = context.required
-    if not wanted or context.denied is not None or context.action.point not in ("load", "read", *_GRANTED_FOR):
-        return
-    if context.action.point in _GRANTED_FOR:
-        needed = _GRANTED_FOR[context.action.point]
-        if needed in wanted and needed not in found.grants:
+    needed = _GRANTED_FOR.get(context.action.point)
+    if needed is not None:
+        if needed in context.required and needed not in found.grants:
             yield _wanting(context, (needed,))
         return
     try:
@@ -310,8 +310,12 @@ def approval(context: DecisionContext) -> Iterator[Decision]:
     if lacking:
         yield _wanting(context, lacking)
     elif found.grants:
-        granted = ", ".join(sorted(found.grants))
-        yield allow(check=f"approval {', '.join(found.ids)}", reason=f"It was granted {granted}.")
+        yield _granted(found.ids, found.grants)
+
+
+@functools.lru_cache(1_024)
+def _granted(ids: tuple[str, ...], grants: frozenset[str]) -> Decision:
+    return allow(check=f"approval {', '.join(ids)}", reason=f"It was granted {', '.join(sorted(grants))}.")
 
 
 def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Decision:
@@ -369,35 +373,36 @@ def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[De
 
 def tool_rules(context: DecisionContext) -> Iterator[Decision]:
     """The tool rules of each policy file; a call must be inside all of them."""
-    if context.action.point == "call" and context.effective.tool_layers:
+    if context.effective.tool_layers:
         yield from context.governance.layered_rules(context.effective).decisions(context)
 
 
-CHECKS: tuple[Check, ...] = (
-    unreadable_store,
-    quarantine,
-    broken_policy,
-    environment,
-    skill_lists,
-    enterprise_names,
-    integrity,
-    sources,
-    required_of_sources,
-    file_settings,
-    rules,
-    scanners,
-    refusal,
-    approval,
-    tool_rules,
-)
-"""All of them, in the order in which they are explained."""
+CHECKS: Mapping[Check, tuple[Point, ...]] = {
+    unreadable_store: _STARTS,
+    quarantine: _BUT_UNLOAD,
+    broken_policy: _STARTS,
+    environment: _BUT_UNLOAD,
+    skill_lists: _SIGHTS,
+    enterprise_names: _SIGHTS,
+    integrity: ("discover", *_USES),
+    sources: _INSTALLS,
+    required_of_sources: _INSTALLS,
+    file_settings: _USES,
+    rules: _ALL,
+    scanners: ("load",),
+    refusal: _SIGHTS,
+    approval: _USES,
+    tool_rules: ("call",),
+}
+"""All of them with the points at which they are asked, in the order in which they are explained."""
+_AT = {point: tuple(check for check, points in CHECKS.items() if point in points) for point in _ALL}
 VISIBILITY_CHECKS: tuple[Check, ...] = (quarantine, skill_lists, enterprise_names, integrity, refusal)
 """The checks that keep a skill from being listed at all."""
 
 
 def consider(context: DecisionContext) -> list[Decision]:
     """The decisions of all checks that have something to say."""
-    return [decision for check in CHECKS for decision in check(context)]
+    return [decision for check in _AT[context.action.point] for decision in check(context)]
 
 
 def strictest(decisions: list[Decision]) -> Decision | None:

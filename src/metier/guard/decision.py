@@ -89,11 +89,6 @@ class Actor:
     """The model that gave the last answer."""
 
 
-def is_bundled_at(location: str) -> bool:
-    """Whether a folder came with this very package, which vouches for it."""
-    return location.startswith(_BUNDLED)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """The skill that an action is about, as it is right now."""
@@ -128,7 +123,7 @@ class Subject:
     @property
     def is_bundled(self) -> bool:
         """Whether it came with this very package, which vouches for it."""
-        return is_bundled_at(self.location)
+        return self.location.startswith(_BUNDLED)
 
     def is_among(self, blocked: frozenset[str]) -> bool:
         """Whether its name, in any reading, or its digest is one of `blocked`."""

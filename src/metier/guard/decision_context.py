@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier._cache import cached_property
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
-from metier.guard.decision import is_bundled_at
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import ToolClasses, inspector
+from metier.guard.inspection import inspector
 from metier.guard.policy.rules import ALIASES
 from metier.scan.finding import rank
 
@@ -67,11 +66,11 @@ class DecisionContext:
     actor: Actor
     governance: Governance
     program: ProgramLayer = NO_PROGRAM
+    subject: Subject | None = field(init=False)
+    """The skill that the action is about."""
 
-    @cached_property
-    def subject(self) -> Subject | None:
-        """The skill that the action is about."""
-        return self.action.skill
+    def __post_init__(self) -> None:
+        self.subject = self.action.skill
 
     def bind(self, in_force: InForce) -> None:
         """Decide under this state of policy and store."""
@@ -120,14 +119,16 @@ class DecisionContext:
     def required(self) -> Mapping[str, Origin | None]:
         """The capabilities that the skill needs an approval for, each with the line that says so."""
         subject = self.subject
-        layer = "" if subject is None else "bundled" if is_bundled_at(self.location) else subject.layer
-        return self.effective.needs_approval(layer)
+        is_foreign = subject is not None and subject.layer == "plugin" and not subject.is_bundled
+        return self.effective.required_of_plugins if is_foreign else self.effective.required
 
     @property
     def install(self) -> Install | None:
         """The record of the installation in the folder of the skill."""
-        found = (state.installs.get(self.location) for state in reversed(self.states) if state.installs)
-        return next((one for one in found if one is not None), None)
+        for state in reversed(self.states):
+            if state.installs and self.location in state.installs:
+                return state.installs[self.location]
+        return None
 
     @cached_property
     def is_as_recorded(self) -> bool:
@@ -232,8 +233,10 @@ class DecisionContext:
     def capabilities(self) -> Capabilities:
         """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
         digest = self._examined()
-        classes = ToolClasses(network=self.effective.network_tools, write=self.effective.write_tools)
-        return inspector().capabilities(self._package, digest, classes)
+        effective = self.effective
+        return inspector().capabilities(
+            self._package, digest, network=effective.network_tools, write=effective.write_tools
+        )
 
     @cached_property
     def report(self) -> ScanReport:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -92,30 +91,27 @@ def _require_small(package: Package) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolClasses:
-    """The tools that count as reaching the network, and those that count as writing files."""
-
-    network: tuple[str, ...]
-    write: tuple[str, ...]
-
-
 class Inspector:
     """Inspects each content once, however often it is decided about."""
 
     def __init__(self) -> None:
-        self._capabilities: BoundedCache[tuple[str, ToolClasses], Capabilities] = BoundedCache(_KEPT)
+        self._capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
         self._reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
-    def capabilities(self, package: Callable[[], Package], digest: str, classes: ToolClasses) -> Capabilities:
-        """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now."""
-        key = (digest, classes)
+    def capabilities(
+        self, package: Callable[[], Package], digest: str, *, network: tuple[str, ...], write: tuple[str, ...]
+    ) -> Capabilities:
+        """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now.
+
+        `network` are the tools that count as reaching the network, `write` those that count as writing files.
+        """
+        key = (digest, network, write)
         found = self._capabilities.get(key)
         if found is None:
             from metier.scan.capabilities import infer
 
             _require_small(package())
-            found = infer(PackageSnapshot(package(), digest), network=classes.network, write=classes.write)
+            found = infer(PackageSnapshot(package(), digest), network=network, write=write)
             self._capabilities[key] = found
         return found
 

@@ -32,9 +32,11 @@ class LayeredCallRules:
 
     def decisions(self, context: DecisionContext) -> Iterator[Decision]:
         """The decision of each file about a call; a question may be answered by what was granted to active skills."""
-        action = replace(context.action, ceilings=())
+        action = replace(context.action, ceilings=()) if context.action.ceilings else context.action
         for layer, calls in self._layers:
             decision = calls.decide(action)
+            if not decision.check.startswith(_WHOSE):
+                continue
             origin = _origin(layer, decision.check)
             if decision.outcome == "ask":
                 granted = _granting_approvals(context)
@@ -42,9 +44,8 @@ class LayeredCallRules:
                     reason = f"{decision.reason} It was granted to an active skill."
                     yield allow(f"approval {granted}", reason, origin=origin)
                     continue
-            if decision.check.startswith(_WHOSE):
-                hint = ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED)
-                yield amend(decision, hint=hint, origin=origin)
+            hint = ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED)
+            yield amend(decision, hint=hint, origin=origin)
 
 
 def _origin(layer: ToolLayer, rule: str) -> Origin:

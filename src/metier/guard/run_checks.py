@@ -78,7 +78,7 @@ def untrusted_commands(context: DecisionContext) -> Iterator[Decision]:
 
 def program_settings(context: DecisionContext) -> Iterator[Decision]:
     """The settings of the program's policy, narrowed by the policy files that are enforced."""
-    settings = tuple(_settings(context.action))
+    settings = _settings(context.action)
     if not settings:
         return
     policy = context.governance.narrowed(context.program.policy)
@@ -115,25 +115,27 @@ def file_settings(context: DecisionContext) -> Iterator[Decision]:
             yield _by_file(setting, outcome, context.effective.origin(_key(setting)))
 
 
-def _settings(action: Action) -> Iterator[_Setting]:
-    subject = action.skill
+def _settings(action: Action) -> list[_Setting]:
+    """The settings that an action falls under; none for a load or a read of a trusted skill."""
+    found, subject = [], action.skill
     if action.point == "read" and action.command:
         owner = subject.name if subject is not None else "the skill"
         reason = f"{action.path} is a script of skill {owner!r}: run it instead of reading it."
-        yield _Setting("script_reads", reason, reason, reason, "script-read", run_script(owner, action.path))
+        found.append(_Setting("script_reads", reason, reason, reason, "script-read", run_script(owner, action.path)))
     needs_trust = action.point == "run" or (action.point == "load" and action.by in _UNVOUCHED)
     if needs_trust and subject is not None and not subject.trusted:
         reason = _no_voucher(subject)
-        yield _Setting("untrusted", reason, reason, reason, "skill-untrusted", TRUST)
+        found.append(_Setting("untrusted", reason, reason, reason, "skill-untrusted", TRUST))
     if action.point in _KINDS:
         name, several, one = _KINDS[action.point]
         if subject is None:
             several, one = "Scripts and commands", "A command"
         denied, asked = f"{several} are not allowed here.", f"{several} run only after somebody agreed."
-        yield _Setting(name, denied, asked, f"{one} would be run.", f"{name}-denied")
+        found.append(_Setting(name, denied, asked, f"{one} would be run.", f"{name}-denied"))
         if not action.isolated:
             reason = "It would run with nothing between it and this machine."
-            yield _Setting("unsandboxed", reason, reason, reason, "isolation-missing")
+            found.append(_Setting("unsandboxed", reason, reason, reason, "isolation-missing"))
+    return found
 
 
 def _by_file(setting: _Setting, outcome: Outcome, origin: Origin | None) -> Decision:

@@ -73,7 +73,7 @@ class ScanEngine:
     """With `{dir}` for the folder of the skill; empty for `core`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ScanSettings:
     """The section `scan`."""
 
@@ -83,7 +83,7 @@ class ScanSettings:
     suppressions: str | None = None
     """The file with suppressed findings."""
 
-    @property
+    @functools.cached_property
     def commands(self) -> Mapping[str, str]:
         """The command of each scanner that is not built in."""
         return {one.name: one.command for one in self.engines if one.command}
@@ -211,12 +211,12 @@ class EffectivePolicy:
         """The rules that deny or ask."""
         return RuleIndex(rule for rule in self.rules if rule.effect != "allow")
 
-    @property
+    @functools.cached_property
     def network_tools(self) -> tuple[str, ...]:
         """The tools that reach the network."""
         return self._tools("tools.network")
 
-    @property
+    @functools.cached_property
     def write_tools(self) -> tuple[str, ...]:
         """The tools that change files."""
         return self._tools("tools.write")
