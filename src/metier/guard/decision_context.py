@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier._cache import cached_property
@@ -66,11 +66,11 @@ class DecisionContext:
     actor: Actor
     governance: Governance
     program: ProgramLayer = NO_PROGRAM
-    subject: Subject | None = field(init=False)
-    """The skill that the action is about."""
 
-    def __post_init__(self) -> None:
-        self.subject = self.action.skill
+    @cached_property
+    def subject(self) -> Subject | None:
+        """The skill that the action is about."""
+        return self.action.skill
 
     def bind(self, in_force: InForce) -> None:
         """Decide under this state of policy and store."""
