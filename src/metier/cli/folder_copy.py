@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from metier.guard.files.file_access import FileAccess
-    from metier.run.host_files import Record
+    from metier.run.host_files import File
     from metier.run.virtual import VirtualShell
 
-_Content: TypeAlias = "dict[str, tuple[Record, bytes]]"
+_Content: TypeAlias = "dict[str, File]"
 
 
 class FolderCopy:
@@ -33,15 +33,9 @@ class FolderCopy:
         from metier.run.host_files import change
 
         now = self._content()
-        changed = [item for path, item in now.items() if self._before.get(path) != item]
+        changed = [file for path, file in now.items() if self._before.get(path) != file]
         gone = [path for path in self._before if path not in now]
-        refused = change(
-            self._folder,
-            [record for record, _ in changed],
-            [blob for _, blob in changed],
-            gone,
-            closed=self._access.closing_places_below,
-        )
+        refused = change(self._folder, changed, gone, closed=self._access.closing_places_below)
         self._before = now
         return len(changed) + len(gone) - len(refused), refused
 
@@ -51,5 +45,5 @@ class FolderCopy:
         with tempfile.TemporaryDirectory(prefix="metier-shell-") as folder:
             self._shell.export_folder(self._at, folder)
             limits = self._shell.limits
-            records, blobs = load(folder, list_folder(folder, limits).records, limits)
-        return {record[0]: (record, blob) for record, blob in zip(records, blobs, strict=True)}
+            files = load(folder, list_folder(folder, limits).records, limits)
+        return {file[0]: file for file in files}

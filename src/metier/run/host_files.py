@@ -7,26 +7,30 @@ where a system has no such steps (Windows) are paths followed, each looked at fi
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
 import stat
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from metier._log import logger
-from metier._paths import write_file
+from metier._paths import HAS_DIR_FD, LIST, READ, open_folder, write_file
 from metier.errors import ShellRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from metier.run.virtual.validation import ShellLimits
 
 log = logger("metier.run")
 
 Record: TypeAlias = tuple[str, str, int]
 """A path from the folder (`/a/b`), what is there (`f`, `d` or `l`), and its mode."""
+File: TypeAlias = tuple[str, str, int, bytes]
+"""A record with its content: the bytes of a file, or where a link leads."""
 Closed: TypeAlias = "Callable[[Sequence[tuple[str, bool]]], Iterable[str | None]]"
 """Says of paths from the folder, each with whether a link is to be put there, what closes them to writing, if anything
 does."""
@@ -38,39 +42,11 @@ unseen = re.compile(
     "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 ).search
 """A character that no name may have, as two names would look the same by it. The interpreter refuses them too."""
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_CAN_STEP = bool(_NO_FOLLOW) and {os.open, os.stat, os.readlink, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
-_COMMON = getattr(os, "O_CLOEXEC", 0) | _NO_FOLLOW
-_LIST = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
-_READ = os.O_RDONLY | _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CAN_STEP = HAS_DIR_FD and {os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
 _CHUNK = 1024 * 1024
 _MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
 """Reasons for which something was not changed."""
-
-
-class FolderLimits(Protocol):
-    """Limits on what is read from a folder; those of a virtual shell are some."""
-
-    @property
-    def files(self) -> int:
-        """Files, folders and links together."""
-        ...
-
-    @property
-    def depth(self) -> int:
-        """Folders inside one another."""
-        ...
-
-    @property
-    def file_bytes(self) -> int:
-        """Bytes of a single file."""
-        ...
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all files together."""
-        ...
 
 
 @dataclass(slots=True)
@@ -100,7 +76,7 @@ class FolderContent:
             return False
 
 
-def list_folder(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = frozenset()) -> FolderContent:
+def list_folder(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> FolderContent:
     """List a folder with its folders; raises `ShellRefused` if there is more than the limits allow.
 
     What is neither a file, a folder nor a link is left out, and so are names that are no text, and paths of `skipped`.
@@ -120,46 +96,49 @@ def list_folder(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = 
     return found
 
 
-def load(folder: str, records: Sequence[Record], limits: FolderLimits) -> tuple[list[Record], list[bytes]]:
+def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> list[File]:
     """Read the records of a folder. Those that have gone since are left out."""
-    kept: list[Record] = []
-    blobs: list[bytes] = []
+    found: list[File] = []
     total = 0
     if not records:
-        return kept, blobs
+        return found
     with contextlib.ExitStack() as opened:
         top = _Folder.top(folder, opened)
-        for record in records:
-            path, kind, _ = record
+        for path, kind, mode in records:
             try:
-                blob = _content(top, path, kind, limits)
+                content = _content(top, path, kind, limits)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
                 log.warning("%s is left out of the virtual shell: %s", folder + path, error.strerror or error)
                 continue
-            if kind == "l" and not _is_readable(blob):
+            if kind == "l" and not _is_readable(content):
                 log.warning("%s is left out of the virtual shell: it leads where no name can be read", folder + path)
                 continue
-            total += len(blob)
+            total += len(content)
             if total > limits.total_bytes:
                 raise _too_much(f"exceeds the limit of {limits.total_bytes} bytes for all files", folder)
-            kept.append(record)
-            blobs.append(blob)
-    return kept, blobs
+            found.append((path, kind, mode, content))
+    return found
+
+
+def with_executable_scripts(files: Sequence[File]) -> list[File]:
+    """The files of a skill, whose scripts can be executed."""
+    return [
+        (path, kind, 0o755 if path.startswith("/scripts/") else mode, content) for path, kind, mode, content in files
+    ]
 
 
 def change(
     folder: str,
-    records: Sequence[Record],
-    blobs: Sequence[bytes],
+    files: Sequence[File],
     gone: Sequence[str] = (),
     *,
     any_link: bool = False,
     closed: Closed | None = None,
     until: float | None = None,
 ) -> list[str]:
-    """Write records below a folder and delete what is `gone`; the paths that could not be done, with the reason.
+    """Write files below a folder and delete what is `gone`; the paths that could not be done, with the reason.
 
     A link is made only if it stays in the folder, unless `any_link`. What is `closed` is left as it is, and what was
     not begun `until` then is not done.
@@ -167,36 +146,27 @@ def change(
     failed: list[str] = []
     if closed is not None:
         deleted = list(zip(gone, closed([(path, False) for path in gone]), strict=True))
-        written = closed([(path, kind == "l") for path, kind, _ in records])
-        kept = list(zip(records, blobs, written, strict=True))
+        written = list(zip(files, closed([(path, kind == "l") for path, kind, _, _ in files]), strict=True))
         failed += [f"{path}: {PROTECTED}" for path, place in deleted if place]
-        failed += [f"{record[0]}: {PROTECTED}" for record, _, place in kept if place]
+        failed += [f"{file[0]}: {PROTECTED}" for file, place in written if place]
         gone = [path for path, place in deleted if not place]
-        records = [record for record, _, place in kept if not place]
-        blobs = [blob for _, blob, place in kept if not place]
+        files = [file for file, place in written if not place]
+
+    def attempt(path: str, act: Callable[[], None]) -> None:
+        if until is not None and time.monotonic() > until:
+            failed.append(f"{path}: {_LATE}")
+            return
+        try:
+            act()
+        except (OSError, ValueError) as error:
+            failed.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+
     with contextlib.ExitStack() as opened:
         top = _Folder.top(folder, opened)
         for path in sorted(gone, reverse=True):
-            if _is_past(until):
-                failed.append(f"{path}: {_LATE}")
-                continue
-            try:
-                _delete(top, path)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                failed.append(f"{path}: {error.strerror or error}")
-        for (path, kind, mode), blob in zip(records, blobs, strict=True):
-            if _is_past(until):
-                failed.append(f"{path}: {_LATE}")
-                continue
-            if kind == "l" and not any_link and not stays(path, blob):
-                failed.append(f"{path}: {LEADS_OUT}")
-                continue
-            try:
-                _write(top, path, kind, mode, blob)
-            except (OSError, ValueError) as error:
-                failed.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+            attempt(path, functools.partial(_delete, top, path))
+        for file in files:
+            attempt(file[0], functools.partial(_write, top, file, any_link=any_link))
     return failed
 
 
@@ -225,7 +195,7 @@ class _Folder:
         """The folder itself, which may be reached by a link: it is what the caller named."""
         if not _CAN_STEP:
             return cls(os.path.realpath(path), None)
-        descriptor = os.open(path, _LIST & ~_NO_FOLLOW)
+        descriptor = open_folder(path)
         opened.callback(os.close, descriptor)
         return cls(path, descriptor)
 
@@ -244,7 +214,7 @@ class _Folder:
                 raise NotADirectoryError(f"{name} is no folder")
             yield _Folder(self.at(name), None)
             return
-        descriptor = os.open(name, _LIST, dir_fd=self.descriptor)
+        descriptor = os.open(name, LIST, dir_fd=self.descriptor)
         try:
             yield _Folder(self.at(name), descriptor)
         finally:
@@ -255,7 +225,7 @@ class _Folder:
         return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
 
 
-def _look(folder: _Folder, prefix: str, found: FolderContent, limits: FolderLimits, skipped: frozenset[str]) -> None:
+def _look(folder: _Folder, prefix: str, found: FolderContent, limits: ShellLimits, skipped: frozenset[str]) -> None:
     for name in folder.names():
         path = f"{prefix}/{name}"
         if path in skipped:
@@ -286,13 +256,13 @@ def _look(folder: _Folder, prefix: str, found: FolderContent, limits: FolderLimi
                 log.warning("%s is left out of the virtual shell: %s", path, error.strerror)
 
 
-def _content(top: _Folder, path: str, kind: str, limits: FolderLimits) -> bytes:
+def _content(top: _Folder, path: str, kind: str, limits: ShellLimits) -> bytes:
     if kind == "d":
         return b""
     with _parent(top, path) as (folder, name):
         if kind == "l":
             return os.fsencode(os.readlink(folder.at(name), dir_fd=folder.descriptor))
-        descriptor = os.open(folder.at(name), _READ, dir_fd=folder.descriptor)
+        descriptor = os.open(folder.at(name), READ, dir_fd=folder.descriptor)
         try:
             # It is looked at once it is open, and not before: it could have become something else.
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -307,17 +277,20 @@ def _content(top: _Folder, path: str, kind: str, limits: FolderLimits) -> bytes:
     return bytes(data)
 
 
-def _write(top: _Folder, path: str, kind: str, mode: int, blob: bytes) -> None:
+def _write(top: _Folder, file: File, *, any_link: bool) -> None:
+    path, kind, mode, content = file
+    if kind == "l" and not any_link and not stays(path, content):
+        raise ValueError(LEADS_OUT)
     with _parent(top, path, make=True) as (folder, name):
         _make_room(folder, name, kind)
         if kind == "d":
             with folder.step(name, make=True):
                 return
         if kind == "f":
-            write_file(folder.at(name), blob, exact_mode=0o600 | mode & 0o777, dir_fd=folder.descriptor)
+            write_file(folder.at(name), content, exact_mode=0o600 | mode & 0o777, dir_fd=folder.descriptor)
             return
         temporary = f".{secrets.token_hex(8)}.tmp"
-        os.symlink(os.fsdecode(blob), folder.at(temporary), dir_fd=folder.descriptor)
+        os.symlink(os.fsdecode(content), folder.at(temporary), dir_fd=folder.descriptor)
         try:
             # Whatever is there is replaced itself, also if it is a link.
             os.replace(
@@ -345,7 +318,7 @@ def _make_room(folder: _Folder, name: str, kind: str) -> None:
 
 
 def _delete(top: _Folder, path: str) -> None:
-    with _parent(top, path) as (folder, name):
+    with contextlib.suppress(FileNotFoundError), _parent(top, path) as (folder, name):
         about = os.stat(folder.at(name), dir_fd=folder.descriptor, follow_symlinks=False)
         if stat.S_ISDIR(about.st_mode):
             os.rmdir(folder.at(name), dir_fd=folder.descriptor)
@@ -369,20 +342,13 @@ def _file_state(about: os.stat_result) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
-def _is_past(until: float | None) -> bool:
-    return until is not None and time.monotonic() > until
-
-
 def _is_text(name: str) -> bool:
-    try:
+    with contextlib.suppress(UnicodeEncodeError):
         name.encode()
-    except UnicodeEncodeError:
-        is_good = False
-    else:
-        is_good = not unseen(name)
-    if not is_good:
-        log.warning("%r is left out of the virtual shell: its name cannot be read", name)
-    return is_good
+        if not unseen(name):
+            return True
+    log.warning("%r is left out of the virtual shell: its name cannot be read", name)
+    return False
 
 
 def _is_readable(target: bytes) -> bool:

@@ -9,9 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from metier.errors import FileMissing, InvalidArgument
+from metier.hints import for_anybody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+    from metier.errors import MetierError
 
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
@@ -52,6 +55,12 @@ class Limits:
     disk_bytes: int = 256 * 1024 * 1024
     """For all files that it writes and leaves, temporary ones included."""
     open_files: int = 256
+
+    @property
+    def bounded_seconds(self) -> float:
+        """The seconds that a job really has."""
+        # In this order a limit that is not a number counts as the most there is.
+        return max(0.0, min(MAX_SECONDS, self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +227,8 @@ class Runner(Protocol):
         ...
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without blocking the event loop; cancelling ends the job, with all it started."""
-        ...
+        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
+        return await run_in_thread(self, job, on_output)
 
 
 def check_needs(required: Collection[str]) -> tuple[str, ...]:
@@ -241,6 +250,11 @@ def missing(job: Job, capabilities: RunnerCapabilities, required: Collection[str
         # An empty list is nobody, which is easier to keep than a list.
         needs.add("hosts" if job.network == "restricted" and job.hosts else "network")
     return tuple([name for name in NEEDS if name in needs and not getattr(capabilities, NEEDS[name][0])])
+
+
+def not_started(error: MetierError, runner: str) -> Outcome:
+    """The outcome of a job that an error kept from starting."""
+    return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=runner)
 
 
 async def run_in_thread(runner: Runner, job: Job, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:

@@ -18,14 +18,7 @@ import time
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
-from metier.run.job import (
-    CANNOT_START,
-    MAX_SECONDS,
-    TIMED_OUT,
-    Outcome,
-    RunnerCapabilities,
-    run_in_thread,
-)
+from metier.run.job import CANNOT_START, TIMED_OUT, Outcome, Runner, RunnerCapabilities
 from metier.run.output import OutputReader, outcome_of, streams
 
 if TYPE_CHECKING:
@@ -47,7 +40,7 @@ _ROUNDS, _PAUSE = 10, 0.002
 _Cause: TypeAlias = Literal["timeout", "output", "cancel"]
 
 
-class PlainRunner:
+class PlainRunner(Runner):
     """Runs jobs as plain processes of this user. Use it only for scripts that you would run by hand.
 
     >>> from metier.run import Job
@@ -55,10 +48,7 @@ class PlainRunner:
     'hello\\n'
     """
 
-    @property
-    def name(self) -> str:
-        """The name in results and audit records."""
-        return "plain"
+    name = "plain"
 
     def capabilities(self) -> RunnerCapabilities:
         """Nothing is promised: memory is bounded by process only, and a process that hides well can outlive its job."""
@@ -82,7 +72,7 @@ class PlainRunner:
         reader = None
         try:
             # Twice the time on each processor: no job within its time reaches it, and one that got away stops burning.
-            seconds = math.ceil(2 * _seconds(job.limits) * (os.cpu_count() or 1)) + 1
+            seconds = math.ceil(2 * job.limits.bounded_seconds * (os.cpu_count() or 1)) + 1
             limit_process(
                 process.pid,
                 # Not the address space: interpreters reserve far more of it than they use.
@@ -101,10 +91,6 @@ class PlainRunner:
         exit_code = TIMED_OUT if cause == "timeout" else 128 - code if code < 0 else code
         killed_by = cause or ("signal" if code < 0 else None)
         return outcome_of(written, exit_code, killed_by, started=started, runner=self.name)
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
-        return await run_in_thread(self, job, on_output)
 
 
 def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
@@ -173,11 +159,6 @@ def limit_process(pid: int, **limits: int) -> None:
             resource.prlimit(pid, kind, (bound, bound))
 
 
-def _seconds(limits: Limits) -> float:
-    # In this order a limit that is not a number counts as the most there is.
-    return max(0.0, min(MAX_SECONDS, limits.seconds))
-
-
 def _watch(
     process: subprocess.Popen[bytes],
     limits: Limits,
@@ -186,7 +167,7 @@ def _watch(
     started: float,
 ) -> _Cause | None:
     """Wait until the job ends by itself (None), or say why it must be ended."""
-    deadline = started + _seconds(limits)
+    deadline = started + limits.bounded_seconds
     pause = 0.001
     while not _has_ended(process):
         if should_stop is not None and should_stop():

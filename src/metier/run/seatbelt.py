@@ -22,9 +22,8 @@ from metier._paths import is_inside, safe_rmtree
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing, MetierError
 from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, REPOSITORY
 from metier.guard.files.protected_places import find_protected_places
-from metier.hints import for_anybody
 from metier.run.environment import base_environment, programs_behind
-from metier.run.job import CANNOT_START, Job, JobPath, Limits, Outcome, RunnerCapabilities, run_in_thread
+from metier.run.job import Job, JobPath, Limits, Runner, RunnerCapabilities, not_started
 from metier.run.plain import PlainRunner
 from metier.run.protection import conclude, protect
 from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
@@ -32,7 +31,7 @@ from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from metier.run.job import OutputLine
+    from metier.run.job import Outcome, OutputLine
 
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
@@ -73,7 +72,7 @@ _NETWORK_SERVICES = (
 )  # fmt: skip
 
 
-class SeatbeltRunner:
+class SeatbeltRunner(Runner):
     """Runs jobs under a profile of `sandbox-exec`; where that does not work, it runs nothing.
 
     Each job has a folder of its own for temporary files, which goes with it.
@@ -85,10 +84,7 @@ class SeatbeltRunner:
         self._lock = threading.Lock()
         self._works: bool | None = None
 
-    @property
-    def name(self) -> str:
-        """The name in results and audit records."""
-        return "native"
+    name = "native"
 
     def capabilities(self) -> RunnerCapabilities:
         """The guarantees that are enforced here, found by trying, once."""
@@ -120,12 +116,8 @@ class SeatbeltRunner:
                 outcome = self._plain.run_blocking(prepared, should_stop=should_stop, on_output=on_output)
                 outcome = conclude(outcome, protections)
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
+            return not_started(error, self.name)
         return dataclasses.replace(outcome, runner=self.name, contacts=contacts.seen())
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
-        return await run_in_thread(self, job, on_output)
 
     @contextlib.contextmanager
     def _prepared(self, job: Job, contacts: Contacts) -> Iterator[Job]:

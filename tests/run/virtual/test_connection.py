@@ -16,8 +16,8 @@ from metier.errors import ShellRefused
 from metier.run import Job
 from metier.run.virtual import VirtualRunner, VirtualShell, checkpoint, runner
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
-from metier.run.virtual.connection import Connection, WorkerLost
-from metier.run.virtual.worker_process import WorkerExit
+from metier.run.virtual.connection import Connection
+from metier.run.virtual.worker_process import WorkerLost
 
 
 class Puppet:
@@ -40,8 +40,8 @@ class Puppet:
         self.was_killed = True
         self._theirs.close()
 
-    def wait(self) -> WorkerExit:
-        return WorkerExit(139, "crash")
+    def wait(self) -> WorkerLost:
+        return WorkerLost(139, "crash", "it crashed")
 
 
 def frame(head: object, body: bytes = b"") -> bytes:
@@ -140,7 +140,7 @@ def test_files_that_a_worker_invents_are_not_written(
     top = tmp_path_factory.mktemp("top")
     work = top / "w"
     work.mkdir()
-    reply = {"code": 0, "failure": "", "is_flooded": False, "cpu_ms": 1, "gone": [], "records": [[path, "f", 420]]}
+    reply = {"code": 0, "failure": "", "is_flooded": False, "cpu_ms": 1, "gone": [], "files": [[path, "f", 420]]}
     data = frame({**reply, "sizes": [0, 0, 4]}, b"evil")
     monkeypatch.setattr(runner, "Connection", lambda: Connection(Puppet(saying(data, greetings=0))))
     with VirtualRunner() as virtual:
@@ -206,7 +206,9 @@ def test_bytes_at_random_are_a_frame_or_an_error(data: bytes) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.dictionaries(st.text(max_size=5).filter(lambda name: name != "sizes"), st.integers() | st.text(max_size=20)),
+    st.dictionaries(
+        st.text(max_size=5).filter(lambda name: name not in ("sizes", "files")), st.integers() | st.text(max_size=20)
+    ),
     st.lists(st.binary(max_size=50), max_size=5),
 )
 def test_what_is_sent_is_received(head: dict[str, object], blobs: list[bytes]) -> None:

@@ -125,10 +125,10 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(tmp_path: Path) -
     (folder / "d/f").unlink()
     (folder / "d").rmdir()
     (folder / "d").symlink_to(outside)
-    kept, blobs = load(str(folder), found.records, LIMITS)
-    assert b"canary" not in b"".join(blobs)
-    assert [record[0] for record in kept] == ["/d"]
-    assert change(str(folder), [("/d/f", "f", 0o644)], [b"evil"], ["/d/f"]) != []
+    kept = load(str(folder), found.records, LIMITS)
+    assert b"canary" not in b"".join(content for *_, content in kept)
+    assert [path for path, *_ in kept] == ["/d"]
+    assert change(str(folder), [("/d/f", "f", 0o644, b"evil")], ["/d/f"]) != []
     assert (outside / "f").read_text() == "canary"
 
 
@@ -137,7 +137,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(tmp_path: Path) -
 def test_records_that_lead_out_are_not_written(tmp_path: Path, path: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    assert len(change(str(folder), [(path, "f", 0o644)], [b"evil"])) == 1
+    assert len(change(str(folder), [(path, "f", 0o644, b"evil")])) == 1
     assert [entry for entry in tmp_path.rglob("*") if entry.is_file()] == []
 
 
@@ -147,21 +147,21 @@ def test_records_that_lead_out_are_not_written(tmp_path: Path, path: str) -> Non
 def test_a_link_that_is_made_stays_in_its_folder(target: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("links")
     (folder / "a/b").mkdir(parents=True)
-    if change(str(folder), [("/a/link", "l", 0)], [target.encode()]) == []:
+    if change(str(folder), [("/a/link", "l", 0, target.encode())]) == []:
         made = folder / "a/link"
         assert Path(os.path.normpath(made.parent / os.readlink(made))).is_relative_to(folder)
 
 
 @posix
 def test_modes_that_give_rights_are_not_taken_over(tmp_path: Path) -> None:
-    change(str(tmp_path), [("/f", "f", 0o6777)], [b"x"])
+    change(str(tmp_path), [("/f", "f", 0o6777, b"x")])
     assert (tmp_path / "f").stat().st_mode & 0o7000 == 0
 
 
 @posix
 def test_what_was_not_begun_in_time_is_not_done_and_named(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
-    failed = change(str(tmp_path), [("/a", "f", 0o644)], [b"x"], ["/old"], until=time.monotonic() - 1)
+    failed = change(str(tmp_path), [("/a", "f", 0o644, b"x")], ["/old"], until=time.monotonic() - 1)
     assert failed == ["/old: its time was over", "/a: its time was over"]
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 

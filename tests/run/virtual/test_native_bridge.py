@@ -11,7 +11,7 @@ import pytest
 
 from metier.run import PlainRunner, Runner
 from metier.run.virtual import ShellLimits, VirtualShell
-from metier.run.virtual.native_bridge import checked_records, checked_request
+from metier.run.virtual.native_bridge import checked_files, checked_request
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="programs are started as POSIX does")
 
@@ -194,11 +194,11 @@ def test_nothing_is_left_of_the_copy(outside: VirtualShell, tmp_path: Path, monk
     [
         {"argv": ["sh", "-c", "x"]}, {"argv": []}, {"argv": "python3"}, {"argv": ["python3", 1]},
         {"argv": ["python3", "a\0b"]}, {"argv": ["python3"] * 5_000}, {"env": {"A": 1}}, {"env": [1]},
-        {"env": {"A": "\ud800"}}, {"folder": "/../x"}, {"folder": 1}, {"records": [["/a", "f", 420]]}, {"records": {}},
+        {"env": {"A": "\ud800"}}, {"folder": "/../x"}, {"folder": 1}, {"files": [["/a", "f", 420]]}, {"files": {}},
     ],
 )  # fmt: skip
 def test_a_request_that_no_shell_would_make_is_refused(more: dict[str, object]) -> None:
-    head = {"argv": ["python3"], "env": {}, "folder": "/", "records": [], **more}
+    head = {"argv": ["python3"], "env": {}, "folder": "/", "files": [], **more}
     with pytest.raises(ValueError, match=r"."):
         checked_request(head, [b""])
 
@@ -209,4 +209,4 @@ def test_a_request_that_no_shell_would_make_is_refused(more: dict[str, object]) 
 )
 def test_a_record_that_is_none_is_refused(record: list[object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        checked_records([record], [b""])
+        checked_files([[*record, b""]])

@@ -5,7 +5,7 @@ The parts, from the outside in:
     runner            NativeRunner: runs jobs, and knows the guarantees of this machine
     filesystem_view   the files that a job sees
     request           the request for a sandbox, computed beforehand
-    launcher          starts sandboxes, keeps idle ones, and resident processes
+    launcher          starts sandboxes, and keeps idle ones
     launcher_process  a small process that forks a supervisor for each job
     supervisor        builds a sandbox, starts the job in it, watches it and ends it
     protocol          the messages between these processes

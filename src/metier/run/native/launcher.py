@@ -1,4 +1,4 @@
-"""Starting sandboxes: the parent's side of the launcher process, sandboxes to be used again, and resident processes.
+"""Starting sandboxes: the parent's side of the launcher process, and sandboxes to be used again.
 
 A sandbox can take another job with the same places, limits and network if the one before it left nothing behind, which
 saves most of the work of starting it. All processes of that job are dead by then, and its temporary folders are empty.
@@ -130,6 +130,18 @@ class Sandbox:
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self.supervisor, signal.SIGKILL)
 
+    def wait_for_report(self, seconds: float) -> dict[str, str]:
+        """The report of its supervisor when the job has ended; empty if that takes longer."""
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        deadline, report = time.monotonic() + seconds, b""
+        while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+            data = self.control.recv(_MOST_REPORT)
+            report += data
+            if not data or len(report) > _MOST_REPORT:
+                break
+        return parse_report(report)
+
     def close(self) -> None:
         """Release it, which ends it."""
         self.control.close()
@@ -236,51 +248,3 @@ def _send_job(sandbox: Sandbox, request: SandboxRequest, streams: tuple[int, int
     finally:
         os.close(content)
     return False
-
-
-class ResidentProcess:
-    """A program that stays in a sandbox; its standard input is the other end of `channel`."""
-
-    def __init__(self, request: SandboxRequest) -> None:
-        self.channel, theirs = socket.socketpair()
-        self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            with theirs, contextlib.ExitStack() as given:
-                given.callback(os.close, errors)
-                null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-                given.callback(os.close, null)
-                self._sandbox = launch(request, (theirs.fileno(), null, errors))
-        except BaseException:
-            self.channel.close()
-            os.close(self._errors)
-            raise
-
-    def kill(self) -> None:
-        """End it at once; no harm if it has ended."""
-        self._sandbox.kill()
-
-    def wait(self, seconds: float) -> tuple[int, str, bytes]:
-        """Wait until it is gone, and end it if that takes too long: its status, why it was ended, its errors."""
-        report = parse_report(self._read_report(time.monotonic() + seconds))
-        self.kill()
-        errors = b""
-        with contextlib.suppress(OSError):
-            errors = os.read(self._errors, _MOST_REPORT)
-        self._sandbox.close()
-        os.close(self._errors)
-        try:
-            status = int(report.get("status", "9"))
-        except ValueError:
-            status = 9
-        return status, report.get("killed_by", ""), errors or report.get("failed", "").encode()
-
-    def _read_report(self, deadline: float) -> bytes:
-        poll = select.poll()
-        poll.register(self._sandbox.control, select.POLLIN)
-        report = b""
-        while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
-            data = self._sandbox.control.recv(_MOST_REPORT)
-            report += data
-            if not data or len(report) > _MOST_REPORT:
-                break
-        return report

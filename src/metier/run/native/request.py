@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.run.environment import base_environment
-from metier.run.job import MAX_SECONDS
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.filesystem_view import (
     DEVICES,
@@ -192,10 +191,8 @@ def _environment(job: Job, view: FilesystemView, network: str, scratch: str) -> 
 
 
 def _limits(limits: Limits, *, is_endless: bool) -> dict[str, float]:
-    # In this order a limit that is not a number counts as the most there is.
-    seconds = 1e9 if is_endless else max(0.0, min(MAX_SECONDS, limits.seconds))
     return {
-        "seconds": seconds,
+        "seconds": 1e9 if is_endless else limits.bounded_seconds,
         # With less than this nothing could be started at all.
         "memory_bytes": max(limits.memory_bytes, 64 * 1024 * 1024),
         "processes": max(limits.processes, 1),

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from metier._log import logger
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing, MetierError
-from metier.hints import NO_ISOLATION, for_anybody
+from metier.hints import NO_ISOLATION
 from metier.run.job import (
     CANNOT_START,
-    MAX_SECONDS,
     TIMED_OUT,
     Job,
     Limits,
     Outcome,
+    Runner,
     RunnerCapabilities,
     Usage,
-    run_in_thread,
+    not_started,
 )
 from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
 from metier.run.native.protocol import TAKEN, parse_report
@@ -53,7 +53,7 @@ _LOOK_UP = 0.05
 """Seconds between two calls of `should_stop`."""
 
 
-class NativeRunner:
+class NativeRunner(Runner):
     """Runs jobs in a sandbox of the operating system; a job that cannot be kept in one is not run.
 
     `tier` chooses the kind of sandbox; the best that works here is taken if none is named.
@@ -68,10 +68,7 @@ class NativeRunner:
         self._found: Tier | None = None
         self._was_looked_for = False
 
-    @property
-    def name(self) -> str:
-        """The name in results and audit records."""
-        return "native"
+    name = "native"
 
     @property
     def tier(self) -> Tier | None:
@@ -132,7 +129,7 @@ class NativeRunner:
         try:
             running.start()
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
+            return not_started(error, self.name)
         except (OSError, ValueError, TypeError) as error:
             return Outcome(exit_code=CANNOT_START, stderr=_format_failure(job, str(error)), runner=self.name)
         with running:
@@ -141,10 +138,6 @@ class NativeRunner:
     def close(self) -> None:
         """End the launcher process and the idle sandboxes, of all native runners of this process."""
         close_shared()
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
-        return await run_in_thread(self, job, on_output)
 
 
 class _SandboxedJob:
@@ -273,7 +266,7 @@ class _SandboxedJob:
         return conclude(outcome, self._protections)
 
     def _follow(self, started: float, should_stop: Callable[[], bool] | None) -> None:
-        latest = started + max(0.0, min(MAX_SECONDS, self._job.limits.seconds)) + _LATE
+        latest = started + self._job.limits.bounded_seconds + _LATE
         self._pipes.watch(self._sandbox.control.fileno())
         is_ended = False
         while self._pipes.are_open or not is_ended:

@@ -82,7 +82,7 @@ class WorkspaceCopy:
             for path in outermost
             if path not in self._before
         ]
-        failed += change(self.folder, [], [], [f"/{path}" for path in gone if path not in closed])
+        failed += change(self.folder, [], [f"/{path}" for path in gone if path not in closed])
         for path in changed:
             status = now[path]
             kind = kind_of(status.st_mode)
@@ -96,7 +96,8 @@ class WorkspaceCopy:
             except OSError as error:
                 failed.append(f"{path}: {error.strerror}")
                 continue
-            failed += change(self.folder, [(f"/{path}", kind, stat.S_IMODE(status.st_mode))], [content], any_link=True)
+            file = (f"/{path}", kind, stat.S_IMODE(status.st_mode), content)
+            failed += change(self.folder, [file], any_link=True)
         return failed, notes
 
     def _is_closed(self, path: str) -> bool:

@@ -1,7 +1,8 @@
 """The channel between a shell and its worker: frames of JSON with bytes beside it, over one socket.
 
-A frame is two lengths, a JSON object, and bytes that the object's `sizes` take apart. Both sides import this module;
-neither believes the other, so lengths are bounded and nothing is ever evaluated.
+A frame is two lengths, a JSON object, and bytes that the object's `sizes` take apart. The contents of its `files` are
+the last of these. Both sides import this module; neither believes the other, so lengths are bounded and nothing is ever
+evaluated.
 """
 
 from __future__ import annotations
@@ -41,16 +42,18 @@ class Channel:
         self._line = line
         self._most_head, self._most_body = most_head, most_body
         self._buffer = bytearray()
-        self._timeout: float | None = -1.0
 
     def send(self, head: Head, blobs: Sequence[bytes] = (), *, timeout: float | None = None) -> None:
         """Send a frame; raises `ChannelClosed` if nobody takes it."""
+        if files := head.get("files"):
+            head = {**head, "files": [file[:3] for file in files]}
+            blobs = [*blobs, *[file[3] for file in files]]
         if blobs:
             head = {**head, "sizes": [len(blob) for blob in blobs]}
         text = _encode(head).encode()
         size = sum(map(len, blobs))
         start = _LENGTHS.pack(len(text), size) + text
-        self._wait(timeout)
+        self._line.settimeout(timeout)
         try:
             if size < _CHUNK:
                 self._line.sendall(b"".join((start, *blobs)))
@@ -64,12 +67,12 @@ class Channel:
     def receive(self, *, timeout: float | None = None) -> tuple[Head, list[bytes]]:
         """The next frame; raises `TimeoutError` if it has not come in time, as a whole."""
         until = None if timeout is None else time.monotonic() + timeout
-        self._fill(_LENGTHS.size, timeout, until)
+        self._fill(_LENGTHS.size, until)
         head_length, body_length = _LENGTHS.unpack_from(self._buffer)
         if head_length > self._most_head or body_length > self._most_body:
             raise ChannelBroken(f"a frame of {head_length} and {body_length} bytes is too large")
         end = _LENGTHS.size + head_length + body_length
-        self._fill(end, timeout, until)
+        self._fill(end, until)
         text = bytes(self._buffer[_LENGTHS.size : _LENGTHS.size + head_length])
         body = bytes(self._buffer[_LENGTHS.size + head_length : end])
         del self._buffer[:end]
@@ -79,28 +82,18 @@ class Channel:
             raise ChannelBroken("a frame is not JSON") from error
         if not isinstance(head, dict):
             raise ChannelBroken("a frame is no object")
-        return head, _split_body(head.pop("sizes", []), body)
+        blobs = _split_body(head.pop("sizes", []), body)
+        if "files" in head:
+            head["files"] = _take_files(head["files"], blobs)
+        return head, blobs
 
-    def close(self) -> None:
-        """Hang up."""
-        self._line.close()
-
-    def _wait(self, timeout: float | None) -> None:
-        # Each setting is a call into the kernel, and mostly nothing changes.
-        if timeout != self._timeout:
-            self._line.settimeout(timeout)
-            self._timeout = timeout
-
-    def _fill(self, wanted: int, timeout: float | None, until: float | None) -> None:
-        is_first = not self._buffer
+    def _fill(self, wanted: int, until: float | None) -> None:
         while len(self._buffer) < wanted:
-            if not is_first and until is not None:
-                # A frame that comes a byte at a time has no more time than one that comes at once.
-                timeout = until - time.monotonic()
-                if timeout <= 0:
-                    raise TimeoutError
-            is_first = False
-            self._wait(timeout)
+            # A frame that comes a byte at a time has no more time than one that comes at once.
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            self._line.settimeout(left)
             try:
                 chunk = self._line.recv(max(_CHUNK, min(wanted - len(self._buffer), _MOST_CHUNK)))
             except TimeoutError:
@@ -117,10 +110,19 @@ def _split_body(sizes: object, body: bytes) -> list[bytes]:
         raise ChannelBroken("the sizes in a frame are no numbers")
     if sum(sizes) != len(body):
         raise ChannelBroken("the sizes in a frame do not add up")
-    if len(sizes) == 1:
-        return [body]
     blobs, start = [], 0
     for size in sizes:
         blobs.append(body[start : start + size])
         start += size
     return blobs
+
+
+def _take_files(records: object, blobs: list[bytes]) -> list[tuple[Any, ...]]:
+    """The files of a frame; their contents are taken from the end of its blobs."""
+    if not isinstance(records, list) or len(records) > len(blobs):
+        raise ChannelBroken("the files in a frame have no contents")
+    if not all(isinstance(record, list) and len(record) == 3 for record in records):
+        raise ChannelBroken("a file in a frame is none")
+    first = len(blobs) - len(records)
+    contents, blobs[first:] = blobs[first:], []
+    return [(*record, content) for record, content in zip(records, contents, strict=True)]

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from metier.run.virtual.command_line import PRELUDE, PROGRAMS_BY_EXTENSION
-from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
+from metier.run.virtual.connection import Connection, WorkerRefusal
 from metier.run.virtual.validation import checked_text
+from metier.run.virtual.worker_process import WorkerLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,7 +146,7 @@ class Checkpoints:
 
     def refresh(self) -> None:
         """Take a complete checkpoint, however much it costs."""
-        reply, objects = self.connected().ask({"op": "checkpoint", "is_whole": True})
+        reply, objects = self.connected().ask({"op": "checkpoint"})
         self._objects, self._least = {}, len(objects)
         self.take(reply, objects)
 
@@ -162,5 +163,4 @@ class Checkpoints:
 
     def _send_skill(self, connection: Connection, name: str) -> None:
         skill = self.skills.get(name)
-        records, blobs = (skill.records, skill.blobs) if skill else ((), ())
-        connection.ask({"op": "skill", "name": name, "records": records}, blobs)
+        connection.ask({"op": "skill", "name": name, "files": skill.files if skill else []})

@@ -10,12 +10,11 @@ import weakref
 from typing import TYPE_CHECKING
 
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
-from metier.run.virtual.worker_process import start_worker
+from metier.run.virtual.worker_process import WorkerLost, start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metier.run.job import KilledBy
     from metier.run.virtual.channel import Head
     from metier.run.virtual.worker_process import Worker
 
@@ -25,14 +24,6 @@ _MOMENT = 0.4
 """Seconds that a worker has for an answer in the middle of a request."""
 _START = 20.0
 """Seconds that a worker has for requests other than commands: it starts, or moves files."""
-
-
-class WorkerLost(Exception):
-    """The loss of a worker, with all its files."""
-
-    def __init__(self, exit_code: int, killed_by: KilledBy, why: str) -> None:
-        super().__init__(why)
-        self.exit_code, self.killed_by, self.why = exit_code, killed_by, why
 
 
 class WorkerRefusal(Exception):
@@ -80,7 +71,7 @@ class Connection:
         try:
             self._channel.send(head, blobs, timeout=seconds)
             while True:
-                reply, answer = self._next(deadline, seconds, should_stop)
+                reply, answer = self._next(deadline, should_stop)
                 if "event" not in reply:
                     break
                 back = on_event(reply, answer) if on_event is not None else None
@@ -115,23 +106,15 @@ class Connection:
         with contextlib.suppress(OSError):
             self.worker.channel.shutdown(socket.SHUT_RDWR)
 
-    def _next(
-        self, deadline: float, seconds: float, should_stop: Callable[[], bool] | None
-    ) -> tuple[Head, list[bytes]]:
-        if should_stop is None:
-            # The same number each time, unless time is running: setting it anew is a call into the kernel.
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            return self._channel.receive(timeout=seconds if left > 0.9 * seconds else left)
-        while True:
+    def _next(self, deadline: float, should_stop: Callable[[], bool] | None) -> tuple[Head, list[bytes]]:
+        while (left := deadline - time.monotonic()) > 0:
+            if should_stop is None:
+                return self._channel.receive(timeout=left)
             if should_stop():
                 raise self._lose(WorkerLost(137, "cancel", "it was told to stop"))
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
             with contextlib.suppress(TimeoutError):
                 return self._channel.receive(timeout=min(_LOOK_UP, left))
+        raise TimeoutError
 
     def _lose(self, why: WorkerLost | None) -> WorkerLost:
         """Make sure that the worker is dead, and remember how it died."""
@@ -143,14 +126,11 @@ class Connection:
         with contextlib.suppress(OSError):
             self.worker.channel.close()
         death = self.worker.wait()
-        if why is None:
-            said = "it ran out of memory" if death.killed_by == "memory" else "it crashed"
-            if not self._has_answered:
-                # No script has been in it yet, so that nobody else had a hand in what it wrote.
-                said = f"it does not start ({death.stderr or said})"
-            why = WorkerLost(death.exit_code, death.killed_by, said)
-        self._gone = why
-        return why
+        if why is None and not self._has_answered:
+            # No script has been in it yet, so that nobody else had a hand in what it wrote.
+            why = WorkerLost(death.exit_code, death.killed_by, f"it does not start ({death.stderr or death.why})")
+        self._gone = why or death
+        return self._gone
 
 
 def _abandon(worker: Worker, owner: int) -> None:

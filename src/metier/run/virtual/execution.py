@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 from bashkit import Bash, BashError, ExecutionProfile
 
+from metier.run.virtual.extra_commands import extra_commands
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    from bashkit import FileSystem
+
     from metier.run.virtual.channel import Channel, Head
+
+    Reply: TypeAlias = tuple[Head, list[bytes]]
 
 _INPUT = "/dev/.stdin"
 _FLOOD, _LEAST_FLOOD = 32, 1024 * 1024
@@ -16,25 +26,58 @@ _FLOOD, _LEAST_FLOOD = 32, 1024 * 1024
 _BATCH_BYTES, _BATCH_SECONDS = 8_192, 0.02
 
 
-def execute(bash: Bash, channel: Channel, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
+def new_interpreter(
+    settings: Head,
+    channel: Channel,
+    mounts: Mapping[str, FileSystem],
+    cancel: Callable[[], None],
+    *,
+    folder: str,
+    env: Mapping[str, str],
+    seconds: float | None = None,
+) -> Bash:
+    """A bash interpreter with the commands that it lacks; `cancel` ends the command line that is run by it."""
+    return Bash(
+        username="user",
+        hostname="sandbox",
+        cwd=folder,
+        env=dict(env),
+        # This profile has no cap on the number of calls; what else it lifts is set here.
+        profile=ExecutionProfile.Interactive,
+        max_commands=settings["commands"],
+        max_loop_iterations=settings["loop_turns"],
+        timeout_seconds=settings["seconds"] if seconds is None else seconds,
+        custom_builtins=extra_commands(settings, channel, mounts, cancel),
+    )
+
+
+def execute(
+    bash: Bash,
+    channel: Channel,
+    stdin: bytes,
+    *,
+    command: str,
+    env: Mapping[str, str],
+    keep: int,
+    is_streamed: bool,
+) -> Reply:
     """Run a command line; its result, and the output that was not passed on yet."""
-    command = head["command"]
-    if head["stdin"]:
-        bash.fs().write_file(_INPUT, blobs[0])
+    if stdin:
+        bash.fs().write_file(_INPUT, stdin)
         # A line of its own for each end: the command may begin or end with a comment or a heredoc.
         command = f"{{\n{command}\n}} < {_INPUT}"
-    before = bash.shell_state().env if head["env"] else {}
-    for name, value in head["env"].items():
+    before = bash.shell_state().env if env else {}
+    for name, value in env.items():
         bash.set_env(name, value)
-    sender = _OutputSender(bash, channel, head["keep"], is_told_at_once=head["is_streamed"])
+    sender = _OutputSender(bash, channel, keep, is_told_at_once=is_streamed)
     started = time.process_time()
     result = bash.execute_sync(command, on_output=sender.take)
     used = time.process_time() - started
     # Cancelled by what it writes too much, or by a program outside that took all the time.
     bash.clear_cancel()
-    if head["stdin"]:
+    if stdin:
         bash.fs().remove(_INPUT)
-    for name in head["env"]:
+    for name in env:
         if name in before:
             bash.set_env(name, before[name])
         else:
@@ -87,39 +130,28 @@ class _OutputSender:
         return rest
 
 
-def analysis(script: str) -> Head:
+def analysis(script: bytes) -> Reply:
     """The commands that a script names, and whether it hides some."""
-    bash = _analyst()
     try:
-        found = bash.analyze(script)
-    except BashError as error:
-        return {"is_opaque": True, "names": [], "known": [], "why": str(error)[:200]}
+        found = _analyst().analyze(script.decode())
+    except BashError:
+        return {"is_opaque": True, "names": [], "known": []}, []
     names = sorted({command.name for command in found.commands if command.name is not None})
     dynamic = found.is_opaque or any(
         command.name is None and not command.is_assignment_only for command in found.commands
     )
-    known = [name for name in names if name in found.functions or _is_builtin(bash, name)]
-    return {"is_opaque": dynamic, "names": names, "known": known, "why": ""}
+    known = [name for name in names if name in found.functions or _is_builtin(name)]
+    return {"is_opaque": dynamic, "names": names, "known": known}, []
 
 
-_analysts: list[Bash] = []
-_builtins: dict[str, bool] = {}
-
-
+@functools.cache
 def _analyst() -> Bash:
-    if not _analysts:
-        # The profile without a cap on the number of calls.
-        _analysts.append(Bash(profile=ExecutionProfile.Interactive, timeout_seconds=5))
-    return _analysts[0]
+    # The profile without a cap on the number of calls.
+    return Bash(profile=ExecutionProfile.Interactive, timeout_seconds=5)
 
 
-def _is_builtin(bash: Bash, name: str) -> bool:
-    if not _is_word(name):
-        return False
-    if name not in _builtins:
-        _builtins[name] = bash.execute_sync(f"type -t {name}").stdout.strip() in ("builtin", "keyword", "file")
-    return _builtins[name]
-
-
-def _is_word(name: str) -> bool:
-    return name in (".", ":", "[", "[[") or (name.replace("-", "").replace("_", "").isalnum() and name.isascii())
+@functools.cache
+def _is_builtin(name: str) -> bool:
+    is_word = name in (".", ":", "[", "[[") or (name.replace("-", "").replace("_", "").isalnum() and name.isascii())
+    kinds = ("builtin", "keyword", "file")
+    return is_word and _analyst().execute_sync(f"type -t {name}").stdout.strip() in kinds

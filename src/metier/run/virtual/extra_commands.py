@@ -91,22 +91,19 @@ class _NativeProgram:
             )
         files = context.fs
         skipped = frozenset((*self._mounts, *_SYSTEM))
-        records, blobs = take(files, "/", skipped)
         head = {
             "event": "native",
             "argv": [self._program, *context.argv],
             "folder": context.cwd,
             "env": dict(context.env),
-            "records": records,
+            "files": take(files, "/", skipped),
         }
-        stdin = (context.stdin or "").encode("utf-8", "replace")
-        self._channel.send(head, [stdin, *blobs])
-        reply, answer = self._channel.receive()
-        out, err, *changed = answer
+        self._channel.send(head, [(context.stdin or "").encode("utf-8", "replace")])
+        reply, (out, err) = self._channel.receive()
         for path in sorted(reply["gone"], reverse=True):
             if kind_of(files, path):
                 files.remove(path, recursive=True)
-        put(files, reply["records"], changed)
+        put(files, reply["files"])
         if reply["is_late"]:
             self._cancel()
         return BuiltinResult(

@@ -5,20 +5,16 @@ from __future__ import annotations
 from bashkit import FileSystem
 
 TYPE_CHECKING = False
-TYPE_CHECKING = False
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any, TypeAlias
-
-    Record: TypeAlias = tuple[str, str, int]
-    """A path, what is there (`f`, `d` or `l`), and its mode; its content, or where a link leads, is a blob."""
-    from collections.abc import Collection
 
     from bashkit import Bash
 
     from metier.run.virtual.channel import Head
 
+    File: TypeAlias = tuple[str, str, int, bytes]
+    """A path, what is there (`f`, `d` or `l`), its mode, and its content or where a link leads."""
 
 PROGRAMS = ("/bin", "/usr/bin")
 """Folders with an entry for each builtin: many, and always the same."""
@@ -49,18 +45,19 @@ class ReadOnlyFolders:
             self._skills = empty()
         return self._skills
 
-    def put_skill(self, name: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
+    def put_skill(self, *, name: str, files: Sequence[File]) -> None:
         """Put a skill, or remove the one of that name if it has no files."""
         self._remove(name)
         self._mounted.discard(name)
-        if records:
+        if files:
             self._mounted.add(name)
-            put(self.skills(), [(f"/{name}{path}".rstrip("/"), kind, mode) for path, kind, mode in records], blobs)
+            put(self.skills(), [(f"/{name}{path}".rstrip("/"), kind, mode, blob) for path, kind, mode, blob in files])
         elif name in self._outlines:
             self._put_outline(name)
 
-    def put_outlines(self, outlines: dict[str, bytes]) -> None:
+    def put_outlines(self, *texts: bytes, names: Sequence[str]) -> None:
         """Put these outlines, and no other, for the skills that are not mounted."""
+        outlines = dict(zip(names, texts, strict=True))
         before, self._outlines = self._outlines, outlines
         for name in before.keys() - outlines.keys() - self._mounted:
             self._remove(name)
@@ -78,11 +75,10 @@ class ReadOnlyFolders:
         if skills.exists(f"/{name}"):
             skills.remove(f"/{name}", recursive=True)
 
-    def keep(self, key: str, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
+    def keep(self, *, key: str, files: Sequence[File]) -> None:
         """Keep a folder for the jobs to come."""
-        files = empty()
-        put(files, records, blobs)
-        self._kept[key] = files
+        self._kept[key] = empty()
+        put(self._kept[key], files)
 
     def forget(self) -> None:
         """Drop the kept folders."""
@@ -104,26 +100,26 @@ def empty() -> FileSystem:
     return files
 
 
-def put(files: FileSystem, records: Sequence[Record], blobs: Sequence[bytes]) -> None:
-    """Write records, with the folders that they need. What is there already is replaced, but never a folder."""
+def put(system: FileSystem, files: Sequence[File]) -> None:
+    """Write files, with the folders that they need. What is there already is replaced, but never a folder."""
     made: set[str] = set()
-    for (path, kind, mode), blob in zip(records, blobs, strict=True):
+    for path, kind, mode, blob in files:
         parent = path.rpartition("/")[0]
         if parent and parent not in made:
-            files.mkdir(parent, recursive=True)
+            system.mkdir(parent, recursive=True)
             made.add(parent)
         if kind == "d":
-            files.mkdir(path or "/", recursive=True)
+            system.mkdir(path or "/", recursive=True)
             made.add(path)
         elif kind == "l":
-            if kind_of(files, path):
-                files.remove(path)
-            files.symlink(blob.decode(), path)
+            if kind_of(system, path):
+                system.remove(path)
+            system.symlink(blob.decode(), path)
         else:
-            if kind_of(files, path) == "l":
-                files.remove(path)
-            files.write_file(path, blob)
-            files.chmod(path, mode)
+            if kind_of(system, path) == "l":
+                system.remove(path)
+            system.write_file(path, blob)
+            system.chmod(path, mode)
 
 
 def kind_of(files: FileSystem, path: str) -> str:
@@ -156,14 +152,9 @@ def walk(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> 
                 folders.append(path)
 
 
-def take(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> tuple[list[Record], list[bytes]]:
-    """Records of everything below a folder, parents before what is in them."""
-    records: list[Record] = []
-    blobs: list[bytes] = []
-    for path, kind, mode, _ in sorted(walk(files, top, skipped)):
-        records.append((path, kind, mode))
-        blobs.append(content(files, path, kind))
-    return records, blobs
+def take(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> list[File]:
+    """Everything below a folder, parents before what is in them."""
+    return [(path, kind, mode, content(files, path, kind)) for path, kind, mode, _ in sorted(walk(files, top, skipped))]
 
 
 def content(files: FileSystem, path: str, kind: str) -> bytes:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import time
 
-from bashkit import Bash, BashError, ExecutionProfile
+from bashkit import BashError
 
-from metier.run.virtual.execution import execute
-from metier.run.virtual.extra_commands import extra_commands
+from metier.run.virtual.execution import execute, new_interpreter
 from metier.run.virtual.filesystem import Refusal, content, kind_of, measure, over, put, remember_initial_files, take
 from metier.run.virtual.read_only_commands import ReadOnlyCommands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from typing import Any
 
-    from bashkit import FileSystem
+    from bashkit import Bash, FileSystem
 
     from metier.run.virtual.channel import Channel, Head
-
-    Reply: TypeAlias = tuple[Head, list[bytes]]
+    from metier.run.virtual.execution import Reply
+    from metier.run.virtual.filesystem import File
 
 _CHEAP, _SHARE = 0.05, 5
 """A checkpoint is taken at once if the last took no longer than this; else when so many times that has gone by."""
@@ -54,14 +53,15 @@ class Interpreter:
             self._is_changed = True
         self._show_mounts()
 
-    def run(self, head: Head, blobs: list[bytes]) -> Reply:
+    def run(self, stdin: bytes = b"", *, seconds: float, command: str, **line: Any) -> Reply:
         """Run a command line, and keep its changes if they are within the limits."""
-        if head["seconds"] != self._seconds:
-            self._rebuild(head["seconds"])
-        if self._is_changed:
-            self._send_checkpoint()
-        is_read_only = self._read_only.includes(self._bash, head["command"])
-        reply, output = execute(self._bash, self._channel, head, blobs)
+        if seconds != self._seconds:
+            self._rebuild(seconds)
+        if self._is_changed and self._is_due():
+            commit, objects = self._commit()
+            self._channel.send({"event": "checkpoint", **commit}, objects)
+        is_read_only = self._read_only.includes(self._bash, command)
+        reply, output = execute(self._bash, self._channel, stdin, command=command, **line)
         if is_read_only:
             return {**reply, "is_same": True}, output
         self._is_changed = True
@@ -73,144 +73,136 @@ class Interpreter:
         commit, objects = self._commit()
         return {**reply, **commit}, [*output, *objects]
 
-    def checkpoint(self, head: Head, blobs: list[bytes]) -> Reply:
-        """The state as it is now, however much that costs."""
-        if head["is_whole"]:
-            self._known = []
+    def checkpoint(self) -> Reply:
+        """The whole state as it is now, however much that costs."""
+        self._known = []
         return self._commit()
 
-    def snapshot(self, head: Head, blobs: list[bytes]) -> Reply:
+    def snapshot(self) -> Reply:
         """The state in one piece, for people to keep."""
         return {}, [self._bash.snapshot()]
 
-    def restore(self, head: Head, blobs: list[bytes]) -> Reply:
+    def restore(self, snapshot: bytes) -> Reply:
         """Go back to such a piece."""
         try:
-            self._bash.restore_snapshot(blobs[0])
+            self._bash.restore_snapshot(snapshot)
         except BashError as error:
             raise Refusal("snapshot", str(error)) from None
         self._is_changed, self._read_only = True, ReadOnlyCommands(is_known=False)
         self._show_mounts()
         return {"over": self._over()}, []
 
-    def usage(self, head: Head, blobs: list[bytes]) -> Reply:
+    def usage(self) -> Reply:
         """The number of files and bytes."""
         found = measure(self._bash, self._mounts)
-        return {"nodes": found.nodes, "files": found.files, "total_bytes": found.total_bytes}, []
+        return {"counts": {"nodes": found.nodes, "files": found.files, "total_bytes": found.total_bytes}}, []
 
-    def folder(self, head: Head, blobs: list[bytes]) -> Reply:
+    def folder(self) -> Reply:
         """The working folder."""
         return {"path": self._bash.shell_state().cwd}, []
 
-    def read(self, head: Head, blobs: list[bytes]) -> Reply:
+    def read(self, *, path: str) -> Reply:
         """The bytes of a file."""
-        self._must_be(head["path"], "file")
-        return {}, [self._bash.fs().read_file(head["path"])]
+        self._must_be(path, "file")
+        return {}, [self._bash.fs().read_file(path)]
 
-    def write(self, head: Head, blobs: list[bytes]) -> Reply:
+    def write(self, data: bytes, *, path: str) -> None:
         """Write a file, with the folders that it needs; if it would be too much, all stays as it was."""
-        path, data = head["path"], blobs[0]
         if self._kind(path) == "folder":
             raise Refusal("is-folder", path)
-        self._put_within_limits([(path, "f", 0o644)], [data])
-        return {}, []
+        self.put(files=[(path, "f", 0o644, data)])
 
-    def put(self, head: Head, blobs: list[bytes]) -> Reply:
-        """Write many files."""
-        self._put_within_limits(head["records"], blobs)
-        return {}, []
-
-    def take(self, head: Head, blobs: list[bytes]) -> Reply:
+    def take(self, *, path: str) -> Reply:
         """Read a folder with all that is in it."""
-        self._must_be(head["path"], "folder")
-        records, contents = take(self._bash.fs(), head["path"])
-        return {"records": records}, contents
+        self._must_be(path, "folder")
+        return {"files": take(self._bash.fs(), path)}, []
 
-    def entries(self, head: Head, blobs: list[bytes]) -> Reply:
+    def entries(self, *, path: str) -> Reply:
         """The entries of a folder, and not of its folders."""
-        self._must_be(head["path"], "folder")
+        self._must_be(path, "folder")
         entries = []
-        base = head["path"].rstrip("/")
-        for entry in self._bash.fs().read_dir(head["path"]):
+        for entry in self._bash.fs().read_dir(path):
             about = entry["metadata"]
-            kind = {"file": "file", "directory": "folder", "symlink": "link"}.get(about["file_type"], "file")
-            entries.append((f"{base}/{entry['name']}", kind, about["size"], about["mode"]))
+            kind = {"directory": "folder", "symlink": "link"}.get(about["file_type"], "file")
+            entries.append((f"{path.rstrip('/')}/{entry['name']}", kind, about["size"], about["mode"]))
         return {"entries": sorted(entries)}, []
 
-    def stat(self, head: Head, blobs: list[bytes]) -> Reply:
+    def stat(self, *, path: str) -> Reply:
         """The entry at a path."""
-        path = head["path"]
-        kind = self._kind(path)
-        if not kind:
-            raise Refusal("missing", path)
+        kind = self._must_exist(path)
         if kind == "link":
             return {"entry": (path, kind, len(self._bash.read_link(path).encode()), 0o777)}, []
         about = self._bash.stat(path)
         return {"entry": (path, kind, about["size"], about["mode"])}, []
 
-    def remove(self, head: Head, blobs: list[bytes]) -> Reply:
+    def remove(self, *, path: str, recursive: bool) -> None:
         """Delete a file, or a folder."""
-        path, files = head["path"], self._bash.fs()
-        kind = self._kind(path)
-        if not kind:
-            raise Refusal("missing", path)
+        files, is_folder = self._bash.fs(), self._must_exist(path) == "folder"
         if path == "/":
             raise Refusal("is-root", path)
-        if kind == "folder" and not head["recursive"] and files.read_dir(path):
+        if is_folder and not recursive and files.read_dir(path):
             raise Refusal("not-empty", path)
-        self._change(lambda: files.remove(path, recursive=head["recursive"] or kind == "folder"))
-        return {}, []
+        self._change(lambda: files.remove(path, recursive=recursive or is_folder))
 
-    def copy(self, head: Head, blobs: list[bytes]) -> Reply:
+    def copy(self, *, path: str, to: str) -> None:
         """Copy a file or folder to a path where nothing is."""
-        path, to, files = head["path"], head["to"], self._bash.fs()
-        kind = self._kind(path)
-        self._free(path, to, kind)
-        if kind == "folder":
-            records, contents = take(files, path)
-            records = [(to, "d", 0o755), *((to + name[len(path) :], what, mode) for name, what, mode in records)]
-            contents = [b"", *contents]
-        else:
-            records = [(to, "f" if kind == "file" else "l", self._bash.stat(path)["mode"] if kind == "file" else 0)]
-            contents = [content(files, path, records[0][1])]
-        self._put_within_limits(records, contents)
-        return {}, []
+        system = self._bash.fs()
+        self._must_be_free(path, to)
+        kind = kind_of(system, path)
+        mode = self._bash.stat(path)["mode"] if kind == "f" else 0o755
+        inside = take(system, path) if kind == "d" else []
+        top = (to, kind, mode, content(system, path, kind))
+        self.put(files=[top, *((to + at[len(path) :], what, mode, blob) for at, what, mode, blob in inside)])
 
-    def move(self, head: Head, blobs: list[bytes]) -> Reply:
+    def move(self, *, path: str, to: str) -> None:
         """Move a file or folder to a path where nothing is."""
-        path, to, files = head["path"], head["to"], self._bash.fs()
-        self._free(path, to, self._kind(path))
+        files = self._bash.fs()
+        self._must_be_free(path, to)
         parent = to.rpartition("/")[0]
         if parent:
             self._change(lambda: files.mkdir(parent, recursive=True))
         self._change(lambda: files.rename(path, to))
-        return {}, []
 
-    def make_folder(self, head: Head, blobs: list[bytes]) -> Reply:
+    def make_folder(self, *, path: str) -> None:
         """Make a folder, with those that it is in."""
-        if self._kind(head["path"]) not in ("", "folder"):
-            raise Refusal("exists", head["path"])
-        self._put_within_limits([(head["path"], "d", 0o755)], [b""])
-        return {}, []
+        if self._kind(path) not in ("", "folder"):
+            raise Refusal("exists", path)
+        self.put(files=[(path, "d", 0o755, b"")])
+
+    def put(self, *, files: list[File]) -> None:
+        """Write files, if all of them are within the limits."""
+        system, limits = self._bash.fs(), self._settings["limits"]
+        found = measure(self._bash, self._mounts)
+        nodes, total = found.nodes, found.total_bytes
+        given = {file[0] for file in files}
+        for path, kind, _, blob in files:
+            if len(blob) > limits["file_bytes"]:
+                raise Refusal("over", f"{path} exceeds the limit of {limits['file_bytes']} bytes for a file")
+            if path.count("/") > limits["depth"]:
+                raise Refusal("over", f"{path} exceeds the limit of {limits['depth']} folders inside one another")
+            there = kind_of(system, path)
+            if there == "f" and kind != "d":
+                total -= int(system.stat(path)["size"])
+            elif not there:
+                nodes += 1 + self._missing_above(path, given)
+            total += len(blob) if kind == "f" else 0
+        if total > limits["total_bytes"]:
+            raise Refusal("over", f"this exceeds the limit of {limits['total_bytes']} bytes for all files")
+        if nodes > limits["files"] + 1:
+            raise Refusal("over", f"this exceeds the limit of {limits['files']} files and folders")
+        self._change(lambda: put(system, files))
 
     def _new(self) -> Bash:
-        settings = self._settings
         self._shown: set[str] = set()
-        return Bash(
-            username="user",
-            hostname="sandbox",
-            cwd=settings["folder"],
-            env=settings["env"],
-            # This profile has no cap on the number of calls; what else it lifts is set here.
-            profile=ExecutionProfile.Interactive,
-            max_commands=settings["commands"],
-            max_loop_iterations=settings["loop_turns"],
-            timeout_seconds=self._seconds,
-            custom_builtins=extra_commands(settings, self._channel, self._mounts, self._cancel),
+        return new_interpreter(
+            self._settings,
+            self._channel,
+            self._mounts,
+            lambda: self._bash.cancel(),
+            folder=self._settings["folder"],
+            env=self._settings["env"],
+            seconds=self._seconds,
         )
-
-    def _cancel(self) -> None:
-        self._bash.cancel()
 
     def _rebuild(self, seconds: float) -> None:
         """Go on with another time limit, which an interpreter is made with."""
@@ -242,27 +234,6 @@ class Interpreter:
             raise Refusal(kind, text.removeprefix("io error: ")) from None
         self._is_changed = True
 
-    def _put_within_limits(self, records: list[tuple[str, str, int]], blobs: list[bytes]) -> None:
-        files, limits = self._bash.fs(), self._settings["limits"]
-        found = measure(self._bash, self._mounts)
-        nodes, total = found.nodes, found.total_bytes
-        for (path, kind, _), blob in zip(records, blobs, strict=True):
-            if len(blob) > limits["file_bytes"]:
-                raise Refusal("over", f"{path} exceeds the limit of {limits['file_bytes']} bytes for a file")
-            if path.count("/") > limits["depth"]:
-                raise Refusal("over", f"{path} exceeds the limit of {limits['depth']} folders inside one another")
-            there = kind_of(files, path)
-            if there and kind != "d" and there != "l":
-                total -= int(files.stat(path)["size"]) if there == "f" else 0
-            elif not there:
-                nodes += 1 + self._missing_above(path, {record[0] for record in records})
-            total += len(blob) if kind == "f" else 0
-        if total > limits["total_bytes"]:
-            raise Refusal("over", f"this exceeds the limit of {limits['total_bytes']} bytes for all files")
-        if nodes > limits["files"] + 1:
-            raise Refusal("over", f"this exceeds the limit of {limits['files']} files and folders")
-        self._change(lambda: put(files, records, blobs))
-
     def _missing_above(self, path: str, given: set[str]) -> int:
         files, count = self._bash.fs(), 0
         while (path := path.rpartition("/")[0]) and path not in given and not files.exists(path):
@@ -280,12 +251,18 @@ class Interpreter:
         if found != wanted:
             raise Refusal("is-folder" if found == "folder" else "no-folder", path)
 
-    def _free(self, path: str, to: str, kind: str) -> None:
-        if not kind:
-            raise Refusal("missing", path)
+    def _must_exist(self, path: str) -> str:
+        """The kind of a path."""
+        if kind := self._kind(path):
+            return kind
+        raise Refusal("missing", path)
+
+    def _must_be_free(self, path: str, to: str) -> None:
+        """Raise if a path cannot be copied or moved to another one."""
+        self._must_exist(path)
         if self._kind(to):
             raise Refusal("exists", to)
-        if _is_below(to, path):
+        if f"{to}/".startswith(f"{path.rstrip('/')}/"):
             raise Refusal("inside", to)
 
     def _over(self) -> str:
@@ -293,11 +270,6 @@ class Interpreter:
 
     def _is_due(self) -> bool:
         return self._cost <= _CHEAP or time.monotonic() - self._taken > _SHARE * self._cost
-
-    def _send_checkpoint(self) -> None:
-        if self._is_due():
-            commit, objects = self._commit()
-            self._channel.send({"event": "checkpoint", **commit}, objects)
 
     def _commit(self) -> Reply:
         started = time.monotonic()
@@ -308,7 +280,3 @@ class Interpreter:
         self._taken = time.monotonic()
         self._cost, self._is_changed = self._taken - started, False
         return {"commit": packed.id, "objects": list(new)}, list(new.values())
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -17,13 +17,13 @@ from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import environment_python, find_program, job_environment, own_python, programs_behind
 from metier.run.host_files import change, list_folder, load
 from metier.run.job import Job, JobPath, Limits
-from metier.run.virtual.validation import MOST_FILES, checked_mode, checked_text, is_inside, normal
+from metier.run.virtual.validation import MOST_FILES, checked_mode, checked_path, checked_text, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from metier.run.host_files import Record
-    from metier.run.job import Outcome, Runner
+    from metier.run.host_files import File
+    from metier.run.job import Runner
     from metier.run.virtual.channel import Head
     from metier.run.virtual.validation import ShellLimits
 
@@ -56,65 +56,43 @@ class NativeRequest:
     folder: str
     env: Mapping[str, str]
     stdin: bytes
-    records: tuple[Record, ...]
-    blobs: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NativeResult:
-    """The result of a native program: its outcome, and the files that it changed."""
-
-    outcome: Outcome
-    records: tuple[Record, ...] = ()
-    blobs: tuple[bytes, ...] = ()
-    gone: tuple[str, ...] = ()
-    dropped: str = ""
-    """The reason why its changes were dropped."""
-    unseen: Sequence[str] = ()
-    """Files of the shell that it could not be given, with the reason."""
+    files: list[File]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkillFiles:
     """A skill that the shell has: a folder of this machine, or files that are in memory alone."""
 
-    records: tuple[Record, ...]
-    blobs: tuple[bytes, ...] = field(repr=False)
+    files: list[File] = field(repr=False)
     folder: str = ""
 
 
 def checked_request(head: Head, blobs: Sequence[bytes]) -> NativeRequest:
     """A request of the worker; raises `ValueError` for one that no shell would make."""
-    argv = tuple(checked_text(word, _MOST_BYTES) for word in _words(head["argv"]))
+    words, variables = head["argv"], head["env"]
+    if not isinstance(words, list) or not isinstance(variables, dict) or max(len(words), len(variables)) > _MOST_WORDS:
+        raise ValueError("more words or variables than any command has")
+    argv = tuple(checked_text(word, _MOST_BYTES) for word in words)
     if not argv or argv[0] not in _PROGRAMS:
         raise ValueError("a program that is not handed over")
-    env = {checked_text(name, 200): checked_text(value, _MOST_BYTES) for name, value in _pairs(head["env"])}
-    stdin, *contents = blobs
-    records = checked_records(head["records"], contents)
-    try:
-        folder = normal(checked_text(head["folder"], 8_192))
-    except MetierError as error:
-        raise ValueError(str(error)) from None
-    return NativeRequest(argv=argv, folder=folder, env=env, stdin=stdin, records=records, blobs=tuple(contents))
+    env = {checked_text(name, 200): checked_text(value, _MOST_BYTES) for name, value in variables.items()}
+    (stdin,) = blobs
+    folder, files = checked_path(head["folder"]), checked_files(head["files"])
+    return NativeRequest(argv=argv, folder=folder, env=env, stdin=stdin, files=files)
 
 
-def checked_records(records: object, blobs: Sequence[bytes]) -> tuple[Record, ...]:
-    """Records with sound paths; raises `ValueError` for others."""
-    if not isinstance(records, list) or len(records) != len(blobs):
-        raise ValueError("records without their contents")
-    found: list[Record] = []
-    for record in records:
-        path, kind, mode = record
+def checked_files(files: object) -> list[File]:
+    """The files of a worker, with sound paths; raises `ValueError` for others."""
+    if not isinstance(files, list):
+        raise ValueError("what should be files is not")
+    found: list[File] = []
+    for path, kind, mode, content in files:
         if kind not in ("f", "d", "l"):
-            raise ValueError("a record of nothing")
-        try:
-            clean = normal(checked_text(path, 8_192))
-        except MetierError as error:
-            raise ValueError(str(error)) from None
-        if clean != path or clean == "/":
+            raise ValueError("a file of no kind")
+        if checked_path(path) != path or path == "/":
             raise ValueError("a path that is not normal")
-        found.append((clean, kind, checked_mode(mode)))
-    return tuple(found)
+        found.append((path, kind, checked_mode(mode), content))
+    return found
 
 
 def run_natively(
@@ -125,8 +103,11 @@ def run_natively(
     limits: ShellLimits,
     seconds: float,
     should_stop: Callable[[], bool] | None,
-) -> NativeResult:
-    """Run a program over the files of a request. `skills` are by the paths that they are seen at."""
+) -> tuple[Head, bytes, bytes]:
+    """Run a program over the files of a request: the reply to the worker, its output and its errors.
+
+    `skills` are by the paths that they are seen at.
+    """
     if seconds <= 0:
         # Only a worker that does not stop when it should still asks for something.
         raise TimeoutError
@@ -139,23 +120,6 @@ def run_natively(
         safe_rmtree(private)
 
 
-def reply_of(brought: NativeResult) -> tuple[Head, list[bytes]]:
-    """The reply to the worker: a program that took all the time ends the whole command line."""
-    outcome = brought.outcome
-    said = outcome.stderr if outcome.stderr.endswith("\n") or not outcome.stderr else f"{outcome.stderr}\n"
-    if outcome.killed_by:
-        said += f"The program was ended: {_ENDED.get(outcome.killed_by, outcome.killed_by)}.\n"
-    said += "".join(f"Not given to the program: {text}\n" for text in brought.unseen[:20])
-    said += f"{brought.dropped}\n" if brought.dropped else ""
-    reply: Head = {
-        "code": outcome.exit_code or int(bool(brought.dropped)),
-        "records": brought.records,
-        "gone": brought.gone,
-        "is_late": outcome.timed_out,
-    }
-    return reply, [outcome.stdout.encode("utf-8", "replace"), said.encode("utf-8", "replace"), *brought.blobs]
-
-
 def _run(
     private: str,
     request: NativeRequest,
@@ -164,30 +128,29 @@ def _run(
     limits: ShellLimits,
     seconds: float,
     should_stop: Callable[[], bool] | None,
-) -> NativeResult:
+) -> tuple[Head, bytes, bytes]:
     work = os.path.join(private, "work")
     os.mkdir(work)
     # The root may be another user's when the job runs, but its folder is the job's own.
     os.chmod(work, 0o777)
-    failed = change(work, request.records, request.blobs, any_link=True)
-    _open_to_all(work, request.records)
+    unseen = change(work, request.files, any_link=True)
+    _open_to_all(work, request.files)
     # Beside what is the shell's own there are folders that every shell has.
     room = replace(limits, files=min(MOST_FILES, limits.files + _EVERY_SHELL))
     there = {path for path, _, _ in list_folder(work, room).records}
     program = find_program(request.argv[0])
     has_view = runner.capabilities().hides_files
-    shown = _shown(request.records, program, skills) if has_view else frozenset()
+    shown = _shown(request.files, program, skills) if has_view else frozenset()
     places, mapped = _places(private, work, request, skills, shown, has_view=has_view)
     folder = request.folder
     if not any(is_inside(folder, place.at) for place in places if place.at):
         folder = _outside(folder, mapped)
     if not any(is_inside(folder, place.seen_at) for place in places):
         folder = places[-1].seen_at
-    env = {name: _outside(value, mapped) for name, value in _passed(request.env).items()}
     job = Job(
         argv=(program, *(_outside(word, mapped) for word in request.argv[1:])),
         folder=folder,
-        env=env,
+        env={name: _outside(value, mapped) for name, value in _passed(request.env).items()},
         stdin=request.stdin,
         limits=Limits(
             seconds=seconds,
@@ -198,39 +161,50 @@ def _run(
         places=places,
     )
     outcome = runner.run_blocking(job, should_stop=should_stop)
+    before = {file[0]: file for file in request.files}
+    changed: list[File] = []
+    gone: list[str] = []
+    dropped = ""
     try:
-        records, blobs = load(work, list_folder(work, room).records, limits)
+        after = {file[0]: file for file in load(work, list_folder(work, room).records, limits)}
     except MetierError as error:
-        return NativeResult(outcome=outcome, dropped=f"What it wrote is dropped: {error}", unseen=failed)
-    before = {record[0]: (record[1], blob) for record, blob in zip(request.records, request.blobs, strict=True)}
-    modes = {record[0]: record[2] for record in request.records}
-    changed = [
-        (record, blob)
-        for record, blob in zip(records, blobs, strict=True)
-        if before.get(record[0]) != (record[1], blob) or (record[1] == "f" and (modes[record[0]] ^ record[2]) & 0o100)
-    ]
-    left = {record[0] for record in records}
-    return NativeResult(
-        outcome=outcome,
-        records=tuple(record for record, _ in changed),
-        blobs=tuple(blob for _, blob in changed),
-        gone=tuple(path for path in sorted(there) if path not in left),
-        unseen=failed,
-    )
+        dropped = f"What it wrote is dropped: {error}\n"
+    else:
+        changed = [file for path, file in after.items() if _is_changed(before.get(path), file)]
+        gone = sorted(there - after.keys())
+    said = outcome.stderr if outcome.stderr.endswith("\n") or not outcome.stderr else f"{outcome.stderr}\n"
+    if outcome.killed_by:
+        said += f"The program was ended: {_ENDED.get(outcome.killed_by, outcome.killed_by)}.\n"
+    said += "".join(f"Not given to the program: {text}\n" for text in unseen[:20]) + dropped
+    reply: Head = {
+        "code": outcome.exit_code or int(bool(dropped)),
+        "files": changed,
+        "gone": gone,
+        # A program that took all the time ends the whole command line.
+        "is_late": outcome.timed_out,
+    }
+    return reply, outcome.stdout.encode("utf-8", "replace"), said.encode("utf-8", "replace")
 
 
-def _shown(records: Sequence[Record], program: str, skills: Collection[str]) -> frozenset[str]:
+def _is_changed(before: File | None, file: File) -> bool:
+    """Whether a file is another than before; of its mode, only whether it can be executed was the program's to set."""
+    if before is None or (before[1], before[3]) != (file[1], file[3]):
+        return True
+    return file[1] == "f" and bool((before[2] ^ file[2]) & 0o100)
+
+
+def _shown(files: Sequence[File], program: str, skills: Collection[str]) -> frozenset[str]:
     """Folders at the top that the program sees under their own names: those with something in them, and `/tmp`.
 
     One that this machine's interpreters are in cannot be shown, as they would be hidden by it; nor one that skills are
     in, which are shown by themselves.
     """
-    tops = {path.split("/")[1] for path, kind, _ in records if kind != "d" or path.count("/") == 1}
-    empty = {"home", "root"} - {path.split("/")[1] for path, kind, _ in records if kind != "d"}
-    files = {path[1:] for path, kind, _ in records if kind != "d" and path.count("/") == 1}
+    tops = {path.split("/")[1] for path, kind, *_ in files if kind != "d" or path.count("/") == 1}
+    empty = {"home", "root"} - {path.split("/")[1] for path, kind, *_ in files if kind != "d"}
+    no_folders = {path[1:] for path, kind, *_ in files if kind != "d" and path.count("/") == 1}
     needed = (*programs_behind(program), *programs_behind(environment_python()), own_python())
     hiding = {name for name in tops if any(is_inside(path, f"/{name}") for path in needed)}
-    return frozenset(tops - empty - files - hiding - _SYSTEM - {path.split("/")[1] for path in skills})
+    return frozenset(tops - empty - no_folders - hiding - _SYSTEM - {path.split("/")[1] for path in skills})
 
 
 def _places(
@@ -250,11 +224,11 @@ def _places(
         if not folder:
             folder = os.path.join(private, "skills", os.path.basename(path))
             os.makedirs(folder)
-            change(folder, skill.records, skill.blobs, any_link=True)
+            change(folder, skill.files, any_link=True)
         places.append(JobPath(folder, at=path if has_view else ""))
         mapped.append((path, path if has_view else folder))
     places += [JobPath(os.path.join(work, name), is_writable=True, at=f"/{name}") for name in sorted(shown)]
-    others = {path.split("/")[1] for path, _, _ in request.records} - shown
+    others = {file[0].split("/")[1] for file in request.files} - shown
     root = JobPath(work, is_writable=True, at=_ROOT if has_view else "")
     mapped += [(f"/{name}", f"{root.seen_at}/{name}") for name in sorted(others)]
     return (*places, root), [*mapped, ("/", root.seen_at)]
@@ -280,26 +254,14 @@ def _passed(env: Mapping[str, str]) -> dict[str, str]:
     return passed
 
 
-def _open_to_all(work: str, records: Sequence[Record]) -> None:
+def _open_to_all(work: str, given: Sequence[File]) -> None:
     """Let the user of the job change the copy, which only that job ever sees."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return
-    wanted = {path: 0o777 if kind == "d" else 0o666 | mode & 0o111 for path, kind, mode in records if kind != "l"}
-    # By the folders that are there, and not by the records: a link on the way would lead to the files of others.
+    wanted = {path: 0o777 if kind == "d" else 0o666 | mode & 0o111 for path, kind, mode, _ in given if kind != "l"}
+    # By the folders that are there, and not by those of the request: a link on the way would lead to files of others.
     for at, folders, files, descriptor in os.fwalk(work, follow_symlinks=False):
         for name in (*folders, *files):
             mode = wanted.get(f"{at[len(work) :]}/{name}")
             if mode is not None and not stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                 os.chmod(name, mode, dir_fd=descriptor)
-
-
-def _words(value: object) -> list[object]:
-    if not isinstance(value, list) or len(value) > _MOST_WORDS:
-        raise ValueError("more words than any command has")
-    return value
-
-
-def _pairs(value: object) -> list[tuple[object, object]]:
-    if not isinstance(value, dict) or len(value) > _MOST_WORDS:
-        raise ValueError("more variables than any command has")
-    return list(value.items())

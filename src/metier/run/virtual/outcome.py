@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from metier.run.job import TIMED_OUT, Usage
 from metier.run.output import outcome_of, streams
-from metier.run.virtual.native_bridge import reply_of
+from metier.run.virtual.native_bridge import checked_request, run_natively
 from metier.run.virtual.validation import checked_milliseconds, checked_number, checked_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from metier.run.job import KilledBy, Outcome, OutputLine
+    from metier.run.job import KilledBy, Outcome, OutputLine, Runner
     from metier.run.virtual.channel import Head
-    from metier.run.virtual.connection import WorkerLost
-    from metier.run.virtual.native_bridge import NativeResult
+    from metier.run.virtual.native_bridge import LoadedSkillFiles
+    from metier.run.virtual.validation import ShellLimits
+    from metier.run.virtual.worker_process import WorkerLost
 
 RUNNER = "virtual"
 _SYNTAX_ERROR = 2
@@ -38,18 +39,26 @@ _FAILURES = (
 
 
 class RunningCommand:
-    """A running command: its output so far, and its outcome."""
+    """A running command: its output so far, the native programs that it asks for, and its outcome.
 
-    def __init__(self, seconds: float, output_bytes: int, on_output: Callable[[OutputLine], None] | None) -> None:
-        self._seconds = seconds
-        self._streams = streams(output_bytes, on_output)
+    `skills` are those that native programs see, by their paths.
+    """
+
+    def __init__(
+        self,
+        limits: ShellLimits,
+        on_output: Callable[[OutputLine], None] | None,
+        *,
+        native: Runner | None,
+        skills: Mapping[str, LoadedSkillFiles],
+        should_stop: Callable[[], bool] | None,
+        seconds: float | None = None,
+    ) -> None:
+        self._limits, self._seconds = limits, limits.seconds if seconds is None else seconds
+        self._native, self._skills, self._should_stop = native, skills, should_stop
+        self._streams = streams(limits.output_bytes, on_output)
         self._started = time.monotonic()
         self._late: tuple[bytes, bytes] | None = None
-
-    @property
-    def seconds_left(self) -> float:
-        """The rest of its time."""
-        return max(0.0, self._started + self._seconds - time.monotonic())
 
     def take(self, blobs: Sequence[bytes]) -> None:
         """Add output."""
@@ -58,13 +67,25 @@ class RunningCommand:
             if blob:
                 stream.feed(blob)
 
-    def brought(self, brought: NativeResult) -> tuple[Head, list[bytes]]:
-        """The reply to the worker about a native program. The output of one that took all the time is kept here: the
-        command line ends there, and with it all that its output was for."""
-        reply, (out, err, *blobs) = reply_of(brought)
+    def hear(self, event: Head, blobs: Sequence[bytes]) -> tuple[Head, Sequence[bytes]] | None:
+        """Handle an event of the worker: output, or a native program, whose result is the answer."""
+        if event["event"] == "output":
+            self.take(blobs)
+            return None
+        if event["event"] != "native" or self._native is None:
+            raise ValueError("an event that is none")
+        reply, out, err = run_natively(
+            checked_request(event, blobs),
+            self._native,
+            skills=self._skills,
+            limits=self._limits,
+            seconds=self._started + self._seconds - time.monotonic(),
+            should_stop=self._should_stop,
+        )
         if reply["is_late"]:
+            # The command line ends there, and with it all that this output was for: it is kept here.
             self._late, out, err = (out, err), b"", b""
-        return reply, [out, err, *blobs]
+        return reply, [out, err]
 
     def ended(self, reply: Head, blobs: Sequence[bytes]) -> Outcome:
         """The outcome by the worker's reply; raises `ValueError` if that is invalid."""

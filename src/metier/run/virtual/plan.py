@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from metier._cache import BoundedCache
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
-from metier.run.host_files import list_folder, load
+from metier.run.host_files import list_folder, load, with_executable_scripts
 from metier.run.job import JobPath
 from metier.run.virtual.validation import (
     MOST_FILE_BYTES,
@@ -30,7 +30,7 @@ from metier.run.virtual.validation import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from metier.run.host_files import FolderContent, Record
+    from metier.run.host_files import File, FolderContent, Record
     from metier.run.job import Job, Limits
 
 
@@ -51,12 +51,10 @@ class Mount:
     key: str
     records: list[Record] = field(repr=False)
 
-    def load(self, limits: ShellLimits) -> tuple[list[Record], list[bytes]]:
+    def load(self, limits: ShellLimits) -> list[File]:
         """Its content; the scripts of a skill can be executed."""
-        records, blobs = load(self.folder, self.records, limits)
-        if _is_skill(self.folder):
-            records = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
-        return records, blobs
+        files = load(self.folder, self.records, limits)
+        return with_executable_scripts(files) if _is_skill(self.folder) else files
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +111,13 @@ class Plan:
         kept = tuple(root + path[len(at.rstrip("/")) :] for path in self.closed if is_inside(path, at))
         return FileAccess(workspace=root, grants=frozenset(grants), read_only=kept)
 
-    def load_records(self) -> tuple[list[Record], list[bytes]]:
-        """The records that are copied in, with their contents."""
-        records: list[Record] = []
-        blobs: list[bytes] = []
-        for at, folder, found in self.given:
-            kept, contents = load(folder, found, self.limits)
-            records += [(at.rstrip("/") + path, kind, mode) for path, kind, mode in kept]
-            blobs += contents
-        return records, blobs
+    def load_files(self) -> list[File]:
+        """The files that are copied in."""
+        return [
+            (at.rstrip("/") + path, kind, mode, content)
+            for at, folder, records in self.given
+            for path, kind, mode, content in load(folder, records, self.limits)
+        ]
 
     def seen(self, text: str) -> str:
         """A word of a job, as the virtual shell knows it."""
@@ -169,10 +165,10 @@ def script_of(job: Job) -> bytes | None:
             real = place.path + path[len(place.seen_at) :]
             folder, name = os.path.split(real)
             try:
-                found = load(folder, [(f"/{name}", "f", 0)], ShellLimits(file_bytes=_MOST_SCRIPT))[1]
+                found = load(folder, [(f"/{name}", "f", 0)], ShellLimits(file_bytes=_MOST_SCRIPT))
             except (OSError, ShellRefused):
                 return None
-            return found[0] if found else None
+            return found[0][3] if found else None
     return None
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.hints import for_anybody
 from metier.run.host_files import LEADS_OUT, change, format_unchanged
-from metier.run.job import CANNOT_START, Outcome, run_in_thread
-from metier.run.virtual.channel import ChannelBroken
+from metier.run.job import Runner, not_started
 from metier.run.virtual.command_line import PROGRAMS_BY_EXTENSION
-from metier.run.virtual.connection import Connection, WorkerLost, WorkerRefusal
-from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.connection import Connection, WorkerRefusal
+from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_files
 from metier.run.virtual.outcome import RUNNER, RunningCommand
 from metier.run.virtual.plan import KnownFolders, planned, script_of
 from metier.run.virtual.validation import checked_text
-from metier.run.virtual.worker_process import CAPABILITIES, unavailable
+from metier.run.virtual.worker_process import CAPABILITIES, WorkerLost, unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from metier.run.host_files import Record
-    from metier.run.job import Job, OutputLine, Runner, RunnerCapabilities
+    from metier.run.host_files import File
+    from metier.run.job import Job, Outcome, OutputLine, RunnerCapabilities
     from metier.run.virtual.channel import Head
     from metier.run.virtual.plan import Plan
 
@@ -35,10 +35,10 @@ _MOST_KEPT = 16
 """The number of folders that a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
 _PROCESSORS = os.cpu_count() or 1
-_INVALID = (ValueError, TypeError, KeyError, IndexError, ChannelBroken)
+_INVALID = (ValueError, TypeError, KeyError, IndexError)
 
 
-class VirtualRunner:
+class VirtualRunner(Runner):
     """Runs jobs whose program is `bash` or `sh` without a process of this machine.
 
     Skills are seen below `mount`, other places under their own paths. The working folder and writable places are copied
@@ -59,10 +59,7 @@ class VirtualRunner:
         self._is_closed = False
         self._is_proven = False
 
-    @property
-    def name(self) -> str:
-        """The name in results and audit records."""
-        return RUNNER
+    name = RUNNER
 
     def capabilities(self) -> RunnerCapabilities:
         """The guarantees: nothing of this machine is there for a job; its runner keeps native programs.
@@ -71,7 +68,7 @@ class VirtualRunner:
         """
         if not self._is_proven:
             try:
-                self._ask({"op": "analyze"}, [b":"])
+                self._analyze(b":")
             except (MetierError, WorkerLost, WorkerRefusal) as error:
                 return unavailable(error)
         return CAPABILITIES
@@ -86,7 +83,7 @@ class VirtualRunner:
             if script is None or not planned(job, self._mount, self._known).is_small:
                 return False
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
-            reply = self._ask({"op": "analyze"}, [script])[0]
+            reply = self._analyze(script)
             names, known = set(_texts(reply["names"])), set(_texts(reply["known"]))
         except (MetierError, WorkerLost, WorkerRefusal, *_INVALID):
             return False
@@ -102,30 +99,18 @@ class VirtualRunner:
         """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
         try:
             plan = planned(job, self._mount, self._known)
-            warm = self._warm()
+            skills = {mount.at: LoadedSkillFiles([], mount.folder) for mount in plan.mounts}
+            running = RunningCommand(
+                plan.limits, on_output, native=self._native, skills=skills, should_stop=should_stop
+            )
+            outcome, changed, gone = self._run(job, plan, running, should_stop, is_streamed=on_output is not None)
         except MetierError as error:
-            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
-        running = RunningCommand(plan.limits.seconds, plan.limits.output_bytes, on_output)
-        try:
-            outcome, changes = self._run(warm, job, plan, running, should_stop, is_streamed=on_output is not None)
-        except MetierError as error:
-            warm.connection.close()
-            return Outcome(exit_code=CANNOT_START, stderr=for_anybody(error, error.hint), runner=self.name)
+            return not_started(error, self.name)
         except WorkerLost as lost:
             return running.lost(lost, "No file was changed.")
-        except (WorkerRefusal, *_INVALID) as error:
-            warm.connection.close()
-            why = error.detail if isinstance(error, WorkerRefusal) else "it sent what nobody sends"
-            return running.lost(WorkerLost(139, "crash", why), "No file was changed.")
-        except BaseException:
-            warm.connection.close()
-            raise
-        self._keep(warm)
-        return _apply_changes(outcome, plan, changes, job.grants)
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without blocking the event loop; cancelling ends the job and waits until it is dead."""
-        return await run_in_thread(self, job, on_output)
+        except WorkerRefusal as refusal:
+            return running.lost(WorkerLost(139, "crash", refusal.detail), "No file was changed.")
+        return _apply_changes(outcome, plan, changed, gone, job.grants)
 
     def close(self) -> None:
         """End the workers that are kept. Those that run a job end with it."""
@@ -141,54 +126,51 @@ class VirtualRunner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _warm(self) -> _Warm:
-        """A worker that nobody uses; a new one if there is none."""
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[_Warm]:
+        """A worker that nobody uses, or a new one; it is kept for others unless something went wrong."""
+        warm = None
         with self._lock:
-            while self._idle:
+            while self._idle and (warm is None or not warm.connection.is_alive):
                 warm = self._idle.pop()
-                if warm.connection.is_alive:
-                    return warm
-        return _Warm()
-
-    def _keep(self, warm: _Warm) -> None:
+        if warm is None or not warm.connection.is_alive:
+            warm = _Warm()
+        try:
+            yield warm
+        except BaseException:
+            warm.connection.close()
+            raise
         with self._lock:
             if not self._is_closed and warm.connection.is_alive and len(self._idle) < _PROCESSORS:
                 self._idle.append(warm)
                 return
         warm.connection.close()
 
-    def _ask(self, head: Head, blobs: Sequence[bytes]) -> tuple[Head, list[bytes]]:
-        warm = self._warm()
-        try:
-            answer = warm.connection.ask(head, blobs)
-        except BaseException:
-            warm.connection.close()
-            raise
+    def _analyze(self, script: bytes) -> Head:
+        """The commands that a script names, by a worker: which then works."""
+        with self._worker() as warm:
+            reply = warm.connection.ask({"op": "analyze"}, [script])[0]
         self._is_proven = True
-        self._keep(warm)
-        return answer
+        return reply
 
     def _run(
         self,
-        warm: _Warm,
         job: Job,
         plan: Plan,
         running: RunningCommand,
         should_stop: Callable[[], bool] | None,
         *,
         is_streamed: bool,
-    ) -> tuple[Outcome, tuple[list[Record], list[bytes], list[str]]]:
-        connection = warm.connection
-        warm.have(plan)
-        limits, records, blobs = plan.limits, *plan.load_records()
+    ) -> tuple[Outcome, list[File], list[str]]:
+        """The outcome of a job in a worker, and the files that it changed and deleted."""
+        limits = plan.limits
         head: Head = {
             "op": "job",
             "command": plan.command,
-            "records": records,
+            "files": plan.load_files(),
             "mounts": [(mount.at, mount.key) for mount in plan.mounts],
             "folders": plan.folders,
             "watch": plan.watched,
-            "stdin": bool(job.stdin),
             "env": {},
             "keep": limits.output_bytes,
             "is_streamed": is_streamed,
@@ -201,31 +183,22 @@ class VirtualRunner:
             },
         }
 
-        def heard(event: Head, more: list[bytes]) -> tuple[Head, Sequence[bytes]] | None:
-            if event["event"] == "output":
-                running.take(more)
-                return None
-            if event["event"] != "native" or self._native is None:
-                raise ValueError("an event that is none")
-            brought = run_natively(
-                checked_request(event, more),
-                self._native,
-                skills={mount.at: LoadedSkillFiles((), (), mount.folder) for mount in plan.mounts},
-                limits=limits,
-                seconds=running.seconds_left,
+        with self._worker() as warm:
+            warm.have(plan)
+            reply, answer = warm.connection.ask(
+                head,
+                [job.stdin] if job.stdin else [],
+                seconds=limits.seconds + _LATE,
                 should_stop=should_stop,
+                on_event=running.hear,
             )
-            return running.brought(brought)
-
-        sent = [*blobs, job.stdin] if job.stdin else blobs
-        reply, answer = connection.ask(
-            head, sent, seconds=limits.seconds + _LATE, should_stop=should_stop, on_event=heard
-        )
-        outcome = running.ended(reply, answer[:2])
-        if not plan.watched:
-            return outcome, ([], [], [])
-        changed = checked_records(reply["records"], answer[2:])
-        return outcome, (list(changed), answer[2:], _texts(reply["gone"]))
+            try:
+                outcome = running.ended(reply, answer)
+                if not plan.watched:
+                    return outcome, [], []
+                return outcome, checked_files(reply["files"]), _texts(reply["gone"])
+            except _INVALID:
+                raise WorkerLost(139, "crash", "it sent what nobody sends") from None
 
 
 class _Warm:
@@ -243,42 +216,33 @@ class _Warm:
             self.connection.ask({"op": "forget"})
         for key, mount in wanted.items():
             if key not in self._has:
-                records, blobs = mount.load(plan.limits)
-                self.connection.ask({"op": "keep", "key": key, "records": records}, blobs)
+                self.connection.ask({"op": "keep", "key": key, "files": mount.load(plan.limits)})
                 self._has.add(key)
 
 
 def _apply_changes(
-    outcome: Outcome, plan: Plan, changes: tuple[list[Record], list[bytes], list[str]], grants: Sequence[str]
+    outcome: Outcome, plan: Plan, changed: list[File], gone: list[str], grants: Sequence[str]
 ) -> Outcome:
     """Change the folders of this machine as the job changed its copies, for a moment if its time is over."""
-    changed, blobs, gone = changes
     if not changed and not gone:
         return outcome
     until = time.monotonic() + _LATE if outcome.timed_out else None
     failed: list[str] = []
     for at, folder in plan.writable:
+        base = len(at.rstrip("/"))
         mine = [
-            ((path[len(at.rstrip("/")) :], kind, mode), blob)
-            for (path, kind, mode), blob in zip(changed, blobs, strict=True)
+            (path[base:], kind, mode, content)
+            for path, kind, mode, content in changed
             if plan.owner(path) == at and path != at
         ]
-        lost = [path[len(at.rstrip("/")) :] for path in gone if plan.owner(path) == at and path != at]
-        failed += change(
-            folder,
-            [record for record, _ in mine],
-            [blob for _, blob in mine],
-            lost,
-            closed=plan.access(at, folder, grants).closing_places_below,
-            until=until,
-        )
+        lost = [path[base:] for path in gone if plan.owner(path) == at and path != at]
+        closed = plan.access(at, folder, grants).closing_places_below
+        failed += change(folder, mine, lost, closed=closed, until=until)
     return _with_failures(outcome, failed) if failed else outcome
 
 
 def _with_failures(outcome: Outcome, failed: list[str]) -> Outcome:
     """Report paths that were not changed. Only lost content makes a job fail; a link has none."""
-    from dataclasses import replace
-
     links = [text for text in failed if text.endswith(f": {LEADS_OUT}")]
     lost = [text for text in failed if not text.endswith(f": {LEADS_OUT}")]
     said = "" if outcome.stderr.endswith("\n") or not outcome.stderr else "\n"

@@ -6,16 +6,16 @@ import contextlib
 import os
 import re
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
-from metier.run.host_files import change, list_folder, load
+from metier.run.host_files import change, list_folder, load, with_executable_scripts
 from metier.run.virtual.checkpoint import Checkpoints
 from metier.run.virtual.command_line import prepare_command
-from metier.run.virtual.connection import WorkerLost, WorkerRefusal
-from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_records, checked_request, run_natively
+from metier.run.virtual.connection import WorkerRefusal
+from metier.run.virtual.native_bridge import LoadedSkillFiles, checked_files
 from metier.run.virtual.outcome import RunningCommand
 from metier.run.virtual.validation import (
     MOST_SECONDS,
@@ -30,7 +30,7 @@ from metier.run.virtual.validation import (
     refusal_of,
     refused,
 )
-from metier.run.virtual.worker_process import CAPABILITIES, unavailable, worker_folders
+from metier.run.virtual.worker_process import CAPABILITIES, WorkerLost, unavailable, worker_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from metier.run.virtual.channel import Head
     from metier.run.virtual.connection import Connection
 
+_Blobs: TypeAlias = list[bytes]
 _Reply: TypeAlias = "tuple[Head, list[bytes]]"
 _Entries: TypeAlias = list[ShellEntry]
 _Failed: TypeAlias = list[str]
@@ -77,7 +78,7 @@ class VirtualShell:
         before: Callable[[str], None] | None = None,
     ) -> None:
         """`before` gets each command line before it is run, to mount the skills that it needs."""
-        worker_folders()
+        worker_packages()
         self._before = before
         self._limits = limits or ShellLimits()
         self._mount = normal(mount)
@@ -103,8 +104,7 @@ class VirtualShell:
     @property
     def folder(self) -> str:
         """The working folder now."""
-        reply = self._ask({"op": "folder"})[0]
-        return self._read_reply(lambda: checked_text(reply.get("path"), 8_192))
+        return self._ask(lambda reply, _: checked_text(reply["path"], 8_192), op="folder")
 
     def capabilities(self) -> RunnerCapabilities:
         """The guarantees for its commands; none, with the reason, where its worker does not start."""
@@ -172,19 +172,29 @@ class VirtualShell:
             "op": "run",
             "command": prepare_command(command, has_input=bool(stdin)),
             "seconds": wanted,
-            "stdin": bool(stdin),
             "env": dict(env or {}),
             "keep": self._limits.output_bytes,
             "is_streamed": on_output is not None,
         }
-        running = RunningCommand(wanted, self._limits.output_bytes, on_output)
         blobs = [stdin] if stdin else []
+
+        def is_over() -> bool:
+            return self._is_closed or (should_stop is not None and should_stop())
+
+        running = RunningCommand(
+            self._limits,
+            on_output,
+            seconds=wanted,
+            native=self._native,
+            skills={f"{self._mount}/{name}": skill for name, skill in self._checkpoints.skills.items()},
+            should_stop=is_over,
+        )
         if isolated:
-            return self._execute_aside(head, blobs, running, should_stop)
+            return self._execute_aside(head, blobs, running, is_over)
         with self._entered():
             self._is_running = True
             try:
-                return self._execute(head, blobs, running, should_stop)
+                return self._execute(head, blobs, running, is_over)
             finally:
                 self._is_running = False
 
@@ -198,22 +208,21 @@ class VirtualShell:
         where, most = normal(path), self._limits.file_bytes
         if len(data) > most:
             raise refusal_of("over", f"{where} exceeds the limit of {most} bytes for a file", where)
-        self._ask({"op": "write", "path": where}, [data])
+        self._ask(_nothing, [data], op="write", path=where)
 
     def read(self, path: str) -> bytes:
         """The bytes of a file."""
-        blobs = self._ask({"op": "read", "path": normal(path)})[1]
-        return self._read_reply(lambda: blobs[0])
+        return self._ask(lambda _, blobs: blobs[0], op="read", path=normal(path))
 
     def list(self, path: str = "/") -> _Entries:
         """The entries of a folder, by name, without those of its folders."""
-        reply = self._ask({"op": "entries", "path": normal(path)})[0]
-        return self._read_reply(lambda: [_entry(entry) for entry in reply["entries"]])
+        return self._ask(
+            lambda reply, _: [_entry(*entry) for entry in reply["entries"]], op="entries", path=normal(path)
+        )
 
     def stat(self, path: str) -> ShellEntry:
         """The entry at a path; a link is not followed."""
-        reply = self._ask({"op": "stat", "path": normal(path)})[0]
-        return self._read_reply(lambda: _entry(reply["entry"]))
+        return self._ask(lambda reply, _: _entry(*reply["entry"]), op="stat", path=normal(path))
 
     def exists(self, path: str) -> bool:
         """Whether a path exists."""
@@ -227,26 +236,26 @@ class VirtualShell:
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file or an empty folder, or with `recursive` a folder with all that is in it."""
-        self._ask({"op": "remove", "path": normal(path), "recursive": recursive})
+        self._ask(_nothing, op="remove", path=normal(path), recursive=recursive)
 
     def copy(self, path: str, to: str) -> None:
         """Copy a file or folder to a path where nothing is; if it exceeds a limit, nothing is copied."""
-        self._ask({"op": "copy", "path": normal(path), "to": normal(to)})
+        self._ask(_nothing, op="copy", path=normal(path), to=normal(to))
 
     def move(self, path: str, to: str) -> None:
         """Move a file or folder to a path where nothing is."""
-        self._ask({"op": "move", "path": normal(path), "to": normal(to)})
+        self._ask(_nothing, op="move", path=normal(path), to=normal(to))
 
     def make_folder(self, path: str) -> None:
         """Make a folder, with those that it is in."""
-        self._ask({"op": "make_folder", "path": normal(path)})
+        self._ask(_nothing, op="make_folder", path=normal(path))
 
     def import_folder(self, folder: str | os.PathLike[str], at: str = "/") -> int:
         """Copy a folder of this machine into the shell; the number of files. Links stay links."""
         host, base = os.fspath(folder), normal(at).rstrip("/")
-        records, blobs = load(host, list_folder(host, self._limits).records, self._limits)
-        self._ask({"op": "put", "records": [(base + path, kind, mode) for path, kind, mode in records]}, blobs)
-        return sum(kind == "f" for _, kind, _ in records)
+        files = load(host, list_folder(host, self._limits).records, self._limits)
+        self._ask(_nothing, op="put", files=[(base + path, kind, mode, data) for path, kind, mode, data in files])
+        return sum(kind == "f" for _, kind, _, _ in files)
 
     def export_folder(self, at: str, folder: str | os.PathLike[str]) -> _Failed:
         """Copy a folder of the shell into one of this machine; what could not be written, with the reason.
@@ -254,26 +263,19 @@ class VirtualShell:
         Nothing is written outside of that folder, and links that lead out of it are not made.
         """
         where = normal(at)
-        reply, blobs = self._ask({"op": "take", "path": where})
-        records = self._read_reply(lambda: checked_records(reply["records"], blobs))
-        inside = [pair for pair in zip(records, blobs, strict=True) if is_inside(pair[0][0], where)]
+        files = self._ask(lambda reply, _: checked_files(reply["files"]), op="take", path=where)
         base = len(where.rstrip("/"))
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return change(
-            os.fspath(folder),
-            [(path[base:], kind, mode) for (path, kind, mode), _ in inside],
-            [blob for _, blob in inside],
-        )
+        os.makedirs(folder, exist_ok=True)
+        inside = [(path[base:], kind, mode, data) for path, kind, mode, data in files if is_inside(path, where)]
+        return change(os.fspath(folder), inside)
 
     def snapshot(self) -> bytes:
         """Files, variables, functions and folder in one piece, without the skills. Treat it as you treat the files."""
-        blobs = self._ask({"op": "snapshot"})[1]
-        return self._read_reply(lambda: blobs[0])
+        return self._ask(lambda _, blobs: blobs[0], op="snapshot")
 
     def restore(self, snapshot: bytes) -> None:
         """Go back to a snapshot; what came later is gone."""
-        reply = self._ask({"op": "restore"}, [snapshot])[0]
-        over = self._read_reply(lambda: checked_text(reply["over"], 2_000))
+        over = self._ask(lambda reply, _: checked_text(reply["over"], 2_000), [snapshot], op="restore")
         if over:
             with self._entered():
                 self._checkpoints.go_back()
@@ -281,9 +283,11 @@ class VirtualShell:
 
     def usage(self) -> ShellUsage:
         """The files of the workspace, beside those of every new shell."""
-        reply = self._ask({"op": "usage"})[0]
-        names = ("nodes", "files", "total_bytes")
-        return ShellUsage(**self._read_reply(lambda: {name: checked_number(reply[name], 0, 2**40) for name in names}))
+        names = [field.name for field in fields(ShellUsage)]
+        return self._ask(
+            lambda reply, _: ShellUsage(**{name: checked_number(reply["counts"][name], 0, 2**40) for name in names}),
+            op="usage",
+        )
 
     def close(self) -> None:
         """End it; a command that runs is ended first. It can be called at any time, and more than once."""
@@ -365,21 +369,13 @@ class VirtualShell:
             self._checkpoints.drop()
             raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
-    def _ask(self, head: Head, blobs: Sequence[bytes] = ()) -> _Reply:
-        with self._entered(), self._translating_errors(str(head.get("path", ""))):
-            return self._checkpoints.connected().ask(head, blobs)
-
-    def _read_reply(self, read: Callable[[], _T]) -> _T:
-        """A value read from a reply; a worker whose reply is invalid is ended."""
-        try:
-            return read()
-        except _INVALID as error:
-            with self._entered():
-                self._checkpoints.drop()
-            raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
+    def _ask(self, read: Callable[[Head, _Blobs], _T], blobs: Sequence[bytes] = (), **head: Any) -> _T:
+        """What `read` makes of the reply to a request; a worker whose reply is invalid is ended."""
+        with self._entered(), self._translating_errors(head.get("path", "")):
+            return read(*self._checkpoints.connected().ask(head, blobs))
 
     def _execute(
-        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
+        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool]
     ) -> Outcome:
         checkpoints = self._checkpoints
         try:
@@ -406,7 +402,7 @@ class VirtualShell:
         return outcome
 
     def _execute_aside(
-        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool] | None
+        self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool]
     ) -> Outcome:
         """Run a command in a worker of its own, from a copy of the workspace."""
         if self._is_closed or not self._checkpoints.is_current:
@@ -415,14 +411,7 @@ class VirtualShell:
         with self._translating_errors():
             connection = self._checkpoints.start()
         try:
-            reply, answer = self._run_in(
-                connection,
-                head,
-                blobs,
-                running,
-                lambda: self._is_closed or (should_stop is not None and should_stop()),
-                lambda head, objects: None,
-            )
+            reply, answer = self._run_in(connection, head, blobs, running, should_stop, _nothing)
             return running.ended(reply, answer[:2])
         except WorkerLost as lost:
             return running.lost(lost, _UNTOUCHED)
@@ -437,73 +426,41 @@ class VirtualShell:
         head: Head,
         blobs: Sequence[bytes],
         running: RunningCommand,
-        should_stop: Callable[[], bool] | None,
-        keep: Callable[[Head, Sequence[bytes]], None],
+        should_stop: Callable[[], bool],
+        keep: Callable[[Head, _Blobs], None],
     ) -> _Reply:
-        """Have a worker run a command, and handle its events meanwhile."""
+        """Have a worker run a command, and handle its events meanwhile: `keep` gets checkpoints."""
 
-        def hear(event: Head, more: Sequence[bytes]) -> tuple[Head, Sequence[bytes]] | None:
-            if event["event"] == "output":
-                running.take(more)
-            elif event["event"] == "checkpoint":
+        def hear(event: Head, more: _Blobs) -> tuple[Head, Sequence[bytes]] | None:
+            if event["event"] == "checkpoint":
                 keep(event, more)
-            elif event["event"] == "native" and self._native is not None:
-                return self._run_natively(self._native, event, more, running, should_stop)
-            else:
-                raise ValueError("an event that is none")
-            return None
+                return None
+            try:
+                return running.hear(event, more)
+            except MetierError as error:
+                said = f"{for_anybody(error, error.hint)}\n".encode()
+                return {"code": 126, "files": [], "gone": [], "is_late": False}, [b"", said]
 
         return connection.ask(head, blobs, seconds=head["seconds"] + _LATE, should_stop=should_stop, on_event=hear)
 
-    def _run_natively(
-        self,
-        runner: Runner,
-        event: Head,
-        blobs: Sequence[bytes],
-        running: RunningCommand,
-        should_stop: Callable[[], bool] | None,
-    ) -> tuple[Head, Sequence[bytes]]:
-        request = checked_request(event, blobs)
-        try:
-            brought = run_natively(
-                request,
-                runner,
-                skills={f"{self._mount}/{name}": skill for name, skill in self._checkpoints.skills.items()},
-                limits=self._limits,
-                seconds=running.seconds_left,
-                should_stop=lambda: self._is_closed or (should_stop is not None and should_stop()),
-            )
-        except MetierError as error:
-            said = f"{for_anybody(error, error.hint)}\n".encode()
-            return {"code": 126, "records": [], "gone": [], "is_late": False}, [b"", said]
-        return running.brought(brought)
+
+def _nothing(_head: Head, _blobs: list[bytes]) -> None:
+    """Read nothing from a reply."""
 
 
-def _entry(value: object) -> ShellEntry:
-    path, kind, size, mode = _four(value)
+def _entry(path: object, kind: object, size: object, mode: object) -> ShellEntry:
     if kind not in ("file", "folder", "link"):
         raise ValueError("a kind that is none")
     return ShellEntry(
-        path=checked_text(path, 8_192),
-        kind=kind,
-        size=checked_number(size, 0, 2**40),
-        mode=checked_mode(mode),
+        path=checked_text(path, 8_192), kind=kind, size=checked_number(size, 0, 2**40), mode=checked_mode(mode)
     )
-
-
-def _four(value: object) -> tuple[object, object, object, object]:
-    if not isinstance(value, list) or len(value) != 4:
-        raise ValueError("an entry that is none")
-    return value[0], value[1], value[2], value[3]
 
 
 def _skill_files(source: str | os.PathLike[str] | Mapping[str, bytes], limits: ShellLimits) -> LoadedSkillFiles:
     folder = ""
     if isinstance(source, str | os.PathLike):
         folder = os.path.realpath(source)
-        records, blobs = load(folder, list_folder(folder, limits).records, limits)
+        files = load(folder, list_folder(folder, limits).records, limits)
     else:
-        records = [(normal(path), "f", 0o644) for path in source]
-        blobs = list(source.values())
-    executable = [(path, kind, 0o755 if path.startswith("/scripts/") else mode) for path, kind, mode in records]
-    return LoadedSkillFiles(tuple(executable), tuple(blobs), folder)
+        files = [(normal(path), "f", 0o644, content) for path, content in source.items()]
+    return LoadedSkillFiles(with_executable_scripts(files), folder)

@@ -98,6 +98,14 @@ def checked_text(value: object, most: int) -> str:
     return value
 
 
+def checked_path(value: object) -> str:
+    """A path from the root, in its normal form."""
+    try:
+        return normal(checked_text(value, 8_192))
+    except ShellRefused as error:
+        raise ValueError(str(error)) from None
+
+
 def checked_number(value: object, least: int, most: int) -> int:
     """A whole number in a range."""
     if type(value) is not int or not least <= value <= most:

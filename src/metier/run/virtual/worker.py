@@ -9,30 +9,25 @@ from __future__ import annotations
 import sys
 import threading
 
-from bashkit import Bash, ExecutionProfile
-
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
-from metier.run.virtual.execution import analysis, execute
-from metier.run.virtual.extra_commands import extra_commands
+from metier.run.virtual.execution import analysis, execute, new_interpreter
 from metier.run.virtual.filesystem import ReadOnlyFolders, Refusal, content, put, walk
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+    from typing import Any
 
-    from bashkit import FileSystem
+    from bashkit import Bash, FileSystem
 
     from metier.run.virtual.channel import Head
+    from metier.run.virtual.execution import Reply
+    from metier.run.virtual.filesystem import File
     from metier.run.virtual.interpreter import Interpreter
 
 _STACK = 256 * 1024 * 1024
 """Deep recursion ends the process when the stack does; with this one most of it meets a limit first."""
-_ON_FILES = (
-    "run", "checkpoint", "snapshot", "restore", "usage", "folder", "read", "write", "entries", "stat", "remove", "copy",
-    "move", "make_folder", "put", "take",
-)  # fmt: skip
-"""Requests for the interpreter itself, by the names of its methods."""
 
 
 def main() -> None:
@@ -62,28 +57,33 @@ def _serve(channel: Channel) -> None:
 
 
 class RequestHandler:
-    """Answers requests: each has an `op`, and gets one reply, with an `error` in it if it could not be done."""
+    """Answers requests: each names an `op`, and gets one reply, with an `error` in it if it could not be done.
+
+    The blobs of a request are the positional arguments of what handles it, and the rest of its head those by name.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._folders = ReadOnlyFolders()
+        self._folders = folders = ReadOnlyFolders()
         self._interpreter: Interpreter | None = None
-        self._jobs = JobInterpreter(channel)
-        self._ops: dict[str, Callable[[Head, list[bytes]], tuple[Head, list[bytes]]]] = {
+        self._jobs = JobInterpreter(channel, folders)
+        self._ops: dict[str, Callable[..., Reply | None]] = {
             "open": self._open,
-            "job": self._job,
-            "keep": self._keep,
-            "forget": self._forget,
-            "skill": self._skill,
-            "outlines": self._outlines,
-            "analyze": self._analyze,
-            **dict.fromkeys(_ON_FILES, self._on_files),
+            "job": self._jobs.run,
+            "keep": folders.keep,
+            "forget": folders.forget,
+            "skill": folders.put_skill,
+            "outlines": folders.put_outlines,
+            "analyze": analysis,
         }
 
     def answer(self, head: Head, blobs: list[bytes]) -> None:
         """Handle a request, and reply."""
         try:
-            reply, more = self._ops[head["op"]](head, blobs)
+            op = head.pop("op")
+            # The rest are methods of the interpreter.
+            handle = self._ops.get(op) or getattr(self._interpreter, op)
+            reply, more = handle(*blobs, **head) or ({}, [])
         except Refusal as refusal:
             reply, more = {"error": refusal.kind, "detail": refusal.detail}, []
         except (ChannelClosed, ChannelBroken):
@@ -94,43 +94,11 @@ class RequestHandler:
         self._channel.send(reply, more)
         self._jobs.forget()
 
-    def _open(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
+    def _open(self, *contents: bytes, settings: Head, commit: str | None, objects: list[str]) -> None:
         from metier.run.virtual.interpreter import Interpreter
 
-        self._interpreter = Interpreter(
-            head["settings"], self._channel, {head["settings"]["mount"]: self._folders.skills()}
-        )
-        self._interpreter.begin(head.get("commit"), dict(zip(head.get("objects", ()), blobs, strict=True)))
-        return {}, []
-
-    def _skill(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        self._folders.put_skill(head["name"], head["records"], blobs)
-        return {}, []
-
-    def _outlines(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        self._folders.put_outlines(dict(zip(head["names"], blobs, strict=True)))
-        return {}, []
-
-    def _keep(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        self._folders.keep(head["key"], head["records"], blobs)
-        return {}, []
-
-    def _forget(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        self._folders.forget()
-        return {}, []
-
-    def _job(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-
-        return self._jobs.run(head, blobs, {path: self._folders.kept(key) for path, key in head["mounts"]})
-
-    def _analyze(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        return analysis(blobs[0].decode()), []
-
-    def _on_files(self, head: Head, blobs: list[bytes]) -> tuple[Head, list[bytes]]:
-        if self._interpreter is None:
-            raise Refusal("failed", "there is no shell")
-        reply: tuple[Head, list[bytes]] = getattr(self._interpreter, head["op"])(head, blobs)
-        return reply
+        self._interpreter = Interpreter(settings, self._channel, {settings["mount"]: self._folders.skills()})
+        self._interpreter.begin(commit, dict(zip(objects, contents, strict=True)))
 
 
 _JOB_ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": "/tmp"}
@@ -145,93 +113,89 @@ class JobInterpreter:
     `set_env`: its variables are in its command line.
     """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel, folders: ReadOnlyFolders) -> None:
+        self._channel, self._folders = channel, folders
         self._mounts: dict[str, FileSystem] = {}
-        self._made_with: Head | None = None
         self._bash: Bash | None = None
-        self._running: Bash | None = None
+        self._made_with: Head | None = None
+        """The settings of the interpreter; None while a job is in it, as it is not used again if that fails."""
         self._is_used = False
 
-    def run(self, head: Head, blobs: list[bytes], mounts: dict[str, FileSystem]) -> tuple[Head, list[bytes]]:
+    def run(
+        self,
+        stdin: bytes = b"",
+        *,
+        settings: Head,
+        files: list[File],
+        folders: list[str],
+        mounts: list[tuple[str, str]],
+        watch: list[str],
+        **line: Any,
+    ) -> Reply:
         """Run a command line over files that were sent along; the reply has the changes below the watched folders."""
-        bash = self._fresh(head["settings"])
-        # If it fails in the middle, it is not used again.
-        self._bash, self._running, self._is_used = None, bash, True
-        self._mounts.update(mounts)
-        given = len(blobs) - head["stdin"]
-        records, files = head["records"], bash.fs()
-        if records:
-            put(files, records, blobs[:given])
-        for folder in head["folders"]:
+        bash = self._fresh(settings)
+        self._made_with, self._is_used = None, True
+        self._mounts.update({path: self._folders.kept(key) for path, key in mounts})
+        system = bash.fs()
+        put(system, files)
+        for folder in folders:
             if folder != "/":
-                files.mkdir(folder, recursive=True)
-        for path, mounted in mounts.items():
-            files.mkdir(path, recursive=True)
+                system.mkdir(folder, recursive=True)
+        for path, mounted in self._mounts.items():
+            system.mkdir(path, recursive=True)
             bash.mount(path, mounted, read_only=True)
-        reply, output = execute(bash, self._channel, head, blobs[given:])
-        if head["watch"]:
-            before = {path: (kind, mode, blob) for (path, kind, mode), blob in zip(records, blobs, strict=False)}
-            changed, contents, gone = _changes(files, head["watch"], before, frozenset(mounts))
-            reply, output = {**reply, "records": changed, "gone": gone}, [*output, *contents]
-        for path in mounts:
+        reply, output = execute(bash, self._channel, stdin, **line)
+        if watch:
+            changed, gone = _changes(system, watch, files, frozenset(self._mounts))
+            reply |= {"files": changed, "gone": gone}
+        for path in self._mounts:
             bash.unmount(path)
-        self._mounts.clear()
         if not reply["failure"]:
-            self._bash = bash
+            self._made_with = settings
         return reply, output
-
-    def _cancel(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
 
     def forget(self) -> None:
         """Reset after the last job. That is done when it has been answered, and not when the next one waits."""
-        self._running = None
-        if self._is_used and self._bash is not None:
-            self._bash.reset()
+        if not self._is_used:
+            return
         self._is_used = False
+        self._mounts.clear()
+        if self._bash is not None and self._made_with is not None:
+            self._bash.reset()
+        else:
+            self._bash = None
+
+    def _cancel(self) -> None:
+        if self._bash is not None:
+            self._bash.cancel()
 
     def _fresh(self, settings: Head) -> Bash:
         self.forget()
-        if self._bash is not None and settings == self._made_with:
-            return self._bash
-        self._made_with = settings
-        return Bash(
-            username="user",
-            hostname="sandbox",
-            cwd="/",
-            env=_JOB_ENVIRONMENT,
-            # This profile has no cap on the number of calls; what else it lifts is set here.
-            profile=ExecutionProfile.Interactive,
-            max_commands=settings["commands"],
-            max_loop_iterations=settings["loop_turns"],
-            timeout_seconds=settings["seconds"],
-            custom_builtins=extra_commands(settings, self._channel, self._mounts, self._cancel),
-        )
+        if self._bash is None or settings != self._made_with:
+            self._bash = new_interpreter(
+                settings, self._channel, self._mounts, self._cancel, folder="/", env=_JOB_ENVIRONMENT
+            )
+        return self._bash
 
 
 def _changes(
-    files: FileSystem, tops: list[str], before: dict[str, tuple[str, int, bytes]], skipped: frozenset[str]
-) -> tuple[list[tuple[str, str, int]], list[bytes], list[str]]:
-    changed: list[tuple[str, str, int]] = []
-    contents: list[bytes] = []
+    system: FileSystem, tops: list[str], given: list[File], skipped: frozenset[str]
+) -> tuple[list[File], list[str]]:
+    """The files below some folders that are not as they were given, and the paths of those that are gone."""
+    before = {file[0]: file for file in given}
+    changed: list[File] = []
     seen: set[str] = set()
     for top in tops:
-        for path, kind, mode, size in sorted(walk(files, top, skipped)):
+        for path, kind, mode, _ in sorted(walk(system, top, skipped)):
             seen.add(path)
             old = before.get(path)
-            is_like = old is not None and old[0] == kind
+            is_like = old is not None and old[1] == kind
             if is_like and kind == "d":
                 continue
+            blob = content(system, path, kind)
             # Modes and sizes of links are whatever a system says they are.
-            if is_like and old is not None and (kind == "l" or (old[1] == mode and len(old[2]) == size)):
-                blob = content(files, path, kind)
-                if blob == old[2]:
-                    continue
-            else:
-                blob = content(files, path, kind)
-            changed.append((path, kind, mode))
-            contents.append(blob)
+            if old is not None and is_like and blob == old[3] and (kind == "l" or old[2] == mode):
+                continue
+            changed.append((path, kind, mode, blob))
     gone = [path for path in before if path not in seen and any(path.startswith(f"{top.rstrip('/')}/") for top in tops)]
-    return changed, contents, gone
+    return changed, gone

@@ -15,8 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from metier.errors import MetierError, ShellUnavailable
 from metier.hints import for_people, for_person
@@ -26,7 +25,6 @@ from metier.run.plain import limit_process
 
 if TYPE_CHECKING:
     from metier.run.job import KilledBy
-    from metier.run.native.launcher import ResidentProcess
     from metier.run.native.request import Tier
 
 MEMORY_BYTES = 768 * 1024 * 1024
@@ -66,13 +64,12 @@ _OUT_OF_MEMORY = b"memory allocation of"
 _MOST_SAID = 300
 
 
-class WorkerExit(NamedTuple):
-    """The end of a worker."""
+class WorkerLost(Exception):
+    """The loss of a worker, with all its files; `stderr` is the end of its error output."""
 
-    exit_code: int
-    killed_by: KilledBy
-    stderr: str = ""
-    """The end of its error output."""
+    def __init__(self, exit_code: int, killed_by: KilledBy, why: str, stderr: str = "") -> None:
+        super().__init__(why)
+        self.exit_code, self.killed_by, self.why, self.stderr = exit_code, killed_by, why, stderr
 
 
 class Worker(Protocol):
@@ -85,40 +82,18 @@ class Worker(Protocol):
         """End it at once; no harm if it has ended."""
         ...
 
-    def wait(self) -> WorkerExit:
-        """Wait until it is gone; its exit."""
+    def wait(self) -> WorkerLost:
+        """Wait until it is gone; the way it ended."""
         ...
 
 
 def start_worker() -> Worker:
     """Start a worker, in a sandbox where one can be made; raises `ShellUnavailable` without an interpreter."""
-    command, folders = worker_command(), worker_folders()
-    packages = (os.path.join(folders[0], "metier"), os.path.join(folders[1], "bashkit"))
-    resident = _start_in_sandbox(command, packages)
-    return PlainWorker(command) if resident is None else SandboxedWorker(resident)
-
-
-def _start_in_sandbox(command: tuple[str, ...], packages: tuple[str, ...]) -> ResidentProcess | None:
-    """Start a worker that sees its own packages and nothing else; None where no sandbox can be made for it."""
-    tier = sandbox_tier()
-    if tier is None:
-        return None
-    from metier.run.native.launcher import ResidentProcess
-    from metier.run.native.request import request_for
-
-    job = Job(
-        argv=command,
-        # It has no use for a working folder, and this one it cannot write to.
-        folder=packages[0],
-        places=tuple(JobPath(os.path.realpath(path), at=path) for path in packages),
-        limits=Limits(
-            memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_bytes=0, disk_bytes=1024 * 1024, open_files=OPEN_FILES
-        ),
-    )
-    try:
-        return ResidentProcess(request_for(job, tier, is_endless=True))
-    except OSError:
-        return None
+    command, tier = worker_command(), sandbox_tier()
+    if tier is not None:
+        with contextlib.suppress(OSError):
+            return SandboxedWorker(command, tier)
+    return PlainWorker(command)
 
 
 @functools.cache
@@ -131,15 +106,8 @@ def sandbox_tier() -> Tier | None:
     return NativeRunner().tier
 
 
-def worker_command() -> tuple[str, ...]:
-    """The command of a worker, which reads from its two packages and from nowhere else."""
-    ours, theirs = worker_folders()
-    packages = {"metier": os.path.join(ours, "metier"), "bashkit": os.path.join(theirs, "bashkit")}
-    return (own_python(), "-I", "-S", "-c", f"packages = {packages!r}\n{_IMPORTED}")
-
-
-def worker_folders() -> tuple[str, str]:
-    """The folders of this package and of the interpreter."""
+def worker_packages() -> dict[str, str]:
+    """The folders of the two packages that a worker reads from: this one, and the interpreter."""
     found = importlib.util.find_spec("bashkit")
     if found is None or found.origin is None:
         raise ShellUnavailable(
@@ -147,7 +115,12 @@ def worker_folders() -> tuple[str, str]:
             hint=for_people("Install it with: pip install 'metier[shell]'"),
             package="bashkit",
         )
-    return package_folder(), str(Path(found.origin).parents[1])
+    return {"metier": os.path.join(package_folder(), "metier"), "bashkit": os.path.dirname(found.origin)}
+
+
+def worker_command() -> tuple[str, ...]:
+    """The command of a worker, which reads from its two packages and from nowhere else."""
+    return (own_python(), "-I", "-S", "-c", f"packages = {worker_packages()!r}\n{_IMPORTED}")
 
 
 def unavailable(error: Exception) -> RunnerCapabilities:
@@ -158,20 +131,53 @@ def unavailable(error: Exception) -> RunnerCapabilities:
 
 
 class SandboxedWorker:
-    """A worker in a sandbox."""
+    """A worker in a sandbox, which sees its own packages and nothing else; raises `OSError` where none can be made."""
 
-    def __init__(self, resident: ResidentProcess) -> None:
-        self.channel = resident.channel
-        self._resident = resident
+    def __init__(self, command: tuple[str, ...], tier: Tier) -> None:
+        from metier.run.native.launcher import launch
+        from metier.run.native.request import request_for
+
+        packages = tuple(worker_packages().values())
+        job = Job(
+            argv=command,
+            # It has no use for a working folder, and this one it cannot write to.
+            folder=packages[0],
+            places=tuple(JobPath(os.path.realpath(path), at=path) for path in packages),
+            limits=Limits(
+                memory_bytes=MEMORY_BYTES,
+                processes=PROCESSES,
+                file_bytes=0,
+                disk_bytes=1024 * 1024,
+                open_files=OPEN_FILES,
+            ),
+        )
+        request = request_for(job, tier, is_endless=True)
+        self.channel, theirs = socket.socketpair()
+        self._errors, errors = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            with theirs, open(errors, "wb"), open(os.devnull, "wb") as null:
+                self._sandbox = launch(request, (theirs.fileno(), null.fileno(), errors))
+        except BaseException:
+            self.channel.close()
+            os.close(self._errors)
+            raise
 
     def kill(self) -> None:
         """End it at once; no harm if it has ended."""
-        self._resident.kill()
+        self._sandbox.kill()
 
-    def wait(self) -> WorkerExit:
-        """Wait until it is gone; its exit."""
-        status, killed_by, errors = self._resident.wait(_PATIENCE)
-        return _exit_of(os.waitstatus_to_exitcode(status), errors, is_memory=killed_by == "memory")
+    def wait(self) -> WorkerLost:
+        """Wait until it is gone; the way it ended."""
+        report = self._sandbox.wait_for_report(_PATIENCE)
+        self.kill()
+        errors = _last_words(self._errors) or report.get("failed", "").encode()
+        os.close(self._errors)
+        self._sandbox.close()
+        try:
+            code = os.waitstatus_to_exitcode(int(report["status"]))
+        except (KeyError, ValueError):
+            code = -9
+        return _loss(code, errors, is_memory=report.get("killed_by") == "memory")
 
 
 class PlainWorker:
@@ -199,8 +205,8 @@ class PlainWorker:
         """End it at once; no harm if it has ended."""
         self._process.kill()
 
-    def wait(self) -> WorkerExit:
-        """Wait until it is gone; its exit."""
+    def wait(self) -> WorkerLost:
+        """Wait until it is gone; the way it ended."""
         try:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -208,17 +214,24 @@ class PlainWorker:
             code = self._process.wait()
         errors = b""
         if self._process.stderr is not None:
-            with contextlib.suppress(OSError, ValueError), self._process.stderr as pipe:
-                os.set_blocking(pipe.fileno(), False)
-                errors = os.read(pipe.fileno(), 65_536)
-        return _exit_of(code, errors, is_memory=code == -getattr(signal, "SIGKILL", 9))
+            with self._process.stderr as pipe:
+                errors = _last_words(pipe.fileno())
+        return _loss(code, errors, is_memory=code == -getattr(signal, "SIGKILL", 9))
 
 
-def _exit_of(code: int, errors: bytes, *, is_memory: bool) -> WorkerExit:
+def _last_words(errors: int) -> bytes:
+    """The error output of a worker that has ended; something else may still hold the pipe open."""
+    with contextlib.suppress(OSError):
+        os.set_blocking(errors, False)
+        return os.read(errors, 65_536)
+    return b""
+
+
+def _loss(code: int, errors: bytes, *, is_memory: bool) -> WorkerLost:
     text = errors.decode(errors="replace").strip()[-_MOST_SAID:]
     if is_memory or _OUT_OF_MEMORY in errors or b"MemoryError" in errors:
-        return WorkerExit(137, "memory", text)
-    return WorkerExit(128 - code if code < 0 else 139, "crash", text)
+        return WorkerLost(137, "memory", "it ran out of memory", text)
+    return WorkerLost(128 - code if code < 0 else 139, "crash", "it crashed", text)
 
 
 def _started(command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:
