@@ -23,8 +23,6 @@ from metier.errors import ShellRefused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from metier.run.virtual.validation import ShellLimits
-
 log = logger("metier.run")
 
 Record: TypeAlias = tuple[str, str, int]
@@ -47,6 +45,18 @@ _CHUNK = 1024 * 1024
 _MOST_LINES = 20
 LEADS_OUT, PROTECTED, _LATE = "a link that leads elsewhere", "it is protected", "its time was over"
 """Reasons for which something was not changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderLimits:
+    """Limits on the content of a folder."""
+
+    file_bytes: int = 10_000_000
+    total_bytes: int = 64_000_000
+    files: int = 5_000
+    """Files, folders and links together."""
+    depth: int = 100
+    """Folders inside one another."""
 
 
 @dataclass(slots=True)
@@ -76,7 +86,7 @@ class FolderContent:
             return False
 
 
-def list_folder(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = frozenset()) -> FolderContent:
+def list_folder(folder: str, limits: FolderLimits, *, skipped: frozenset[str] = frozenset()) -> FolderContent:
     """List a folder with its folders; raises `ShellRefused` if there is more than the limits allow.
 
     What is neither a file, a folder nor a link is left out, and so are names that are no text, and paths of `skipped`.
@@ -96,7 +106,7 @@ def list_folder(folder: str, limits: ShellLimits, *, skipped: frozenset[str] = f
     return found
 
 
-def load(folder: str, records: Sequence[Record], limits: ShellLimits) -> list[File]:
+def load(folder: str, records: Sequence[Record], limits: FolderLimits) -> list[File]:
     """Read the records of a folder. Those that have gone since are left out."""
     found: list[File] = []
     total = 0
@@ -225,7 +235,7 @@ class _Folder:
         return sorted(os.listdir(self.path if self.descriptor is None else self.descriptor))
 
 
-def _look(folder: _Folder, prefix: str, found: FolderContent, limits: ShellLimits, skipped: frozenset[str]) -> None:
+def _look(folder: _Folder, prefix: str, found: FolderContent, limits: FolderLimits, skipped: frozenset[str]) -> None:
     for name in folder.names():
         path = f"{prefix}/{name}"
         if path in skipped:
@@ -256,7 +266,7 @@ def _look(folder: _Folder, prefix: str, found: FolderContent, limits: ShellLimit
                 log.warning("%s is left out of the virtual shell: %s", path, error.strerror)
 
 
-def _content(top: _Folder, path: str, kind: str, limits: ShellLimits) -> bytes:
+def _content(top: _Folder, path: str, kind: str, limits: FolderLimits) -> bytes:
     if kind == "d":
         return b""
     with _parent(top, path) as (folder, name):

@@ -153,7 +153,7 @@ def walk(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> 
 
 
 def take(files: FileSystem, top: str, skipped: frozenset[str] = frozenset()) -> list[File]:
-    """Everything below a folder, parents before what is in them."""
+    """All files below a folder, parents before what is in them."""
     return [(path, kind, mode, content(files, path, kind)) for path, kind, mode, _ in sorted(walk(files, top, skipped))]
 
 

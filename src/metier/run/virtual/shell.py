@@ -370,7 +370,7 @@ class VirtualShell:
             raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
     def _ask(self, read: Callable[[Head, _Blobs], _T], blobs: Sequence[bytes] = (), **head: Any) -> _T:
-        """What `read` makes of the reply to a request; a worker whose reply is invalid is ended."""
+        """Send a request, and `read` its reply; a worker whose reply is invalid is ended."""
         with self._entered(), self._translating_errors(head.get("path", "")):
             return read(*self._checkpoints.connected().ask(head, blobs))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from metier.errors import InvalidArgument, ShellRefused
-from metier.run.host_files import MOST_BYTES, MOST_NAME, unseen
+from metier.run.host_files import MOST_BYTES, MOST_NAME, FolderLimits, unseen
 
 
 def normal(path: str, folder: str = "/") -> str:
@@ -128,15 +128,14 @@ def checked_milliseconds(value: object) -> float:
 MOST_FILE_BYTES = 10_000_000
 MOST_TOTAL_BYTES = 100_000_000
 MOST_FILES = 9_000
-MOST_DEPTH = 100
-"""Limits of the interpreter itself: bytes in a file and in all, nodes, folders in a path."""
+"""Limits of the interpreter itself: bytes in a file and in all, and nodes."""
 MOST_SECONDS = 600.0
 _MOST = {
     "seconds": MOST_SECONDS,
     "file_bytes": MOST_FILE_BYTES,
     "total_bytes": MOST_TOTAL_BYTES,
     "files": MOST_FILES,
-    "depth": MOST_DEPTH,
+    "depth": 100,
     "command_bytes": 8_000_000,
     "output_bytes": 8 * 1024 * 1024,
     "commands": 1_000_000_000,
@@ -145,7 +144,7 @@ _MOST = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLimits:
+class ShellLimits(FolderLimits):
     """Limits of a virtual shell. All are positive, and none is above that of the interpreter itself.
 
     Time, commands and turns are counted for each command line; files are what is there after it. A command that leaves
@@ -162,14 +161,8 @@ class ShellLimits:
     commands: int = 1_000_000
     loop_turns: int = 1_000_000
     """For all loops of a command line together."""
-    depth: int = MOST_DEPTH
-    """Folders inside one another."""
     output_bytes: int = 256 * 1024
     """For each of the two streams; what is more is dropped, and a flag says so."""
-    file_bytes: int = MOST_FILE_BYTES
-    total_bytes: int = 64_000_000
-    files: int = 5_000
-    """Files, folders and links together."""
     command_bytes: int = 1024 * 1024
     """For a command line, as UTF-8."""
 
