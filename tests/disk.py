@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from metier.store import codec, sqlite
+from metier.store import rows, sqlite
 
 _FSYNC, _CONNECTION = os.fsync, sqlite._Connection
 
@@ -38,11 +38,11 @@ def hurry(replace: Callable[[Any, str, Any], None]) -> None:
     """Let this process, and those that are forked from it, wait for no disk."""
     replace(os, "fsync", lambda descriptor: None)
     replace(sqlite, "_Connection", Hurried)
-    replace(codec, "datetime", Ticking)
+    replace(rows, "datetime", Ticking)
 
 
 def take_care(replace: Callable[[Any, str, Any], None]) -> None:
     """Do everything as it is done outside of tests."""
     replace(os, "fsync", _FSYNC)
     replace(sqlite, "_Connection", _CONNECTION)
-    replace(codec, "datetime", datetime)
+    replace(rows, "datetime", datetime)

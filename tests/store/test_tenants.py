@@ -197,7 +197,7 @@ def test_a_statement_that_forgets_the_tenant_is_refused(store: Store) -> None:
 
 
 def test_no_other_module_asks_the_database_itself() -> None:
-    may = {"scope", "all_tenants", "connection_pool", "blobs", "checks", "store"}
+    may = {"rows", "all_tenants", "connection_pool", "blobs", "checks", "store"}
     for path in Path(metier.store.__file__).parent.glob("*.py"):
         asking = {
             node.attr

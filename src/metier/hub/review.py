@@ -17,7 +17,7 @@ from metier.hub.folder_replacement import digest_at
 from metier.hub.scan_findings import against
 from metier.hub.skill_location import location_at, location_in, subject_in
 from metier.skill import shown
-from metier.store.codec import now
+from metier.store.rows import now
 
 if TYPE_CHECKING:
     from metier.guard import Actor, Subject

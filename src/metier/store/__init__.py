@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from metier.store.revisions import RevisionFile as RevisionFile
     from metier.store.revisions import Version as Version
     from metier.store.revisions import revision_files as revision_files
-    from metier.store.scope import TenantScope as TenantScope
     from metier.store.state import GovernanceState as GovernanceState
     from metier.store.store import Store as Store
+    from metier.store.store import TenantScope as TenantScope
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from metier.store.audit_log import parse_record
 from metier.store.connection_pool import decode_text, encode_text
+from metier.store.rows import BUMP, MAX_TENANT, insert_statement
 from metier.store.schema import columns_of, key_of, protection, tables_of, unprotection
-from metier.store.scope import BUMP, MAX_TENANT, insert_statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier.errors import InvalidArgument
 from metier.store.audit_log import AuditTable
-from metier.store.codec import Table, new_id, now, require_choice, require_key, terms_of
+from metier.store.rows import Table, new_id, now, require_choice, require_key, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metier.store.scope import TenantRows
+    from metier.store.rows import TenantRows
     from metier.store.state import RecordedDecisions
 
 RequestStatus: TypeAlias = Literal["pending", "approved", "denied", "expired", "superseded"]
-_STATUSES = ("pending", "approved", "denied", "expired", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +80,14 @@ class Approval:
 
 
 _REQUESTS = Table(
-    "approval_requests",
-    ApprovalRequest,
+    name="approval_requests",
+    record=ApprovalRequest,
     order=("created_at", "number", "id"),
     json={"capabilities": tuple, "new": tuple, "scripts": dict},
 )
-APPROVALS = Table("approvals", Approval, order=("decided_at", "number", "id"), json={"grants": tuple, "tools": tuple})
+APPROVALS = Table(
+    name="approvals", record=Approval, order=("decided_at", "number", "id"), json={"grants": tuple, "tools": tuple}
+)
 _AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
 """The fields that are set after an approval was given, and only take something from it."""
 
@@ -107,7 +108,7 @@ class Approvals:
     def request(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add a request, or return the pending one for the same content and environment."""
         require_key("digest", request.digest)
-        require_choice("status of a request", request.status, _STATUSES)
+        require_choice("status of a request", request.status, get_args(RequestStatus))
         asked = replace(request, id=request.id or new_id("r"), created_at=request.created_at or now())
         with self._rows.transaction():
             if self._rows.append(_REQUESTS, asked, unless_there=True):
@@ -127,7 +128,7 @@ class Approvals:
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
         """Change the status of a request that has the expected one; False if it has another."""
-        require_choice("status of a request", status, _STATUSES)
+        require_choice("status of a request", status, get_args(RequestStatus))
         return self._rows.update(_REQUESTS, {"status": status}, id=id, status=expected)
 
     def add(self, approval: Approval, record: Mapping[str, Any] | None = None) -> Approval:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from metier.store.connection_pool import Value
-    from metier.store.scope import TenantRows
+    from metier.store.rows import TenantRows
 
 FIRST = "0" * 64
 """The previous hash of the first record of a chain."""

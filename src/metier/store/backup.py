@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import replace_file
 from metier.errors import InvalidArgument, StoreUnavailable
 from metier.store.all_tenants import every_row
-from metier.store.codec import now
 from metier.store.connection_pool import Backend
 from metier.store.location import sync_folder
+from metier.store.rows import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier.store.codec import Table, now, require_choice, require_key
+from metier.store.rows import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.store.scope import TenantRows
+    from metier.store.rows import TenantRows
     from metier.store.state import RecordedDecisions
 
 BlockKind: TypeAlias = Literal["name", "digest", "source"]
-_KINDS = ("name", "digest", "source")
 _SEVERITIES = "SELECT engine, max_severity FROM scans WHERE tenant = ? AND digest = ? ORDER BY engine, number"
 
 
@@ -59,9 +58,9 @@ class PolicyText:
     loaded_at: str
 
 
-BLOCKS = Table("blocks", Block, order=("at", "kind", "value"))
-_SCANS = Table("scans", ScanRow, order=("engine", "number"), json={"findings": list})
-_POLICIES = Table("policies", PolicyText, order=("path",))
+BLOCKS = Table(name="blocks", record=Block, order=("at", "kind", "value"))
+_SCANS = Table(name="scans", record=ScanRow, order=("engine", "number"), json={"findings": list})
+_POLICIES = Table(name="policies", record=PolicyText, order=("path",))
 
 
 class Blocks:
@@ -73,7 +72,7 @@ class Blocks:
 
     def add(self, kind: BlockKind, value: str, *, reason: str, by: str) -> Block:
         """Block it from now on; of several reasons the last one counts."""
-        require_choice("kind of block", kind, _KINDS)
+        require_choice("kind of block", kind, get_args(BlockKind))
         block = Block(kind=kind, value=require_key(kind, value), reason=reason, by=by, at=now())
         with self._rows.transaction():
             self._rows.replace(BLOCKS, block, key=("kind", "value"))

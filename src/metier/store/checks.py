@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
 from metier.store.all_tenants import every_row
-from metier.store.codec import RESTORE
 from metier.store.connection_pool import creation
+from metier.store.rows import RESTORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -6,13 +6,12 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier.errors import PersonNotFound
 from metier.hints import for_people
 from metier.store.audit_log import AuditTable
-from metier.store.codec import Table, new_id, now, require_choice, require_key, terms_of
-from metier.store.scope import TenantRows, tenant_of_token
+from metier.store.rows import Table, TenantRows, new_id, now, require_choice, require_key, tenant_of_token, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from metier.store.state import DecisionReader, RecordedDecisions
 
 PersonKind: TypeAlias = Literal["user", "agent", "service"]
-_KINDS = ("user", "agent", "service")
 _MAX_LINEAGE = 100
 """The longest chain of parents."""
 ROLES = ("viewer", "author", "reviewer", "admin")
@@ -77,8 +75,10 @@ class _StoredToken(AccessToken):
         return AccessToken(**{field.name: getattr(self, field.name) for field in fields(AccessToken)})
 
 
-_PEOPLE = Table("people", Person, order=("name",), columns=("name", "kind", "roles"), json={"roles": frozenset})
-_TOKENS = Table("tokens", _StoredToken, order=("created_at", "number", "id"))
+_PEOPLE = Table(
+    name="people", record=Person, order=("name",), only=("name", "kind", "roles"), json={"roles": frozenset}
+)
+_TOKENS = Table(name="tokens", record=_StoredToken, order=("created_at", "number", "id"))
 
 
 class People:
@@ -92,7 +92,7 @@ class People:
     def add(self, person: Person, record: Mapping[str, Any] | None = None) -> Person:
         """Add a person, or change the roles of one; `record` has further fields of the audit record."""
         require_key("name", person.name)
-        require_choice("kind of person", person.kind, _KINDS)
+        require_choice("kind of person", person.kind, get_args(PersonKind))
         for role in person.roles:
             require_choice("role", role, ROLES)
         with self._rows.transaction():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier.store.codec import Table, new_id, now, require_choice, require_key, to_json
+from metier.store.rows import Table, new_id, now, require_choice, require_key, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metier.store.scope import TenantRows
+    from metier.store.rows import TenantRows
+
 
 ProposalStatus: TypeAlias = Literal["open", "approved", "rejected", "stale", "applied", "withdrawn"]
-_STATUSES = ("open", "approved", "rejected", "stale", "applied", "withdrawn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class Proposal:
 
 
 _PROPOSALS = Table(
-    "proposals",
-    Proposal,
+    name="proposals",
+    record=Proposal,
     order=("created_at", "number", "id"),
     json={"evidence": list, "capabilities_new": tuple, "recommendations": list},
 )
@@ -64,7 +64,7 @@ class Proposals:
     def add(self, proposal: Proposal) -> Proposal:
         """Add a proposal."""
         require_key("skill", proposal.skill)
-        require_choice("status of a proposal", proposal.status, _STATUSES)
+        require_choice("status of a proposal", proposal.status, get_args(ProposalStatus))
         added = replace(proposal, id=proposal.id or new_id("p"), created_at=proposal.created_at or now())
         self._rows.append(_PROPOSALS, added)
         return added
@@ -88,7 +88,7 @@ class Proposals:
         applied_digest: str = "",
     ) -> bool:
         """Change the status of a proposal that has the expected one; False if it has another. Empty fields stay."""
-        require_choice("status of a proposal", to, _STATUSES)
+        require_choice("status of a proposal", to, get_args(ProposalStatus))
         given = {"reviewer": reviewer, "comment": comment, "applied_digest": applied_digest}
         changed = {"status": to, "decided_at": now(), **{name: text for name, text in given.items() if text}}
         return self._rows.update(_PROPOSALS, changed, id=id, status=expected)

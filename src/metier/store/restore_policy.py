@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from metier.store.all_tenants import every_record, every_row
 from metier.store.approvals import APPROVALS
 from metier.store.blocks import BLOCKS
-from metier.store.codec import now, to_json
 from metier.store.people import ROLES
+from metier.store.rows import now, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

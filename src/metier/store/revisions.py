@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
 from metier.skill.package import digest_of_files, kind_of
-from metier.store.codec import Table, now, require_choice, require_key
+from metier.store.rows import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.skill.package import FileMode, Files
     from metier.store.blobs import Blobs
-    from metier.store.scope import TenantRows
+    from metier.store.rows import TenantRows
 
 _IS_KEPT = "SELECT 1 FROM revisions WHERE tenant = ? AND digest = ? AND kept = 1"
 _MODES = ("file", "exec", "link")
 InstallState: TypeAlias = Literal["enabled", "disabled", "quarantined"]
-_STATES = ("enabled", "disabled", "quarantined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +52,13 @@ class Revision:
 
 
 _REVISIONS = Table(
-    "revisions",
-    Revision,
+    name="revisions",
+    record=Revision,
     order=("digest",),
-    columns=("digest", "skill", "frontmatter", "capabilities", "declared", "parent", "first_seen"),
+    only=("digest", "skill", "frontmatter", "capabilities", "declared", "parent", "first_seen"),
     json={"frontmatter": dict, "capabilities": dict, "declared": tuple},
 )
-REVISION_FILES = Table("revision_files", RevisionFile, order=("position",))
+REVISION_FILES = Table(name="revision_files", record=RevisionFile, order=("position",))
 
 
 def revision_files(files: Files) -> tuple[RevisionFile, ...]:
@@ -176,8 +175,8 @@ class Version:
     at: str = ""
 
 
-_VERSIONS = Table("versions", Version, order=("number",))
-_VERSIONS_BY_TIME = Table("versions", Version, order=("at", "location", "number"))
+_VERSIONS = Table(name="versions", record=Version, order=("number",))
+_VERSIONS_BY_TIME = Table(name="versions", record=Version, order=("at", "location", "number"))
 
 
 class Versions:
@@ -225,7 +224,7 @@ class Install:
     at: str = ""
 
 
-INSTALLS = Table("installs", Install, order=("location",))
+INSTALLS = Table(name="installs", record=Install, order=("location",))
 
 
 class Installs:
@@ -237,7 +236,7 @@ class Installs:
     def put(self, install: Install) -> Install:
         """Note the content of a folder, in place of the one before."""
         require_key("location", install.location)
-        require_choice("state of an install", install.state, _STATES)
+        require_choice("state of an install", install.state, get_args(InstallState))
         install = install if install.at else replace(install, at=now())
         with self._rows.transaction():
             self._rows.replace(INSTALLS, install, key=("location",))

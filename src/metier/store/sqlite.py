@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.store.codec import RESTORE
 from metier.store.connection_pool import WAIT_SECONDS, Backend, busy
 from metier.store.location import make_folder, sync_folder
 from metier.store.migrations import foreign, missing, unversioned
+from metier.store.rows import RESTORE
 
 if TYPE_CHECKING:
     from metier.errors import MetierError

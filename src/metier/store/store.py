@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
 from metier.errors import StoreUnavailable
+from metier.store.approvals import Approvals
+from metier.store.audit_log import AuditTable
+from metier.store.blocks import Blocks, PolicyTexts, Scans
 from metier.store.connection_pool import ConnectionPool
 from metier.store.location import parse_address
-from metier.store.scope import TenantScope, tenant_of_token
-from metier.store.state import DecisionReader
+from metier.store.people import PREFIX, People, secret_hash
+from metier.store.proposals import Proposals
+from metier.store.revisions import Installs, Revisions, Versions
+from metier.store.rows import TenantRows, tenant_of_token
+from metier.store.state import DecisionReader, read_state
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
+    from metier.store.audit_log import ChainPosition
     from metier.store.blobs import Blobs
     from metier.store.connection_pool import Backend
     from metier.store.location import Kind, StoreAddress
     from metier.store.people import Person
-    from metier.store.state import CachedState
+    from metier.store.state import CachedState, GovernanceState, RecordedDecisions
 
 _MAX_STATES = 1_000
 
@@ -129,8 +138,6 @@ class Store:
 
     def by_token(self, secret: str) -> tuple[TenantScope, Person] | None:
         """Return the scope and the person of a token; None for one that is not valid."""
-        from metier.store.people import PREFIX, secret_hash
-
         if not secret.startswith(PREFIX):
             return None
         tenant = tenant_of_token(self.pool, secret_hash(secret))
@@ -157,6 +164,107 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self)!r})"
+
+
+class TenantScope:
+    """The data of one tenant in a store.
+
+    >>> import tempfile
+    >>> from metier.store import Store
+    >>> with Store.open(f"sqlite:///{tempfile.mkdtemp()}/metier.db") as store:
+    ...     scope = store.of("acme")
+    ...     block = scope.blocks.add("name", "miner", reason="mines coins", by="ada")
+    ...     scope.state().blocked, store.of("other").state().blocked
+    (frozenset({('name', 'miner')}), frozenset())
+    """
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self.store = store
+        self.tenant = tenant
+        self._rows = TenantRows(store.pool, tenant)
+
+    def __repr__(self) -> str:
+        return f"TenantScope({str(self.store)!r}, tenant={self.tenant!r})"
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all changes inside together or not at all; transactions of one tenant run one after the other.
+
+        Inside of another one, it undoes only its own part when it fails.
+        """
+        return self._rows.transaction()
+
+    def state(self) -> GovernanceState:
+        """Return the state that decisions depend on; the same object until something of it changes."""
+        reader = self.store.decision_reader
+        if self.store.pool.is_in_transaction:
+            # An uncommitted change may be undone, and its number be given to something else.
+            return read_state(self._rows, reader).state
+        cached, version = self.store.states.get(self.tenant), self._rows.state_version()
+        if cached is None or cached.version != version:
+            # Most records decide nothing: then only they are read.
+            cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
+            self.store.states[self.tenant] = cached
+        return cached.state
+
+    def recorded_decisions(self) -> RecordedDecisions:
+        """Return the decisions in its audit log."""
+        return self.store.decision_reader.read(self._rows)
+
+    def _follow(self, last: ChainPosition, added: ChainPosition) -> None:
+        """Keep the cached state after a record of this process that decides nothing."""
+        cached = self.store.states.get(self.tenant)
+        if cached is not None and cached.version[1:] == (last.seq, last.hash):
+            self.store.states[self.tenant] = replace(cached, version=(cached.version[0], added.seq, added.hash))
+
+    @cached_property
+    def revisions(self) -> Revisions:
+        """The contents of skills."""
+        return Revisions(self._rows, self.store.blobs)
+
+    @cached_property
+    def versions(self) -> Versions:
+        """The history of skills in their folders."""
+        return Versions(self._rows)
+
+    @cached_property
+    def installs(self) -> Installs:
+        """The content that belongs in each folder."""
+        return Installs(self._rows)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """Approvals, and the requests for them."""
+        return Approvals(self._rows, self.recorded_decisions)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Blocked names, contents and sources."""
+        return Blocks(self._rows, self.recorded_decisions)
+
+    @cached_property
+    def people(self) -> People:
+        """People and their tokens."""
+        return People(self._rows, self.store.decision_reader)
+
+    @cached_property
+    def scans(self) -> Scans:
+        """Results of scanners."""
+        return Scans(self._rows)
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        """Proposed changes of skills."""
+        return Proposals(self._rows)
+
+    @cached_property
+    def policies(self) -> PolicyTexts:
+        """The texts of policy files that decisions were made under."""
+        return PolicyTexts(self._rows)
+
+    @cached_property
+    def audit(self) -> AuditTable:
+        """The audit log."""
+        return AuditTable(self._rows, self._follow)
 
 
 def _backend(address: StoreAddress, *, create: bool) -> Backend:

@@ -15,7 +15,7 @@ from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
 from metier.store import Approval, ApprovalRequest
-from metier.store.codec import new_id
+from metier.store.rows import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

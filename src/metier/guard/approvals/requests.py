@@ -13,7 +13,7 @@ from metier.guard.decision import Actor
 from metier.hints import for_people
 from metier.skill import FolderPackage, shown
 from metier.store import ApprovalRequest
-from metier.store.codec import new_id
+from metier.store.rows import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

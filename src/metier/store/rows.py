@@ -1,33 +1,30 @@
-"""The rows of one tenant, and all that a store keeps for it: the only place that fills in and asks for the tenant."""
+"""Records as rows of tables, and the rows of one tenant: the only place that fills in and asks for the tenant."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import json
+import re
 import time
-from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from metier.errors import InvalidArgument
-from metier.store.approvals import Approvals
-from metier.store.audit_log import AuditTable
-from metier.store.blocks import Blocks, PolicyTexts, Scans
+from metier.errors import IntegrityFailed, InvalidArgument
+from metier.hints import for_people
 from metier.store.canonical_json import escape_surrogates
 from metier.store.connection_pool import encode_text
-from metier.store.revisions import Installs, Revisions, Versions
-from metier.store.state import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from metier.store.audit_log import ChainPosition
-    from metier.store.codec import Record, Table
     from metier.store.connection_pool import ConnectionPool, Value
-    from metier.store.people import People
-    from metier.store.proposals import Proposals
-    from metier.store.state import GovernanceState, RecordedDecisions
-    from metier.store.store import Store
+
+Record = TypeVar("Record")
 
 _GENERATION = "SELECT number FROM generations WHERE tenant = ?"
 _VERSION = (
@@ -43,6 +40,46 @@ BUMP = {
 MAX_TENANT = 200
 StateVersion: TypeAlias = tuple[Any, ...]
 """The number of the last change, and the number and the hash of the newest audit record."""
+_ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+RESTORE = for_people("Bring back a backup with `metier store restore FILE --force`.")
+"""The hint for damage beyond repair."""
+MAX_KEY = 2_000
+"""The longest text in bytes that may be a part of a key: a page of an index must hold a few of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Generic[Record]):
+    """A table whose rows are records of one kind."""
+
+    name: str
+    record: type[Record]
+    order: tuple[str, ...]
+    """The order of records."""
+    only: tuple[str, ...] = ()
+    """The fields of the record that have a column, where not all have one."""
+    json: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """The types of the fields that are lists and mappings."""
+
+    @functools.cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a record."""
+        return self.only or tuple(one.name for one in fields(self.record))  # type: ignore[arg-type]
+
+    def to_row(self, record: Record) -> dict[str, Value]:
+        """Return the columns of a record; a value that is no text and no number becomes JSON."""
+        values = {name: getattr(record, name) for name in self.columns}
+        return {name: value if isinstance(value, str | int) else to_json(value) for name, value in values.items()}
+
+    def from_row(self, row: Sequence[Any]) -> Record:
+        """Return a record from its columns."""
+        values = dict(zip(self.columns, row, strict=True))
+        try:
+            for name, make in self.json.items():
+                values[name] = make(json.loads(values[name] or "null") or ())
+        except (ValueError, TypeError, RecursionError) as error:
+            what = re.sub(r"(?<!^)(?=[A-Z])", " ", self.record.__name__).lower()
+            raise IntegrityFailed(f"A stored {what} cannot be read: {error}.", hint=RESTORE) from None
+        return self.record(**values)
 
 
 class TenantRows:
@@ -167,106 +204,52 @@ def tenant_of_token(pool: ConnectionPool, secret_hash: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-class TenantScope:
-    """The data of one tenant in a store.
+def terms_of(*parts: object) -> str:
+    """Return the digest of all values of a row, for the record that vouches for it.
 
-    >>> import tempfile
-    >>> from metier.store import Store
-    >>> with Store.open(f"sqlite:///{tempfile.mkdtemp()}/metier.db") as store:
-    ...     scope = store.of("acme")
-    ...     block = scope.blocks.add("name", "miner", reason="mines coins", by="ada")
-    ...     scope.state().blocked, store.of("other").state().blocked
-    (frozenset({('name', 'miner')}), frozenset())
+    >>> terms_of("a-1", ["scripts"]) == terms_of("a-1", ["scripts", "hooks"])
+    False
     """
+    text = json.dumps(parts, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    def __init__(self, store: Store, tenant: str) -> None:
-        self.store = store
-        self.tenant = tenant
-        self._rows = TenantRows(store.pool, tenant)
 
-    def __repr__(self) -> str:
-        return f"TenantScope({str(self.store)!r}, tenant={self.tenant!r})"
+def now() -> str:
+    """Return the current time as all records have it: UTC, ISO 8601, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make all changes inside together or not at all; transactions of one tenant run one after the other.
 
-        Inside of another one, it undoes only its own part when it fails.
-        """
-        return self._rows.transaction()
+def new_id(letter: str) -> str:
+    """Return an id that tells nothing but its kind: `a-7f3k2m9q`."""
+    return f"{letter}-{''.join(_ID_CHARACTERS[byte & 31] for byte in token_bytes(8))}"
 
-    def state(self) -> GovernanceState:
-        """Return the state that decisions depend on; the same object until something of it changes."""
-        reader = self.store.decision_reader
-        if self.store.pool.is_in_transaction:
-            # An uncommitted change may be undone, and its number be given to something else.
-            return read_state(self._rows, reader).state
-        cached, version = self.store.states.get(self.tenant), self._rows.state_version()
-        if cached is None or cached.version != version:
-            # Most records decide nothing: then only they are read.
-            cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
-            self.store.states[self.tenant] = cached
-        return cached.state
 
-    def recorded_decisions(self) -> RecordedDecisions:
-        """Return the decisions in its audit log."""
-        return self.store.decision_reader.read(self._rows)
+def require_key(what: str, text: object) -> str:
+    """Return a text that may be a part of a key; raises `InvalidArgument` for one that is empty or too long."""
+    if not isinstance(text, str) or not text or len(encode_text(text).encode()) > MAX_KEY:
+        raise InvalidArgument(f"The {what} must be a text of 1 to {MAX_KEY} bytes.", hint=f"Name another {what}.")
+    return text
 
-    def _follow(self, last: ChainPosition, added: ChainPosition) -> None:
-        """Keep the cached state after a record of this process that decides nothing."""
-        cached = self.store.states.get(self.tenant)
-        if cached is not None and cached.version[1:] == (last.seq, last.hash):
-            self.store.states[self.tenant] = replace(cached, version=(cached.version[0], added.seq, added.hash))
 
-    @cached_property
-    def revisions(self) -> Revisions:
-        """The contents of skills."""
-        return Revisions(self._rows, self.store.blobs)
+def require_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise `InvalidArgument` for a value that is none of the choices."""
+    if value not in choices:
+        raise InvalidArgument(f"{value!r:.100} is no {what}.", hint=f"Use one of: {', '.join(choices)}.")
 
-    @cached_property
-    def versions(self) -> Versions:
-        """The history of skills in their folders."""
-        return Versions(self._rows)
 
-    @cached_property
-    def installs(self) -> Installs:
-        """The content that belongs in each folder."""
-        return Installs(self._rows)
+def to_json(value: object) -> str:
+    """Return a value as JSON in plain ASCII, the same for the same value."""
+    try:
+        return json.dumps(value, separators=(",", ":"), default=_to_json_type)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(
+            f"A value cannot be kept as JSON: {error}.", hint="Use texts, numbers and lists."
+        ) from None
 
-    @cached_property
-    def approvals(self) -> Approvals:
-        """Approvals, and the requests for them."""
-        return Approvals(self._rows, self.recorded_decisions)
 
-    @cached_property
-    def blocks(self) -> Blocks:
-        """Blocked names, contents and sources."""
-        return Blocks(self._rows, self.recorded_decisions)
-
-    @cached_property
-    def people(self) -> People:
-        """People and their tokens."""
-        from metier.store.people import People
-
-        return People(self._rows, self.store.decision_reader)
-
-    @cached_property
-    def scans(self) -> Scans:
-        """Results of scanners."""
-        return Scans(self._rows)
-
-    @cached_property
-    def proposals(self) -> Proposals:
-        """Proposed changes of skills."""
-        from metier.store.proposals import Proposals
-
-        return Proposals(self._rows)
-
-    @cached_property
-    def policies(self) -> PolicyTexts:
-        """The texts of policy files that decisions were made under."""
-        return PolicyTexts(self._rows)
-
-    @cached_property
-    def audit(self) -> AuditTable:
-        """The audit log."""
-        return AuditTable(self._rows, self._follow)
+def _to_json_type(value: object) -> object:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    if hasattr(value, "items"):
+        return dict(value.items())
+    raise TypeError(f"{type(value).__name__} is none of its types")
