@@ -286,9 +286,7 @@ class _Call(NamedTuple):
 class _OpenAdmission:
     """The admission of a call without a gate."""
 
-    @property
-    def decision(self) -> Decision:
-        return unguarded()
+    decision = unguarded()
 
     async def before(self) -> None:
         return None

@@ -111,14 +111,16 @@ def result_of(value: Any) -> ToolResult:
     >>> result_of("x" * 2_000_000).truncated
     True
     """
-    given = value if isinstance(value, ToolResult) else ToolResult(success=True, result=value)
-    result, truncated = _bounded(given.result)
+    if not isinstance(value, ToolResult):
+        result, truncated = _bounded(value)
+        return ToolResult(success=True, result=result, truncated=truncated, data={})
+    result, truncated = _bounded(value.result)
     return dataclasses.replace(
-        given,
+        value,
         result=result,
-        truncated=given.truncated or truncated,
-        error=None if given.error is None else _cut(str(given.error), _MAX_ERROR)[0],
-        data=_to_plain(given.data),
+        truncated=value.truncated or truncated,
+        error=None if value.error is None else _cut(str(value.error), _MAX_ERROR)[0],
+        data=json.loads(_as_json(dict(value.data)) or "{}"),
     )
 
 
@@ -158,12 +160,6 @@ def _bounded(value: Any) -> tuple[Any, bool]:
     if len(text) > MAX_RESULT_BYTES:
         return _cut_result(text)
     return json.loads(text), False
-
-
-def _to_plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    text = _as_json(dict(data))
-    plain: dict[str, Any] = {} if text is None else json.loads(text)
-    return plain
 
 
 def _as_json(value: Any) -> str | None:
