@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.guard.tool_rules.matching import permits
-from metier.guard.tool_rules.task_table import LISTS, ROWS, Style, Words, list_of, options_of, row_of
+from metier.guard.tool_rules.task_table import LISTS, ROWS, Style, Words, list_of, row_of
 from metier.skill.tool_rules import parse_rules
 
 
@@ -366,7 +366,7 @@ def items(text: str) -> list[str]:
 def spellings(key: str, option: str) -> Iterator[str]:
     """An option in the ways that option readers know: apart, joined, shortened, in a cluster, with another hyphen."""
     name, blank, value = option.partition(" ")
-    known, style = options_of(key), row_of(key).style
+    known, style = row_of(key).options, row_of(key).style
     yield option
     if not blank:
         return
@@ -597,9 +597,9 @@ def test_every_row_belongs_to_a_program_that_has_one() -> None:
         assert all(" ".join(words[:count]) in ROWS for count in range(1, len(words))), key
         assert row.behind in {"", "any", "program", "words", *LISTS}, key
         assert row.rest in {"", "any", "program", *LISTS}, key
-        assert all(name.startswith("-") and len(name) > 1 for name in options_of(key)), key
+        assert all(name.startswith("-") and len(name) > 1 for name in row.options), key
         assert row.words in get_args(Words) and row.style in get_args(Style), key
-    assert all(list_of(row_of(key).behind) for key in ROWS if row_of(key).behind in LISTS)
+    assert all(list_of(row_of(key).behind).options for key in ROWS if row_of(key).behind in LISTS)
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -621,7 +621,7 @@ DANGEROUS = {
 def test_no_spelling_of_an_option_that_leaves_a_task_is_allowed(data: st.DataObject) -> None:
     task = data.draw(st.sampled_from(sorted(DANGEROUS)))
     option = data.draw(st.sampled_from(DANGEROUS[task]))
-    known = options_of(key_of(task))
+    known = row_of(key_of(task)).options
     flags = [name for name, kind in known.items() if not kind]
     letters = [name[1] for name in flags if len(name) == 2]
     value = data.draw(
@@ -647,7 +647,7 @@ def test_no_spelling_of_an_option_that_leaves_a_task_is_allowed(data: st.DataObj
 )
 @pytest.mark.covers("SEC-2")
 def test_an_option_that_is_in_no_row_is_never_covered(task: str, name: str) -> None:
-    known = options_of(key_of(task))
+    known = row_of(key_of(task)).options
     command = f"{task} --{name.strip('-') or 'x'}"
     listed = {option.lstrip("-") for option in known}
     assert (command.rpartition("--")[2] in listed) or match(f"{task}:*", command), command

@@ -15,19 +15,10 @@ from metier.guard.shell.launchers import is_python, python_target
 from metier.guard.shell.lexer import UNKNOWN
 from metier.guard.shell.options import beginnings
 from metier.guard.tool_rules.patterns import WordPattern, steps_up
-from metier.guard.tool_rules.task_table import (
-    LISTS,
-    MERE_NAMES,
-    ROWS,
-    TaskRow,
-    list_of,
-    options_of,
-    program_of,
-    row_of,
-)
+from metier.guard.tool_rules.task_table import LISTS, MERE_NAMES, ROWS, TaskRow, list_of, program_of, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from metier.guard.shell.lexer import ShellWord
 
@@ -47,7 +38,6 @@ _SCOPED = ("-w", "--workspace")
 """Options of which a value begins with `@`, and names no file of arguments."""
 _GUESSED = ("bun", "pnpm", "yarn")
 """Programs of which the rows have options of what their scripts start: before the script they may take no value."""
-_PASSED = TaskRow()
 
 
 def task_problem(
@@ -137,8 +127,7 @@ class _TaskReader:
         self._spelled = min(self._named, len(pattern.literal))
         self._closing = pattern.closing(words)
         self._has_task = any(own != "*" and not own.startswith("-") for own in pattern.words[max(self._named, 1) :])
-        self._row = _PASSED
-        self._options: Mapping[str, str] = {}
+        self._row = TaskRow()
         self._settled: set[str] = set()
         """The first letters of options whose values the rule spells out; they must not be given again."""
 
@@ -166,7 +155,7 @@ class _TaskReader:
                 if behind == "words":
                     are_words = True
                 elif behind in LISTS:
-                    self._pass_on(behind)
+                    self._row = list_of(behind)
                 elif behind != "program" and not is_spelled:
                     return f"no rule for `{self.key}` covers what stands behind `--`"
             elif text.startswith("-") and not are_words:
@@ -187,7 +176,7 @@ class _TaskReader:
                 if self._row.rest == "any":
                     return ""
                 if self._row.rest:
-                    self._pass_on(self._row.rest)
+                    self._row = list_of(self._row.rest)
             i += 1
         return ""
 
@@ -217,12 +206,8 @@ class _TaskReader:
         return (*bare, *words[end:]) if len(bare) < end else None
 
     def _enter(self, key: str) -> None:
-        self.key, self._row, self._options = key, row_of(key), options_of(key)
+        self.key, self._row = key, row_of(key)
         self.is_local = self._row.is_local
-
-    def _pass_on(self, name: str) -> None:
-        """Go on with the options of the program that the task starts."""
-        self._row, self._options = _PASSED, list_of(name)
 
     def _may_be_option(self, word: ShellWord) -> bool:
         """Whether a word that is not known may become an option, or any other word where one is looked at."""
@@ -269,7 +254,7 @@ class _TaskReader:
 
     def _value(self, text: str) -> _Value | None:
         """The value of an option, as the row has it; None where the row has no such option."""
-        options = self._options
+        options = self._row.options
         if self._row.style == "flags" and text.startswith("--"):
             text = text[1:]
         name, equals, rest = text.partition("=")
