@@ -92,7 +92,7 @@ def _printf(words: Sequence[ShellWord]) -> Iterator[Risk]:
             if at < len(words):
                 yield from _variable_risks(words, at, words[at].text[2:] if at == i else words[at].text)
             return
-        if word.free or printf_stores(word.text) or any(is_option(each, word, "v", ()) for each in beginnings(word)):
+        if word.free or printf_stores(word.text) or any(is_option(each, word, "v") for each in beginnings(word)):
             # The name of a variable may have a subscript, and that is evaluated.
             yield Risk("`printf` may set a variable that is not known before it runs", i)
         if not word.splits:
@@ -198,7 +198,7 @@ def _wait(words: Sequence[ShellWord]) -> Iterator[Risk]:
 
 def _jobs(words: Sequence[ShellWord]) -> Iterator[Risk]:
     for i, word in enumerate(words[1:], 1):
-        if any(is_option(each, word, "x", ()) for each in beginnings(word)):
+        if any(is_option(each, word, "x") for each in beginnings(word)):
             yield Risk("`jobs -x` starts a program", i)
 
 

@@ -22,8 +22,8 @@ class Redirection:
     """A file that a command reads or writes by redirection; here-strings and other descriptors name none."""
 
     target: ShellWord
-    writes: bool
-    reads: bool
+    writes: bool = True
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +83,9 @@ class WrittenFile(NamedTuple):
 
     at: int
     """The index of the word that names it."""
-    file: Redirection
+    target: ShellWord
     moves: bool = False
     """Whether its path may start from another folder."""
-
-    @classmethod
-    def named(cls, at: int, target: ShellWord, *, moves: bool = False) -> WrittenFile:
-        """The file that a word names."""
-        return cls(at, Redirection(target=target, writes=True, reads=False), moves)
 
 
 class Effects(NamedTuple):

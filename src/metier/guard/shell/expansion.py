@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.builtins import DECLARING
-from metier.guard.shell.command import SimpleCommand, UnclearEffects
+from metier.guard.shell.command import Redirection, SimpleCommand, UnclearEffects
 from metier.guard.shell.effects import FOLDER_BUILTINS, effects_of, program_name, starts_others
 from metier.guard.shell.git import subcommand_index, subcommand_name
 from metier.guard.shell.lexer import ANY_WORDS, UNKNOWN, ShellWord, UnreadableCommand
@@ -18,7 +18,7 @@ from metier.guard.shell.wrappers import is_shell
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.guard.shell.command import Redirection, Script
+    from metier.guard.shell.command import Script
 
 MAX_WRAPPING = 6
 """Commands that may start each other."""
@@ -112,7 +112,7 @@ class ExpandedCommands:
             for word in words[1:]:
                 if "=" in word.text or not word.is_known:
                     self._add_assignment(word, depth)
-        self.redirections += (used.file for used in effects.files)
+        self.redirections += (Redirection(target=used.target) for used in effects.files)
         for inner in effects.started:
             if inner.sets_variables:
                 for word in words[1 : inner.at]:

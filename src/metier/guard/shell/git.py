@@ -11,11 +11,12 @@ such options (`git add *`) it may be anything. Values from the environment are n
 from __future__ import annotations
 
 import re
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.guard.shell.command import Effects, Risk, UnclearEffects, WrittenFile
 from metier.guard.shell.lexer import UNKNOWN
-from metier.guard.shell.options import beginnings, is_option, is_unsure, may_be, read_options
+from metier.guard.shell.options import OptionRow, beginnings, is_unsure, may_be, read_options
 from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
@@ -29,62 +30,51 @@ _FLAGS = frozenset({
     "--no-pager", "--no-replace-objects", "--noglob-pathspecs", "--paginate", "--version",
 })  # fmt: skip
 _VALUED = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--attr-source"})
-_ALWAYS = frozenset({
-    "archimport", "citool", "credential", "credential-cache", "credential-store", "cvsexportcommit", "cvsimport",
-    "cvsserver", "daemon", "difftool", "fast-import", "filter-branch", "filter-repo", "for-each-repo", "gui", "hook",
-    "http-backend", "instaweb", "mailinfo", "mailsplit", "merge-file", "merge-index", "mergetool", "p4",
-    "pack-objects", "quiltimport", "remote-ext", "remote-fd", "send-email", "shell",
-})  # fmt: skip
-_TOOLS = frozenset({"difftool", "mergetool"})
-"""Subcommands of which no word starts a program but an option."""
 _SAME = {"annotate": "blame", "fsck-objects": "fsck", "init-db": "init", "pickaxe": "blame", "stage": "add"}
 """Subcommands with two names."""
 _SUBCOMMAND = re.compile(r"[A-Za-z0-9][\w-]*")
 """A name that git looks for among its own programs; a path would be looked for from the folder it is in."""
-_HARMLESS = frozenset({
-    "add", "am", "branch", "cat-file", "check-ignore", "checkout", "clean", "commit", "describe", "for-each-ref",
-    "hash-object", "ls-files", "ls-tree", "merge", "merge-base", "mv", "reset", "restore", "rev-parse", "rm",
-    "show-ref", "status", "switch", "tag",
-})  # fmt: skip
-"""Subcommands of which no option starts a program or names a file to write: their words may be anything."""
-_TRANSPORT = frozenset({
-    "archive", "clone", "fetch", "fetch-pack", "ls-remote", "pull", "push", "remote", "request-pull", "send-pack",
-    "submodule", "subtree",
-})  # fmt: skip
-_PLACING = frozenset({"checkout-index", "clone", "init", "mv", "submodule", "subtree", "worktree"})
-"""Subcommands that put files where they are told, be it among the hooks."""
-_STARTING = read_options("""
-apply: --unsafe-paths
-archive: --exec --remote
-clone: -uc --upload-pack --config --template --separate-git-dir
-fetch pull: --upload-pack
-fetch-pack ls-remote: --upload-pack --exec
+_COMMON = ("--output>", "--output-directory>", "--export-marks>")
+_SUBCOMMANDS = read_options("""
+add am branch cat-file check-ignore checkout clean commit describe for-each-ref hash-object ls-files ls-tree merge
+    merge-base reset restore rev-parse rm show-ref status switch tag: harmless
+apply: --unsafe-paths --build-fake-ancestor>
+archimport citool credential credential-cache credential-store cvsexportcommit cvsimport cvsserver daemon fast-import
+    filter-branch filter-repo for-each-repo gui hook http-backend instaweb mailinfo mailsplit merge-file merge-index p4
+    pack-objects quiltimport remote-ext remote-fd send-email shell: starts
+archive: transport --exec --remote -o>
+bisect: replay! run! view! visualize!
+bugreport diagnose format-patch index-pack: -o>
+checkout-index worktree: places
+cherry-pick revert: --strategy~
+clone: transport places -uc --upload-pack --config --template --separate-git-dir
+difftool mergetool: starts by-options
+fetch: transport --upload-pack
+fetch-pack ls-remote: transport --upload-pack --exec
+gc repack: --expire-to>
 grep: -O --open-files-in-pager
-init: --template --separate-git-dir
+init: places --template --separate-git-dir
 interpret-trailers: --in-place
-push send-pack: --receive-pack --exec
-rebase: -x --exec
-request-pull subtree: --upload-pack --receive-pack --exec
+maintenance: register! start! stop! unregister!
+mv: harmless places
+pull: transport --upload-pack -s~ --strategy~
+push send-pack: transport --receive-pack --exec
+read-tree: --index-output>
+rebase: -x --exec -s~ --strategy~
+remote: transport
+request-pull: transport --upload-pack --receive-pack --exec
+submodule: transport places foreach!
+subtree: transport places --upload-pack --receive-pack --exec
 svn: --authors-prog
-""")
-"""The options of each subcommand that start a program, or make git take settings from elsewhere."""
-# Words that make a subcommand start what follows.
-_STARTING_WORDS = {
-    "bisect": ("replay", "run", "view", "visualize"),
-    "maintenance": ("register", "start", "stop", "unregister"),
-    "submodule": ("foreach",),
-}
-# Subcommand -> whether `-s` means a strategy, as `--strategy` does; it is a program of its own.
-_STRATEGIES = {"cherry-pick": False, "pull": True, "rebase": True, "revert": False}
-_OUTPUTS = ("--output", "--output-directory", "--export-marks")
-_MORE_OUTPUTS = {
-    "apply": ("--build-fake-ancestor",),
-    "gc": ("--expire-to",),
-    "read-tree": ("--index-output",),
-    "repack": ("--expire-to",),
-}
-_SHORT_OUTPUT = frozenset({"archive", "bugreport", "diagnose", "format-patch", "index-pack"})
-"""Subcommands of which `-o` names a file or folder to write."""
+""", _COMMON)  # fmt: skip
+"""The options of each subcommand that start a program, make git take settings from elsewhere, or write a file.
+
+A strategy (`--strategy~`) is a program of its own, and `foreach!` a word that makes a subcommand start what follows.
+`harmless` subcommands have no such option: their words may be anything. `transport` ones take addresses, and those that
+`places` put files where they are told, be it among the hooks. Any word may make one that `starts` start a program, or
+with `by-options` no other word than an option.
+"""
+_OTHER = OptionRow(_COMMON)
 _TAKES_NO_VALUE = re.compile(
     r"-[0-9]+|-[bpqsuvwz]|--(all|cached|count|decorate|follow|graph|name-only|name-status|no-color|no-merges|no-patch|"
     r"numstat|oneline|patch|quiet|raw|reverse|shortstat|staged|stat|summary|.*=.*)",
@@ -134,21 +124,22 @@ def git_effects(words: Sequence[ShellWord]) -> Effects:
         if not _SUBCOMMAND.fullmatch(subcommand.text):
             raise UnclearEffects(f"`git {subcommand.text}` is no subcommand of git", before.end)
         name = subcommand_name(subcommand.text)
-        if name in _ALWAYS or "--" in name:
+        row = _SUBCOMMANDS.get(name, _OTHER)
+        if "starts" in row.marks or "--" in name:
             # A rule that names it does not name the program that its options and words make it start.
-            is_plain = name in _TOOLS and not any(not word.is_known or word.text.startswith("-") for _, word in rest)
-            at = before.end if is_plain else len(words) - 1
+            has_options = any(not word.is_known or word.text.startswith("-") for _, word in rest)
+            at = before.end if "by-options" in row.marks and not has_options else len(words) - 1
             risks.append(Risk(f"`git {name}` starts other programs or writes any file", at))
         if name == "config":
             risks += _config_risks(rest)
-        if name in _PLACING:
+        if "places" in row.marks:
             risks += _placing_risks(name, rest)
             folders += [at for at, word in rest if not word.text.startswith("-")]
-        if name in _STRATEGIES:
-            risks += _strategy_risks(name, rest)
-        if name not in _HARMLESS:
-            risks += _option_risks(name, rest)
-            files = list(_written_files(name, rest, moves=before.moves))
+        if "harmless" not in row.marks:
+            risks += _strategy_risks(name, row, rest)
+            risks += _option_risks(name, row, rest)
+            written = chain(row.files(rest), _bundle_files(rest) if name == "bundle" else ())
+            files = [file._replace(moves=before.moves) for file in written]
     return Effects(risks=tuple(risks), files=tuple(files), folders=tuple(folders))
 
 
@@ -206,39 +197,28 @@ def _placing_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Ris
             yield Risk("`git checkout-index --prefix` writes anywhere", at)
 
 
-def _strategy_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
+def _strategy_risks(name: str, row: OptionRow, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
     for i, (at, word) in enumerate(rest):
-        following = rest[i + 1][1].text if i + 1 < len(rest) else ""
-        option, equals, value = word.text.partition("=")
-        if option.startswith("--"):
-            is_strategy = len(option) > 3 and "--strategy".startswith(option)
-            value = value if equals else following
-        else:
-            letters, short, value = word.text.partition("s")
-            is_strategy = _STRATEGIES[name] and bool(short) and re.fullmatch("-[A-Za-z]*", letters) is not None
-            value = value or following
-        if is_strategy and ("/" in value or UNKNOWN in value):
+        value = row.value(word.text, row.programs)
+        if value == "" and not word.text.endswith("=") and i + 1 < len(rest):
+            value = rest[i + 1][1].text
+        if value is not None and ("/" in value or UNKNOWN in value):
             yield Risk(f"the strategy of `git {name}` can be any program", at)
 
 
-def _option_risks(name: str, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
-    letters, options = _STARTING.get(name, ("", ()))
-    outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()), *(("--strategy",) if name in _STRATEGIES else ()))
-    chosen = ("s" * _STRATEGIES.get(name, False) + "o" * (name in _SHORT_OUTPUT), outputs)
-    refused = _STARTING_WORDS.get(name, ())
+def _option_risks(name: str, row: OptionRow, rest: list[tuple[int, ShellWord]]) -> Iterator[Risk]:
+    refused = [mark.removesuffix("!") for mark in row.marks if mark.endswith("!")]
     are_paths = False
     for i, (at, word) in enumerate(rest):
         if may_be(word, refused):
             yield Risk(f"`git {name}` can start other programs", at)
-        if name in _TRANSPORT and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
+        is_transport = "transport" in row.marks
+        if is_transport and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
             yield Risk(f"`{word.text}` can make `git` start a program", at)
         for beginning in beginnings(word):
-            # A word that is not known as a whole may name a file to write too.
-            unsure = is_unsure(beginning, word)
-            more = chosen if unsure else ("", ())
-            if not (are_paths and unsure) and is_option(beginning, word, letters + more[0], options + more[1]):
+            if not (are_paths and is_unsure(beginning, word)) and row.may_start(beginning, word):
                 yield Risk(f"`git {name}` can start other programs or write files by its options", at)
-        if word.is_known and word.text == "--" and name not in _TRANSPORT and name != "rebase":
+        if word.is_known and word.text == "--" and not is_transport and name != "rebase":
             # It may be the value of an option before it.
             are_paths |= not i or (rest[i - 1][1].is_known and _ends(rest[i - 1][1].text))
 
@@ -253,28 +233,11 @@ def _ends(text: str) -> bool:
     return not text.startswith("-") or _TAKES_NO_VALUE.fullmatch(text) is not None
 
 
-def _written_files(name: str, rest: list[tuple[int, ShellWord]], *, moves: bool) -> Iterator[WrittenFile]:
-    """The files that options make git write."""
-    is_bundle = name == "bundle" and bool(rest) and may_be(rest[0][1], ("create",))
-    outputs = (*_OUTPUTS, *_MORE_OUTPUTS.get(name, ()))
-    for i, (at, word) in enumerate(rest):
-        following = rest[i + 1] if i + 1 < len(rest) else None
-        option, equals, value = word.text.partition("=")
-        if option.startswith("--"):
-            is_output = len(option) > 2 and any(output.startswith(option) for output in outputs)
-            if is_output and equals:
-                yield WrittenFile.named(at, word._replace(text=value), moves=moves)
-            elif is_output and following:
-                yield WrittenFile.named(*following, moves=moves)
-        elif name in _SHORT_OUTPUT and word.text.startswith("-") and "o" in word.text:
-            if value := word.text.partition("o")[2]:
-                yield WrittenFile.named(at, word._replace(text=value), moves=moves)
-            elif following:
-                yield WrittenFile.named(*following, moves=moves)
-        elif is_bundle and i and (word.text == "-" or not word.text.startswith("-")):
-            is_bundle = False
-            if word.text != "-":
-                yield WrittenFile.named(at, word, moves=moves)
+def _bundle_files(rest: list[tuple[int, ShellWord]]) -> Iterator[WrittenFile]:
+    """The file that `git bundle create` writes: the first operand."""
+    if rest and may_be(rest[0][1], ("create",)):
+        operands = (file for file in rest[1:] if file[1].text == "-" or not file[1].text.startswith("-"))
+        yield from (WrittenFile(*file) for file in islice(operands, 1) if file[1].text != "-")
 
 
 def is_safe_setting(text: str) -> bool:

@@ -331,7 +331,7 @@ def find_effects(words: Sequence[ShellWord]) -> Effects:
                 raise UnclearEffects("what `find` starts cannot be read with certainty", len(words) - 1)
             started.append(_started_for_files(words, start, i)._replace(moves=word.text.endswith("dir")))
         elif word.text in _WRITING and i < len(words):
-            files.append(WrittenFile.named(i, words[i]))
+            files.append(WrittenFile(i, words[i]))
     return Effects(tuple(started), tuple(risks), tuple(files))
 
 

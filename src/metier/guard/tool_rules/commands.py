@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier._paths import is_inside
-from metier.guard.shell.command import SimpleCommand, UnclearEffects
+from metier.guard.shell.command import Redirection, SimpleCommand, UnclearEffects
 from metier.guard.shell.effects import changes_folder, effects_of, entered_folders
 from metier.guard.shell.expansion import MAX_WRAPPING, ExpandedCommands
 from metier.guard.shell.lexer import ShellWord, UnreadableCommand
@@ -30,7 +30,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.guard.shell.command import Redirection, Script
+    from metier.guard.shell.command import Script
     from metier.guard.tool_rules.patterns import WordPattern
     from metier.skill.tool_rules import ToolRule
 
@@ -308,7 +308,8 @@ class _Ceiling:
                 raise _Refused(f"`{shown(words[at].text)}` leads into a repository's own files.")
         for used in effects.files:
             if not spelling(used.at):
-                self._permit_file(used.file, _ELSEWHERE if used.moves else place, is_option=True)
+                around = _ELSEWHERE if used.moves else place
+                self._permit_file(Redirection(target=used.target), around, is_option=True)
         for inner in effects.started:
             if inner.is_own_matter:
                 continue
