@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from metier._aliases import ARGUMENTS, SHAPES, Contradiction, canonical_arguments
@@ -31,15 +31,26 @@ MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_ARGUMENT_DEPTH = 64
 _MAX_NUMBER_BITS = 1_024
 
+_KINDS: dict[type, str] = {
+    NoneType: "null",
+    str: "text",
+    bool: "a boolean",  # before the numbers, as it is one
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    Mapping: "an object",
+}
 _AS_OBJECT = 'Give the arguments as a JSON object, such as {"name": "value"}.'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
-    """The reason why arguments cannot be used, with a hint."""
+class Misfit(Exception):
+    """The reason why arguments cannot be used, with a hint. It is raised inside this module and a value outside."""
 
-    problem: str
-    hint: str
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
 
 
 def read_arguments(given: Any) -> dict[str, Any] | Misfit:
@@ -58,14 +69,14 @@ def read_arguments(given: Any) -> dict[str, Any] | Misfit:
         if given is None:
             return {}
         if not isinstance(given, Mapping):
-            raise _Refusal(f"The arguments are {kind_of(given)}, not an object.", _AS_OBJECT)
+            raise Misfit(f"The arguments are {kind_of(given)}, not an object.", _AS_OBJECT)
         copied = _Copy().value(given, 0)
         return copied if isinstance(copied, dict) else {}
-    except _Refusal as refusal:
-        return Misfit(problem=refusal.problem, hint=refusal.hint)
+    except Misfit as misfit:
+        return misfit
     except Exception as error:
         # A mapping of somebody else's making may do anything when it is read.
-        return Misfit(problem=f"The arguments cannot be read ({type(error).__name__}).", hint=_AS_OBJECT)
+        return Misfit(f"The arguments cannot be read ({type(error).__name__}).", _AS_OBJECT)
 
 
 def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
@@ -79,7 +90,7 @@ def arguments_for(tool: Tool, given: Any) -> dict[str, Any] | Misfit:
     try:
         return canonical_arguments(tool.name, tool.parameters.get("properties", {}), read)
     except Contradiction as error:
-        return Misfit(problem=str(error), hint=f"Give {error.name!r} alone.")
+        return Misfit(str(error), f"Give {error.name!r} alone.")
 
 
 def kind_of(value: Any) -> str:
@@ -88,32 +99,11 @@ def kind_of(value: Any) -> str:
     >>> kind_of("3"), kind_of(True), kind_of([])
     ('text', 'a boolean', 'a list')
     """
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int):
-        return "a whole number"
-    if isinstance(value, float):
-        return "a number"
-    if isinstance(value, list | tuple):
-        return "a list"
-    if isinstance(value, Mapping):
-        return "an object"
-    return "something that JSON does not have"
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "something that JSON does not have")
 
 
-class _Refusal(Exception):
-    def __init__(self, problem: str, hint: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-
-
-def _too_large() -> _Refusal:
-    return _Refusal(
+def _too_large() -> Misfit:
+    return Misfit(
         f"The arguments are larger than {MAX_ARGUMENT_BYTES:,} bytes.",
         "Send less in one call; large content can be written in several parts.",
     )
@@ -129,11 +119,11 @@ def _parsed(text: str | bytes | bytearray) -> Any:
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
-        raise _Refusal("The arguments are text that is not JSON.", _AS_OBJECT) from None
+        raise Misfit("The arguments are text that is not JSON.", _AS_OBJECT) from None
 
 
-def _too_deep() -> _Refusal:
-    return _Refusal(f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} deep.", "Give them flat.")
+def _too_deep() -> Misfit:
+    return Misfit(f"The arguments are nested more than {MAX_ARGUMENT_DEPTH} deep.", "Give them flat.")
 
 
 class _Copy:
@@ -152,35 +142,33 @@ class _Copy:
             return self._text(value)
         if isinstance(value, int):
             if value.bit_length() > _MAX_NUMBER_BITS:
-                raise _Refusal("The arguments have a number that is too large.", "Give it as text.")
+                raise Misfit("The arguments have a number that is too large.", "Give it as text.")
             self._count(8)
             return int(value)
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise _Refusal(f"The arguments have {float(value)} for a number.", "JSON has finite numbers only.")
+                raise Misfit(f"The arguments have {float(value)} for a number.", "JSON has finite numbers only.")
             self._count(8)
             return float(value)
         if isinstance(value, Mapping):
             copied: dict[str, Any] = {}
             for key, item in value.items():
                 if not isinstance(key, str):
-                    raise _Refusal(f"The arguments have {kind_of(key)} for a name.", "Names are text.")
+                    raise Misfit(f"The arguments have {kind_of(key)} for a name.", "Names are text.")
                 copied[self._text(key)] = self.value(item, depth + 1)
             self._count(2)
             return copied
         if isinstance(value, list | tuple):
             self._count(2)
             return [self.value(item, depth + 1) for item in value]
-        raise _Refusal(f"The arguments have {kind_of(value)}: {type(value).__name__}.", _AS_OBJECT)
+        raise Misfit(f"The arguments have {kind_of(value)}: {type(value).__name__}.", _AS_OBJECT)
 
     def _text(self, text: str) -> str:
         self._count(len(text) + 2)
         try:
             self._count(len(text.encode()) - len(text))
         except UnicodeEncodeError:
-            raise _Refusal(
-                "The arguments have half a character (a lone surrogate).", "Send whole characters."
-            ) from None
+            raise Misfit("The arguments have half a character (a lone surrogate).", "Send whole characters.") from None
         return str(text)
 
     def _count(self, size: int) -> None:
@@ -232,15 +220,13 @@ class Schema:
         try:
             errors = list(itertools.islice(self._validator.iter_errors(arguments), _MAX_SHOWN + 1))
         except Exception as error:
-            return Misfit(
-                problem=f"The arguments cannot be checked ({type(error).__name__}).", hint="Make them simpler."
-            )
+            return Misfit(f"The arguments cannot be checked ({type(error).__name__}).", "Make them simpler.")
         if not errors:
             return None
         explained = [_explained(error) for error in errors[:_MAX_SHOWN]]
         more = " There is more that does not fit." if len(errors) > _MAX_SHOWN else ""
         hints = dict.fromkeys(hint for error in errors[:_MAX_SHOWN] if (hint := self._hint(error)))
-        return Misfit(problem=" ".join(explained) + more, hint=" ".join(hints) or self._usage())
+        return Misfit(" ".join(explained) + more, " ".join(hints) or self._usage())
 
     def _usage(self) -> str:
         return f"The arguments are {_listed(self._names)}." if self._names else "It takes no arguments."

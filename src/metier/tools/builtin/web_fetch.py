@@ -34,7 +34,6 @@ from metier.tools.tool import ToolResult
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
-    from typing import Any
 
     import httpx2
 
@@ -103,23 +102,27 @@ def web_fetch_tool(hosts: Callable[[], Sequence[str] | None]) -> FunctionTool:
                 hint=f"Start at 0 or later, and ask for 1 to {MAX_CHARACTERS:,} characters.",
             )
         address, end = _address(url), current_time() + MAX_SECONDS
-        answer = await _fetch(address, await run_sync(hosts))
-        if isinstance(answer, ToolResult):
-            return answer
-        text = await run_sync(answer.text)
-        if not raw and answer.media_type in _HTML:
-            converted = await _markdown(text, address, seconds=max(1.0, end - current_time()))
-            if converted is None:
-                return ToolResult.failure(
-                    "fetch-failed",
-                    "The page is too large or too entangled to become Markdown.",
-                    hint="Fetch it with `raw`, or do without it.",
-                    data={"contacts": answer.contacts},
-                )
-            text = converted
-        return _result(answer, text, start_index, max_length)
+        decisions: list[ProxyDecision] = []
+        try:
+            answer = await _fetch(address, await run_sync(hosts), decisions)
+            text = await run_sync(answer.text)
+            if not raw and answer.media_type in _HTML:
+                text = await _markdown(text, address, seconds=max(1.0, end - current_time()))
+        except _NoPage as error:
+            contacts = {"contacts": _contacts(decisions)}
+            return ToolResult.failure(error.code, str(error), hint=error.hint, data=contacts)
+        return _result(answer, text, start_index, max_length, _contacts(decisions))
 
     return FunctionTool(web_fetch, name="WebFetch", timeout=MAX_SECONDS + 5)
+
+
+class _NoPage(Exception):
+    """The reason why there is no page, with the code and the hint of the result."""
+
+    def __init__(self, code: str, error: str, hint: str = "Check the address, or do without the page.") -> None:
+        super().__init__(error)
+        self.code = code
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,6 @@ class _Answer:
     media_type: str
     charset: str
     body: bytes
-    contacts: tuple[str, ...]
 
     def text(self) -> str:
         """The page as text, in the encoding that it says to have."""
@@ -144,8 +146,8 @@ class _Answer:
         return ""
 
 
-async def _markdown(text: str, url: str, *, seconds: float) -> str | None:
-    """A page as Markdown, without what a browser would not show; None if that takes too much of anything."""
+async def _markdown(text: str, url: str, *, seconds: float) -> str:
+    """A page as Markdown, without what a browser would not show."""
     import html_to_markdown
 
     packages = os.path.dirname(os.path.dirname(html_to_markdown.__file__))
@@ -157,7 +159,10 @@ async def _markdown(text: str, url: str, *, seconds: float) -> str | None:
         sandbox=False,
     )
     outcome = await PlainRunner().run(job)
-    return outcome.stdout if outcome.is_success and not outcome.stdout_truncated else None
+    if not outcome.is_success or outcome.stdout_truncated:
+        problem = "The page is too large or too entangled to become Markdown."
+        raise _NoPage("fetch-failed", problem, "Fetch it with `raw`, or do without it.")
+    return outcome.stdout
 
 
 def _require_parts() -> None:
@@ -185,17 +190,13 @@ def _address(url: str) -> str:
     return str(parsed)
 
 
-async def _fetch(url: str, hosts: Sequence[str] | None) -> _Answer | ToolResult:
+async def _fetch(url: str, hosts: Sequence[str] | None, decisions: list[ProxyDecision]) -> _Answer:
     import anyio
 
-    decisions: list[ProxyDecision] = []
-    answer: _Answer | ToolResult | None = None
     with anyio.move_on_after(MAX_SECONDS):
         async with _proxy(hosts, decisions.append) as proxy:
-            answer = await _request(url, proxy, decisions)
-    if answer is None:
-        answer = _failure("timed-out", f"{shown(url, 200)} did not answer within {MAX_SECONDS:g} seconds.", decisions)
-    return answer
+            return await _request(url, proxy, decisions)
+    raise _NoPage("timed-out", f"{shown(url, 200)} did not answer within {MAX_SECONDS:g} seconds.")
 
 
 @contextlib.asynccontextmanager
@@ -214,8 +215,8 @@ async def _proxy(hosts: Sequence[str] | None, note: Callable[[ProxyDecision], No
             await run_sync(proxy.close)
 
 
-async def _request(url: str, proxy: str, decisions: list[ProxyDecision]) -> _Answer | ToolResult:
-    """The answer of the server, or why there is none."""
+async def _request(url: str, proxy: str, decisions: Sequence[ProxyDecision]) -> _Answer:
+    """The answer of the server."""
     import httpx2
 
     try:
@@ -226,15 +227,13 @@ async def _request(url: str, proxy: str, decisions: list[ProxyDecision]) -> _Ans
             ) as client,
             client.stream("GET", url) as response,
         ):
-            if not all(decision.allowed for decision in decisions):
-                return _kept_from(decisions)
-            return await _read(url, response, decisions)
+            _require_granted(decisions)
+            return await _read(url, response)
     except httpx2.InvalidURL:
-        return _failure("http-status", "The page is elsewhere, at an address that is none.", decisions)
+        raise _NoPage("http-status", "The page is elsewhere, at an address that is none.") from None
     except httpx2.HTTPError as error:
-        if not all(decision.allowed for decision in decisions):
-            return _kept_from(decisions)
-        return _failure("fetch-failed", f"{shown(url, 200)} cannot be reached: {_reason(error)}.", decisions)
+        _require_granted(decisions)
+        raise _NoPage("fetch-failed", f"{shown(url, 200)} cannot be reached: {_reason(error)}.") from None
 
 
 @functools.cache
@@ -245,51 +244,43 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def _read(url: str, response: httpx2.Response, decisions: list[ProxyDecision]) -> _Answer | ToolResult:
+async def _read(url: str, response: httpx2.Response) -> _Answer:
     status = response.status_code
     if status in _REDIRECTS and "location" in response.headers:
         to = shown(str(response.url.join(response.headers["location"])), 2_000)
-        return _failure("redirected", f"The page is elsewhere: {to}", decisions, hint="Fetch that address, if it fits.")
+        raise _NoPage("redirected", f"The page is elsewhere: {to}", "Fetch that address, if it fits.")
     if status >= 300:
         # The standard's phrase: the server's own is text of strangers.
         phrase = HTTPStatus(status).phrase if status in _STATUSES else ""
-        return _failure("http-status", f"The server answered {status} {phrase}".rstrip() + ".", decisions)
+        raise _NoPage("http-status", f"The server answered {status} {phrase}".rstrip() + ".")
     media_type = response.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     if media_type not in _HTML and not _TEXT(media_type):
-        reason = f"The page is no text but {shown(media_type, 80)}."
-        return _failure("not-text", reason, decisions, hint="Ask the user for the file.")
-    body = bytearray()
+        raise _NoPage("not-text", f"The page is no text but {shown(media_type, 80)}.", "Ask the user for the file.")
+    packed = bytearray()
     async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            return _too_large(decisions)
-    unpacked = _unpacked(bytes(body), response.headers.get("content-encoding", ""))
-    if unpacked is None:
-        return _failure("fetch-failed", "The page is packed in a way that cannot be read.", decisions)
-    if len(unpacked) > MAX_BYTES:
-        return _too_large(decisions)
-    return _Answer(
-        url=url,
-        media_type=media_type,
-        charset=response.charset_encoding or "",
-        body=unpacked,
-        contacts=_contacts(decisions),
-    )
+        packed += chunk
+        _require_size(packed)
+    body = _unpacked(bytes(packed), response.headers.get("content-encoding", "").strip().lower())
+    _require_size(body)
+    return _Answer(url=url, media_type=media_type, charset=response.charset_encoding or "", body=body)
 
 
-def _unpacked(body: bytes, coding: str) -> bytes | None:
-    """A body as it was before it was packed, at most one byte over the limit; None if that cannot be done."""
-    if coding.strip().lower() in ("", "identity"):
+def _require_size(body: bytes | bytearray) -> None:
+    if len(body) > MAX_BYTES:
+        raise _NoPage("page-too-large", f"The page has more than {MAX_BYTES:,} bytes.")
+
+
+def _unpacked(body: bytes, coding: str) -> bytes:
+    """A body as it was before it was packed, at most one byte over the limit."""
+    if coding in ("", "identity"):
         return body
-    if coding.strip().lower() not in ("gzip", "x-gzip", "deflate"):
-        return None
-    try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_BYTES + 1)
-    except zlib.error:
-        return None
+    if coding in ("gzip", "x-gzip", "deflate"):
+        with contextlib.suppress(zlib.error):
+            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, MAX_BYTES + 1)
+    raise _NoPage("fetch-failed", "The page is packed in a way that cannot be read.")
 
 
-def _result(answer: _Answer, text: str, start: int, length: int) -> ToolResult:
+def _result(answer: _Answer, text: str, start: int, length: int, contacts: tuple[str, ...]) -> ToolResult:
     part = text[start : start + length]
     left = max(0, len(text) - start - len(part))
     more = f"\n[{left:,} more characters: go on with start_index={start + len(part)}]" if left else ""
@@ -307,7 +298,7 @@ def _result(answer: _Answer, text: str, start: int, length: int) -> ToolResult:
         "bytes": len(answer.body),
         "characters": len(text),
         "start_index": start,
-        "contacts": answer.contacts,
+        "contacts": contacts,
     }
     return ToolResult(success=True, result=result, truncated=bool(left), data=data)
 
@@ -320,21 +311,16 @@ _REFUSALS: dict[str, tuple[str, str]] = {
 }
 
 
-def _kept_from(decisions: Sequence[ProxyDecision]) -> ToolResult:
-    against = next(decision for decision in decisions if not decision.allowed)
-    code, sentence = _REFUSALS.get(against.reason, ("fetch-failed", "{} cannot be asked."))
-    host = authority(against.host, against.port) if against.reason == "port" else against.host
-    hint = "Do without it, or tell the user: `run.hosts` of the policy lists hosts." if "granted" in code else ""
-    return _failure(code, sentence.format(host or "This host"), decisions, hint=hint)
-
-
-def _too_large(decisions: Sequence[ProxyDecision]) -> ToolResult:
-    return _failure("page-too-large", f"The page has more than {MAX_BYTES:,} bytes.", decisions)
-
-
-def _failure(code: str, error: str, decisions: Sequence[ProxyDecision], *, hint: str = "") -> ToolResult:
-    more: dict[str, Any] = {"contacts": _contacts(decisions)}
-    return ToolResult.failure(code, error, hint=hint or "Check the address, or do without the page.", data=more)
+def _require_granted(decisions: Sequence[ProxyDecision]) -> None:
+    """Raise the reason why the proxy did not reach a host, if there is one."""
+    for against in decisions:
+        if not against.allowed:
+            code, sentence = _REFUSALS.get(against.reason, ("fetch-failed", "{} cannot be asked."))
+            host = authority(against.host, against.port) if against.reason == "port" else against.host
+            refusal = _NoPage(code, sentence.format(host or "This host"))
+            if code == "host-not-granted":
+                refusal.hint = "Do without it, or tell the user: `run.hosts` of the policy lists hosts."
+            raise refusal
 
 
 def _contacts(decisions: Sequence[ProxyDecision]) -> tuple[str, ...]:
