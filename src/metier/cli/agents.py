@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,14 @@ from metier._suggest import suggestion
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape
 from metier.cli.output import Style, plural, print_json, table
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.errors import AgentInvalid, InvalidArgument, MetierError, SessionNotFound
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping
 
     from metier.agent import Agent, AgentFailure, Agents, Manifest
-    from metier.cli.parser import Parser
     from metier.guard.question import Approve
 
 
@@ -52,7 +51,7 @@ def add_agent_options(parser: Parser) -> None:
         parser.option(f"--{name}", "NAME", f"as this {name} sees the skills")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.agent import Agents
 
     agents = Agents.discover(library_of(options))
@@ -145,7 +144,7 @@ def require_engine() -> None:
     pydantic_ai.BANNER_ENABLED = False
 
 
-def agent_of(options: argparse.Namespace, approve: Approve | None) -> Agent:
+def agent_of(options: Namespace, approve: Approve | None) -> Agent:
     """Make the agent of the options, on the model of the options; raises `ModelMissing` before it does anything.
 
     An action that `approve` does not agree to suspends it, and so does one that nobody can be asked about.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
+from metier.cli.parser import Parser
 from metier.cli.request_view import approval_shape, print_request_view, request_shape, request_view_of
 from metier.errors import InvalidArgument, RequestNotFound
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Approval, ApprovalRequest, Person, TenantScope
 
@@ -74,7 +73,7 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard.approvals.requests import expire_requests, supersede_requests
     from metier.guard.policy.files import Policies
 
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         return int(options.do(options, scope, person, effective))
 
 
-def _list(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     from metier.guard.approvals.roles import require_role
     from metier.guard.approvals.status import timestamp
     from metier.guard.remedies import tenant_option
@@ -171,7 +170,7 @@ def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> 
     return sorted(found.approvers)
 
 
-def _show(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _show(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     from metier.guard.approvals.decisions import reason_against_deciding
     from metier.guard.approvals.roles import require_role
     from metier.guard.approvals.status import timestamp
@@ -232,7 +231,7 @@ def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     return named
 
 
-def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _grant(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     from metier.guard.approvals.decisions import grant
     from metier.guard.approvals.status import timestamp
     from metier.guard.remedies import tenant_option
@@ -268,14 +267,14 @@ def _grant(options: argparse.Namespace, scope: TenantScope, person: Person, effe
     return 0
 
 
-def _deny(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _deny(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     from metier.guard.approvals.decisions import deny
 
     given = deny(scope, effective, person, options.id, reason=options.reason)
     return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
-def _revoke(options: argparse.Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _revoke(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
     from metier.guard.approvals.decisions import revoke
 
     given = revoke(scope, effective, person, options.id, reason=options.reason)
@@ -283,7 +282,7 @@ def _revoke(options: argparse.Namespace, scope: TenantScope, person: Person, eff
     return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")
 
 
-def _print_approval(options: argparse.Namespace, given: Approval, what: str) -> int:
+def _print_approval(options: Namespace, given: Approval, what: str) -> int:
     if options.json:
         print_json({"approval": approval_shape(given)})
         return 0

@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.json_shapes import event_shape
 from metier.cli.output import print_json
+from metier.cli.parser import Parser
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import AsyncGenerator, Mapping
     from typing import Any, TextIO
 
     from metier.agent import Agent, Answer, Conversation
-    from metier.cli.parser import Parser
     from metier.guard import Question
     from metier.session import Event
 
@@ -35,7 +35,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard.remedies import tenant_option
 
     telling = EventPrinter(is_silent=options.json)
@@ -67,7 +67,7 @@ class _Waiting(NamedTuple):
     questions: tuple[Question, ...]
 
 
-def _resume_task(options: argparse.Namespace, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
+def _resume_task(options: Namespace, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
     """Resume a task that waited; it is saved again, whether or not it still waits."""
     if options.task:
         raise InvalidArgument("A task that waited says already what to do.", hint="Leave TASK out with --resume.")
@@ -130,7 +130,7 @@ def start_conversation(agent: Agent, state: Mapping[str, Any] | None) -> Convers
     return anyio.run(main)
 
 
-def take_agent(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
+def take_agent(options: Namespace, state: Mapping[str, Any]) -> None:
     """Choose the agent of a saved conversation, unless the options name another."""
     if options.agent is None and isinstance(state.get("agent"), str):
         options.agent = state["agent"]

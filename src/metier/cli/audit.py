@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from metier._paths import replace_file
 from metier.cli.identity import TOKEN, acting, peek_store, store_url
 from metier.cli.output import Style, plural, print_json, table
-from metier.cli.parser import positive
+from metier.cli.parser import Parser, positive
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.cli.parser import Parser
     from metier.guard.audit.verification import ChainVerification
     from metier.store import TenantScope
 

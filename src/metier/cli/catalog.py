@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path
-from metier.cli.parser import library_of, positive
+from metier.cli.parser import Parser, library_of, positive
 from metier.cli.policy_view import PolicyView
 from metier.cli.search import update_index
 from metier.errors import InvalidArgument, SkillNotFound
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.find import Catalog
     from metier.guard.policy.files import PolicyPlace
     from metier.skill.listing import ListingMode, ListingRule
@@ -60,7 +58,7 @@ def _add_listing(parser: Parser) -> None:
     where.add_argument("--project", action="store_true", help="in the policy file of this project")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.skill.listing import Listings
 
     if options.command == "listing":
@@ -124,7 +122,7 @@ def _explain(catalog: Catalog, style: Style) -> None:
     print(style.dim(", ".join(said)), file=sys.stderr)
 
 
-def _run_listing(options: argparse.Namespace) -> int:
+def _run_listing(options: Namespace) -> int:
     name: str = options.name
     if options.mode is not None:
         from metier.cli.identity import require_person
@@ -150,7 +148,7 @@ def _run_listing(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rule(options: argparse.Namespace, name: str) -> ListingRule:
+def _rule(options: Namespace, name: str) -> ListingRule:
     library = library_of(options)
     policy = PolicyView(library)
     try:
@@ -163,7 +161,7 @@ def _rule(options: argparse.Namespace, name: str) -> ListingRule:
         return rule
 
 
-def _missing(options: argparse.Namespace, name: str) -> str:
+def _missing(options: Namespace, name: str) -> str:
     """Return the sentence that no skill here has a name, with a suggestion; empty where one has it."""
     try:
         library_of(options).get(name)

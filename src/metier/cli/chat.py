@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.ask import as_text, start_conversation, take_agent, take_any_bytes
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.output import Style, print_error
+from metier.cli.parser import Parser
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import MetierError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from metier.agent import Conversation
-    from metier.cli.parser import Parser
 
 _HELP = """\
 /SKILL ARGUMENTS  use a skill by its name
@@ -35,7 +35,7 @@ def add(parser: Parser) -> None:
     parser.option("--resume", "ID", "go on with a conversation, by default with the last", nargs="?", const="last")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard.remedies import tenant_option
 
     chats = SavedChats()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.commands import COMMANDS
 from metier.cli.parser import Parser, TopParser, library_of, parser_of, split_command
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
 
@@ -19,7 +19,7 @@ def add(parser: Parser) -> None:
     parser.set_defaults(is_exact=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["metier"], shell=options.shell))
@@ -45,24 +45,24 @@ def print_completions() -> None:
     argcomplete.autocomplete(parser)
 
 
-def names(prefix: str, options: argparse.Namespace) -> list[str]:
+def names(prefix: str, options: Namespace) -> list[str]:
     """List the names of skills that begin so."""
     return _beginning(prefix, (entry.name for entry in library_of(options)))
 
 
-def agents(prefix: str, options: argparse.Namespace) -> list[str]:
+def agents(prefix: str, options: Namespace) -> list[str]:
     """List the ids of agents that begin so."""
     from metier.agent import Agents
 
     return _beginning(prefix, (agent.id for agent in Agents.discover(library_of(options))))
 
 
-def files(prefix: str, options: argparse.Namespace) -> list[str]:
+def files(prefix: str, options: Namespace) -> list[str]:
     """List the files of the named skill that begin so."""
     return _beginning(prefix, (file.path for file in library_of(options).files(options.name).files))
 
 
-def scripts(prefix: str, options: argparse.Namespace) -> list[str]:
+def scripts(prefix: str, options: Namespace) -> list[str]:
     """List the scripts of the named skill that begin so, by path or by name."""
     paths = [file.path for file in library_of(options).files(options.name).scripts()]
     return _beginning(prefix, paths) or _beginning(prefix, (path.rpartition("/")[2] for path in paths))

@@ -9,21 +9,17 @@ import sys
 import tempfile
 import textwrap
 import time
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
 from metier.cli.agents import require_engine
 from metier.cli.output import Style, table
+from metier.cli.parser import Parser
 from metier.cli.terminal import harmless
 from metier.errors import MetierError, PartMissing
 from metier.hints import for_person
-
-if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
 
 _ODD = {
     "colon": b"---\nname: colon\ndescription: Use when: the user asks for a colon\n---\nAn unquoted colon.\n",
@@ -63,7 +59,7 @@ def add(parser: Parser) -> None:
     parser.example("metier demo")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     style = Style(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="metier-demo-") as name:
         folder = Path(name)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,19 +14,17 @@ from typing import TYPE_CHECKING
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import acting, peek_store, who
 from metier.cli.output import Style, plural, print_json
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
-    from metier.cli.parser import Parser
     from metier.hub.dry_run import DeployDryRun
     from metier.store import Person, TenantScope
 
 
-def folder_of(options: argparse.Namespace) -> str:
+def folder_of(options: Namespace) -> str:
     """Return the folder to deploy: the one that was named, or that of the skill of this name."""
     from metier.hub.skill_location import location_of
     from metier.source.source import expanded
@@ -37,7 +36,7 @@ def folder_of(options: argparse.Namespace) -> str:
     return location_of(entry).location
 
 
-def target_of(options: argparse.Namespace) -> str:
+def target_of(options: Namespace) -> str:
     """Return the folder of skills that it is deployed to."""
     from metier.hub.deployment import folder_of_layer
 
@@ -67,7 +66,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard import Guard
     from metier.hub.deployment import deploy
 
@@ -107,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_dry(options: argparse.Namespace) -> int:
+def run_dry(options: Namespace) -> int:
     from metier.guard import Guard
     from metier.hub.dry_run import dry_run_deploy
 
@@ -129,7 +128,7 @@ def run_dry(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _looking(options: argparse.Namespace) -> Iterator[tuple[TenantScope, Person]]:
+def _looking(options: Namespace) -> Iterator[tuple[TenantScope, Person]]:
     """Open the store and its user; where there is no store yet, a temporary one stands for it."""
     from metier.store import Store
 

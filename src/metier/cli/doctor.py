@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, unknown_tool_warnings
 from metier.cli.sandbox_report import KEEPS_FROM, runners
 from metier.errors import MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
-
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.guard.governance import Governance
     from metier.library import Place
     from metier.source import SourceDiagnostic
@@ -36,7 +34,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.library.clients import client_of
 
     library = library_of(options)

@@ -6,18 +6,16 @@ import contextlib
 import json
 import os
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.exit_codes import FINE, exit_code_of_outcome
 from metier.cli.output import Style, print_json
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.guard import Decision
     from metier.guard.decision import Ceiling, Enforcement
 
@@ -37,7 +35,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.dialect import CONTROL_TOOLS
     from metier.guard import Action, Guard, MemoryLog, Policy
     from metier.guard.decision import STRICTNESS
@@ -90,7 +88,7 @@ def read_arguments(text: str | None) -> dict[str, Any] | None:
     raise InvalidArgument("--args is no JSON object.", hint="""Write --args '{"command": "git status"}'.""")
 
 
-def _ceiling(options: argparse.Namespace) -> tuple[Ceiling, Enforcement | None]:
+def _ceiling(options: Namespace) -> tuple[Ceiling, Enforcement | None]:
     """The rules to explain, and for the list of a skill whether it restricts calls."""
     from metier.guard import Guard, MemoryLog
     from metier.guard.decision import Ceiling

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import Namespace
 
 from metier.cli.commands import COMMANDS, GROUPS
-
-if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
+from metier.cli.parser import Parser
 
 _EVERYDAY = """\
 examples:
@@ -48,7 +44,7 @@ def add(parser: Parser) -> None:
     parser.flag("--all", "describe all commands, not only those of every day")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.cli.parser import TopParser, parse
 
     if options.words:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_json, table
-from metier.cli.parser import library_of
-
-if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
+from metier.cli.parser import Parser, library_of
 
 
 def add(parser: Parser) -> None:
@@ -30,7 +25,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard.approvals.roles import require_role
     from metier.guard.remedies import restore_or_propose
     from metier.hub.history import compare
@@ -86,7 +81,7 @@ def _digest(folder: str) -> str | None:
     return FolderPackage(folder).digest() if os.path.isdir(folder) else None
 
 
-def _roll_back(options: argparse.Namespace) -> int:
+def _roll_back(options: Namespace) -> int:
     from metier.guard import Guard
     from metier.hub.history import rollback
     from metier.hub.skill_location import find_location

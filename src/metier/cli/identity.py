@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.errors import NotPermitted, PersonNotFound
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from metier.store import Person, Store, TenantScope
@@ -90,7 +90,7 @@ def user_name() -> str:
 
 @contextlib.contextmanager
 def acting(
-    options: argparse.Namespace, *, decides: bool = False, create: bool = True, introduces: bool = False
+    options: Namespace, *, decides: bool = False, create: bool = True, introduces: bool = False
 ) -> Iterator[tuple[TenantScope, Person]]:
     """Open the store for the tenant of the person who gives a command, and yield both.
 
@@ -132,7 +132,7 @@ def _tenants_deciding(scope: TenantScope, *, introduces: bool) -> set[str]:
     return {deciding_scope(scope).tenant, *([""] if introduces and may_be_introduced(scope) else [])}
 
 
-def _is_first_administrator(options: argparse.Namespace, store: Store) -> bool:
+def _is_first_administrator(options: Namespace, store: Store) -> bool:
     """Tell whether a script sets up a store that knows nobody: its user becomes admin, and gets the token.
 
     Where an administrator's policy is in force that takes somebody who could write this policy: they decide already
@@ -171,7 +171,7 @@ def require_person() -> None:
             )
 
 
-def _require_terminal(store: Store | None, options: argparse.Namespace | None = None) -> None:
+def _require_terminal(store: Store | None, options: Namespace | None = None) -> None:
     """Raise `NotPermitted` unless somebody types this: a shell that a model has is no terminal.
 
     Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
@@ -198,7 +198,7 @@ def is_at_terminal() -> bool:
         return False  # it was closed
 
 
-def _command_line(options: argparse.Namespace) -> str:
+def _command_line(options: Namespace) -> str:
     return " ".join(filter(None, ("metier", options.command, getattr(options, "verb", None))))
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.json_shapes import entry_shape
 from metier.cli.output import Progress, Style, plural, print_json, shortened, table
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, warn_of_denied
 
 if TYPE_CHECKING:
-    import argparse
-
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
@@ -30,7 +28,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.library import Machine
     from metier.library.readiness import readiness
 

@@ -10,20 +10,19 @@ import signal
 import stat
 import sys
 import threading
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier._otel_setup import configure_from_environment
 from metier.cli.identity import user_name
 from metier.cli.output import Style
-from metier.cli.parser import DIALECTS, library_of
+from metier.cli.parser import DIALECTS, Parser, library_of
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from metier.cli.parser import Parser
     from metier.serve.mcp import SkillServer
 
 
@@ -152,7 +151,7 @@ def add(parser: Parser) -> None:
     parser.flag("--dry-run", "with --install or --remove: only print what would change")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     if options.install is not None or options.remove is not None:
         from metier.cli.mcp_clients import install
 
@@ -195,7 +194,7 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _token(options: argparse.Namespace, host: str) -> tuple[str | None, str]:
+def _token(options: Namespace, host: str) -> tuple[str | None, str]:
     """The token that clients must have, and a name for its holders: the one given, or one in a file of this user."""
     from metier.serve.mcp.http import is_loopback
 
@@ -213,7 +212,7 @@ def _token(options: argparse.Namespace, host: str) -> tuple[str | None, str]:
     return kept_token(file), f"whoever has the token in {Style.text(str(file), 4_096)}"
 
 
-def _refuse_what_belongs_to_install(options: argparse.Namespace) -> None:
+def _refuse_what_belongs_to_install(options: Namespace) -> None:
     for name, is_given in {"--user": options.user, "--dry-run": options.dry_run}.items():
         if is_given:
             raise InvalidArgument(
@@ -242,7 +241,7 @@ class _Plain(logging.Formatter):
         return "\n".join(shown(line, _MAX_LINE) for line in super().formatException(ei).splitlines())
 
 
-def _server(options: argparse.Namespace) -> SkillServer:
+def _server(options: Namespace) -> SkillServer:
     from metier import Policy
     from metier.serve.mcp import SkillServer
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import stat
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from metier.library.clients import ServerFile
@@ -32,7 +32,7 @@ _ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 
 
-def install(options: argparse.Namespace) -> int:
+def install(options: Namespace) -> int:
     """Write the server into the configuration of a client, or take it out, and say what is left to do."""
     from metier.library.clients import CLIENTS
 
@@ -271,7 +271,7 @@ def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
     )
 
 
-def _entry(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> dict[str, Any]:
+def _entry(servers: ServerFile, root: str, options: Namespace, *, is_user: bool) -> dict[str, Any]:
     """Return the entry by which the client starts the server."""
     from metier.library.clients import ARGUMENTS, COMMAND, NAME, WORDS
 
@@ -292,7 +292,7 @@ def _program(*, is_user: bool) -> str:
     return script if is_user or shutil.which("metier") is None else "metier"
 
 
-def _arguments(servers: ServerFile, root: str, options: argparse.Namespace, *, is_user: bool) -> Iterator[str]:
+def _arguments(servers: ServerFile, root: str, options: Namespace, *, is_user: bool) -> Iterator[str]:
     def path(word: str, text: str) -> str:
         absolute = os.path.realpath(text)
         if not os.path.exists(absolute):

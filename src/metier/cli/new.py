@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from argparse import Namespace
 
 from metier.cli.output import Style
-
-if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
+from metier.cli.parser import Parser
 
 
 def add(parser: Parser) -> None:
@@ -21,7 +17,7 @@ def add(parser: Parser) -> None:
     parser.option("--description", "TEXT", "what it does and when to use it")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.skill.document import new_skill
 
     file = new_skill(options.name, options.into, description=options.description)

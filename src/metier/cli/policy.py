@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path, table
+from metier.cli.parser import Parser
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable
 
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.guard.explanation import Explanation
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyProblem
@@ -82,17 +82,17 @@ def add(parser: Parser) -> None:
     test.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     return int(options.do(options))
 
 
-def _test(options: argparse.Namespace) -> int:
+def _test(options: Namespace) -> int:
     from metier.cli.policy_cases import run_cases
 
     return run_cases(options)
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: Namespace) -> int:
     from metier.guard.policy.files import Policies
     from metier.guard.policy.reader import read_policy, unreadable
 
@@ -136,7 +136,7 @@ def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
         print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
 
 
-def _show(options: argparse.Namespace) -> int:
+def _show(options: Namespace) -> int:
     from metier.guard.policy.files import Policies
     from metier.guard.policy.schema import KEYS
     from metier.skill import shown
@@ -208,7 +208,7 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _explain(options: argparse.Namespace) -> int:
+def _explain(options: Namespace) -> int:
     from metier.cli.explain import read_arguments
     from metier.cli.parser import library_of
     from metier.cli.policy_cases import PolicyQuestion, ask

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -17,7 +18,6 @@ from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotF
 from metier.guard.policy.rules import ALIASES
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from metier import Library
@@ -168,7 +168,7 @@ class PolicyCase:
     """The rule that must have decided: a part of its name is enough."""
 
 
-def run_cases(options: argparse.Namespace) -> int:
+def run_cases(options: Namespace) -> int:
     cases = read_cases(os.path.abspath(options.file))
     library = cache(lambda: library_of(options))
     usual = {name: getattr(options, name) for name in ("agent", "tenant", "environment")}

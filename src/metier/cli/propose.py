@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
 from metier.cli.output import Style, plural, print_json, table
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.cli.proposal_view import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.skill.package import Files
     from metier.store import Person, Proposal, TenantScope
 
@@ -96,12 +94,12 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
         return int(options.do(options, scope, person))
 
 
-def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _update(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard import Guard
     from metier.hub.proposals import propose_update
     from metier.hub.skill_location import find_skill
@@ -115,7 +113,7 @@ def _update(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
     return _parked(options, scope, made)
 
 
-def _new(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _new(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard import Guard
     from metier.hub.proposals import propose_new
 
@@ -170,7 +168,7 @@ def _files(folder: str) -> Files:
     return files_of(FolderPackage(absolute(expanded(folder))))
 
 
-def _parked(options: argparse.Namespace, scope: TenantScope, made: Proposal) -> int:
+def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> int:
     from metier.guard.remedies import tenant_option
     from metier.hub.proposal_page import page_of
 
@@ -198,7 +196,7 @@ def _what(proposal: Proposal) -> str:
     return f"a change to {name}" if proposal.kind == "update" else f"the new skill {name}"
 
 
-def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.roles import require_role
     from metier.guard.remedies import tenant_option
 
@@ -237,7 +235,7 @@ def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
     return 0
 
 
-def _show(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _show(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.roles import require_role
     from metier.guard.remedies import tenant_option
     from metier.hub.review import find_proposal
@@ -249,7 +247,7 @@ def _show(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
     return 0
 
 
-def _approve(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _approve(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard import Guard
     from metier.guard.remedies import tenant_option
     from metier.hub.review import approve
@@ -279,7 +277,7 @@ def _approve(options: argparse.Namespace, scope: TenantScope, person: Person) ->
     return 0
 
 
-def _reject(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _reject(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard import Guard
     from metier.hub.review import reject
 
@@ -287,13 +285,13 @@ def _reject(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
     return _print_proposal(options, done, "rejected; nothing has changed")
 
 
-def _withdraw(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _withdraw(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.hub.review import withdraw
 
     return _print_proposal(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
 
 
-def _recommend(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _recommend(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.hub.review import recommend
 
     done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
@@ -303,7 +301,7 @@ def _recommend(options: argparse.Namespace, scope: TenantScope, person: Person) 
     )
 
 
-def _print_proposal(options: argparse.Namespace, done: Proposal, what: str) -> int:
+def _print_proposal(options: Namespace, done: Proposal, what: str) -> int:
     if options.json:
         print_json({"proposal": proposal_shape(done)})
     else:

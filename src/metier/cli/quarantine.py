@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
 from metier.cli.output import Style, plural, print_json, table
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.guard.approvals.quarantine import SkillUsage
     from metier.store import Install, Person, TenantScope
     from metier.store.blocks import BlockKind
@@ -50,13 +48,13 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     # To take something out of use is never made harder than it has to be.
     with acting(options, decides=options.verb == "release") as (scope, person):
         return int(options.do(options, scope, person))
 
 
-def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
+def _target(options: Namespace) -> tuple[BlockKind, str]:
     from metier.guard.approvals.quarantine import known_target
 
     if options.digest is not None:
@@ -68,7 +66,7 @@ def _target(options: argparse.Namespace) -> tuple[BlockKind, str]:
     return "name", known_target("name", options.name)
 
 
-def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _quarantine(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.quarantine import quarantine, usage_of
     from metier.guard.governance import Governance
     from metier.guard.notify import notifying
@@ -92,7 +90,7 @@ def _quarantine(options: argparse.Namespace, scope: TenantScope, person: Person)
     return 0
 
 
-def _as_written(options: argparse.Namespace, kind: BlockKind, value: str) -> tuple[str, bool]:
+def _as_written(options: Namespace, kind: BlockKind, value: str) -> tuple[str, bool]:
     """Return the target as the skill that is here is written, and whether one is here."""
     if kind == "digest":
         return value, False  # to look for it would mean to read all skills, while somebody waits for the brake
@@ -119,7 +117,7 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
         print(style.dim(f"and {plural(len(used) - _FEW, 'session')} more; --json lists all"))
 
 
-def _release(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.quarantine import reference_of, release
     from metier.guard.remedies import restore_or_propose
 
@@ -163,7 +161,7 @@ def _is_changed(install: Install) -> bool:
     return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
-def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.quarantine import CHANGED, quarantined_folders, reference_of, taken_out_at
     from metier.guard.approvals.roles import require_role
     from metier.guard.decision import INTEGRITY

@@ -5,23 +5,22 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_json
-from metier.cli.parser import library_of, seconds
+from metier.cli.parser import Parser, library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import joined
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from metier import Policy, Session
-    from metier.cli.parser import Parser
     from metier.run import Limits, Outcome, Runner
     from metier.session.active_skills import ActiveSkill
     from metier.skill import Execution
@@ -88,7 +87,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     # Whoever ends this program ends the script too, and leaves nothing lying about.
     with contextlib.suppress(ValueError):  # which only the first thread can be told
         signal.signal(signal.SIGTERM, _end)
@@ -108,7 +107,7 @@ def _end(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _ran(options: argparse.Namespace) -> tuple[Outcome, Execution | None, Limits]:
+def _ran(options: Namespace) -> tuple[Outcome, Execution | None, Limits]:
     from metier import Guard
     from metier.run import Limits
     from metier.session.resource_grants import limits_under
@@ -182,7 +181,7 @@ def script_named(active: ActiveSkill, script: str) -> str:
     return found[0] if found else f"scripts/{script}"
 
 
-def _policy(options: argparse.Namespace) -> Policy:
+def _policy(options: Namespace) -> Policy:
     """Return the policy that the options of the command state."""
     from metier import Policy
 
@@ -234,7 +233,7 @@ def _variables(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> None:
+def _say_how_to_get_more(error: MetierError, options: Namespace) -> None:
     """Name the option that allows what a command denies by itself: none of them lifts what a policy file says."""
     from metier.guard.governance import Governance
 
@@ -245,7 +244,7 @@ def _say_how_to_get_more(error: MetierError, options: argparse.Namespace) -> Non
         error.hint = joined(error.hint, _ONCE)
 
 
-def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, options: argparse.Namespace) -> None:
+def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, options: Namespace) -> None:
     """Print notes, truncation and the reason of an early end beside the output of the script."""
     from metier.run import Limits
 

@@ -7,20 +7,20 @@ import json
 import os
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Progress, Style, plural, print_json
+from metier.cli.parser import Parser
 from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
 from metier.scan.scanner import ScanReport
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metier.cli.parser import Parser
     from metier.cli.scan_targets import ScanTarget
     from metier.guard.policy.effective import EffectivePolicy
     from metier.scan.external import ExternalScanner
@@ -156,7 +156,7 @@ class ScanRecorder:
 
 
 @contextlib.contextmanager
-def recorder_of(options: argparse.Namespace) -> Iterator[ScanRecorder | None]:
+def recorder_of(options: Namespace) -> Iterator[ScanRecorder | None]:
     """Make the recorder for `--keep`; None without it. Raises `NotPermitted` where the user may not record results."""
     if not options.keep:
         yield None
@@ -230,7 +230,7 @@ def add(parser: Parser) -> None:
     form.add_argument("--sarif", action="store_true", help="print SARIF 2.1.0")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     started = time.monotonic()
     scanning = _Scanning(
         suppressions=_suppressions(options.suppressions) if options.suppressions else (),
@@ -294,7 +294,7 @@ class _Scanning:
         return report.with_findings(more, self.suppressions)
 
 
-def _print(found: Sequence[Scanned], options: argparse.Namespace, seconds: float) -> None:
+def _print(found: Sequence[Scanned], options: Namespace, seconds: float) -> None:
     if options.json:
         print_json({"skills": [one.as_json() for one in found]})
     elif options.sarif:
@@ -328,7 +328,7 @@ def _suppressions(path: str) -> tuple[Suppression, ...]:
         raise InvalidArgument(error.message, hint=error.hint, **error.context) from None
 
 
-def _scanners(options: argparse.Namespace) -> tuple[ExternalScanner, ...]:
+def _scanners(options: Namespace) -> tuple[ExternalScanner, ...]:
     if not options.scanners:
         return ()
     if options.keep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,6 @@ from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from metier.scan.finding import Finding
@@ -42,7 +42,7 @@ class ScanTargets:
     """Archives that were not opened, each with the reason."""
 
 
-def targets_of(options: argparse.Namespace) -> ScanTargets:
+def targets_of(options: Namespace) -> ScanTargets:
     """Find the skills at the named paths, or of those names; raises `SourceUnavailable` where there are none."""
     from metier.source import expanded
 
@@ -80,7 +80,7 @@ def _at_path(path: str) -> Iterator[ScanTarget]:
         yield ScanTarget(source.location(key), folder_of(source, key), source.package(key))
 
 
-def _by_name(name: str, options: argparse.Namespace) -> list[ScanTarget]:
+def _by_name(name: str, options: Namespace) -> list[ScanTarget]:
     if os.sep in name or "/" in name:
         return []
     try:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.output import Progress, Style, plural, print_json, table
-from metier.cli.parser import library_of, positive
+from metier.cli.parser import Parser, library_of, positive
 from metier.cli.policy_view import PolicyView, warn_of_denied
 
 if TYPE_CHECKING:
-    import argparse
-
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
 
@@ -27,7 +25,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     library = library_of(options)
     update_index(library)
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.

@@ -6,24 +6,23 @@ import contextlib
 import json
 import shlex
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_error, table
-from metier.cli.parser import DIALECTS, library_of
+from metier.cli.parser import DIALECTS, Parser, library_of
 from metier.cli.search import update_index
 from metier.cli.terminal import at_terminal
 from metier.errors import MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Sequence
 
     from metier import Event, Session
-    from metier.cli.parser import Parser
 
 _HELP = """\
   load NAME...        load skills instead of the loaded ones     add NAME...         beside them
@@ -64,7 +63,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier import Guard, Policy
     from metier.run import PlainRunner
 

@@ -10,20 +10,20 @@ import re
 import signal
 import sys
 import threading
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.exit_codes import exit_code_of
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape, outcome_shape
 from metier.cli.output import Style, plural, print_json
-from metier.cli.parser import library_of, seconds
+from metier.cli.parser import Parser, library_of, seconds
 from metier.cli.terminal import LiveOutput, at_terminal, harmless
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard.decision import refuse
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
     from tree_sitter import Node
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from metier import Library
     from metier.cli.folder_copy import FolderCopy
-    from metier.cli.parser import Parser
     from metier.guard import Action
     from metier.library import Entry
     from metier.run import Outcome, VirtualShell
@@ -108,7 +107,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     try:
         return _opened(options)
     except MetierError as error:
@@ -118,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_code_of(error)
 
 
-def _opened(options: argparse.Namespace) -> int:
+def _opened(options: Namespace) -> int:
     from metier.guard import Guard
     from metier.run.selection import native_runner
     from metier.run.virtual import ShellLimits, VirtualShell
@@ -148,7 +147,7 @@ def _opened(options: argparse.Namespace) -> int:
         return _brought_back(copy, code) if copy is not None else code
 
 
-def _folder(options: argparse.Namespace) -> str | None:
+def _folder(options: Namespace) -> str | None:
     if options.workspace is None:
         if options.write_back:
             raise InvalidArgument("There is nothing to write back to.", hint="Name a folder with --workspace DIR.")

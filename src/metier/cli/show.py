@@ -5,20 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.json_shapes import digest_of, entry_shape
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError
 
 if TYPE_CHECKING:
-    import argparse
-
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.skill import PackageListing, Skill
 
@@ -38,7 +36,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.library import Machine
 
     if (options.file is not None) + options.instructions + options.json > 1:
@@ -164,7 +162,7 @@ def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _print_content(options: argparse.Namespace, library: Library) -> int:
+def _print_content(options: Namespace, library: Library) -> int:
     """Print the instructions of a skill or one of its files, byte by byte unless a person looks."""
     # A person must be able to look at what is denied; a session hands out nothing of it.
     from metier.skill import shown

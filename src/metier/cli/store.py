@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
 from metier.cli.output import Style, plural, print_json
+from metier.cli.parser import Parser
 from metier.errors import NotPermitted, StoreUnavailable
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
-    from metier.cli.parser import Parser
     from metier.store import Person, Store, TenantScope
     from metier.store.checks import StoreProblem
     from metier.store.restore import RestoreReport
@@ -55,11 +55,11 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     return int(options.do(options))
 
 
-def _migrate(options: argparse.Namespace) -> int:
+def _migrate(options: Namespace) -> int:
     from metier.store import Store
     from metier.store.location import parse_address
 
@@ -73,7 +73,7 @@ def _migrate(options: argparse.Namespace) -> int:
     return FINE
 
 
-def _backup(options: argparse.Namespace) -> int:
+def _backup(options: Namespace) -> int:
     from metier.cli.audit import key_file
     from metier.guard.approvals.roles import recording_refusals, require_role
     from metier.guard.backups import back_up
@@ -94,7 +94,7 @@ def _backup(options: argparse.Namespace) -> int:
     return FINE
 
 
-def _restore(options: argparse.Namespace) -> int:
+def _restore(options: Namespace) -> int:
     from metier.cli.audit import key_file
     from metier.guard.audit.checkpoints import restart_checkpoints
     from metier.guard.audit.governance_events import actor_of, record_event
@@ -182,7 +182,7 @@ def _faults(url: str) -> list[StoreProblem]:
     ]
 
 
-def _who_restores(options: argparse.Namespace, url: str) -> Person:
+def _who_restores(options: Namespace, url: str) -> Person:
     """Return the person who restores: an admin, or the owner of the folder where the store cannot say who is one."""
     from metier.guard.approvals.roles import recording_refusals, require_role
     from metier.guard.open_stores import was_there
@@ -222,7 +222,7 @@ def _require_owner(url: str) -> None:
         )
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: Namespace) -> int:
     from metier.guard.open_stores import was_there
     from metier.store.checks import StoreProblem, check_store
     from metier.store.location import parse_address

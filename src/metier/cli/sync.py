@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.output import Style, plural, print_json
-from metier.cli.parser import library_of
+from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
-    from metier.cli.parser import Parser
     from metier.hub import Step, Synced
 
 _MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflict": "!", "failed": "!"}
@@ -50,7 +49,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.hub import sync_to
 
     folders = list(dict.fromkeys([*several(options.to), *_folders_of_clients(options)]))
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if all(one.is_fine for one in done) else 1
 
 
-def _folders_of_clients(options: argparse.Namespace) -> Iterator[str]:
+def _folders_of_clients(options: Namespace) -> Iterator[str]:
     """The folders in which clients look for skills: those of this project, or with `--user` the user's own."""
     from metier.library.clients import CLIENTS, in_home
     from metier.library.places import home_folder, project_root

@@ -6,19 +6,18 @@ import contextlib
 import os
 import shlex
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._paths import is_inside
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
+from metier.cli.parser import Parser
 from metier.errors import MetierError
 
 if TYPE_CHECKING:
-    import argparse
-
     from metier import Library
-    from metier.cli.parser import Parser
     from metier.library import Entry
     from metier.scan import ScanReport
 
@@ -31,7 +30,7 @@ def add(parser: Parser) -> None:
         parser.accept_findings("trust them")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.agent.project import FILES
     from metier.library.places import TrustStore, project_root
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_json, table
+from metier.cli.parser import Parser
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.store import AccessToken, Person, TenantScope
 
 
@@ -51,13 +50,13 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     decides = options.verb not in ("list", "tokens")
     with acting(options, decides=decides, introduces=options.verb == "token") as (scope, person):
         return int(options.do(options, scope, person))
 
 
-def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _add(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.people import add_person, make_token
     from metier.guard.remedies import tenant_option
 
@@ -78,7 +77,7 @@ def _add(options: argparse.Namespace, scope: TenantScope, person: Person) -> int
     return 0
 
 
-def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.roles import require_role
 
     require_role(person, "viewer", "see who is known")
@@ -96,7 +95,7 @@ def _list(options: argparse.Namespace, scope: TenantScope, person: Person) -> in
     return 0
 
 
-def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _remove(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.people import remove_person
 
     removed = remove_person(scope, person, options.name)
@@ -107,7 +106,7 @@ def _remove(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
     return 0
 
 
-def _make_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _make_token(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.people import make_token
 
     name = person.name if options.name is None else options.name
@@ -127,7 +126,7 @@ def _make_token(options: argparse.Namespace, scope: TenantScope, person: Person)
     return 0
 
 
-def _tokens(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _tokens(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.roles import has_role, require_role
 
     require_role(person, "viewer", "see tokens")
@@ -150,7 +149,7 @@ def _tokens(options: argparse.Namespace, scope: TenantScope, person: Person) -> 
     return 0
 
 
-def _revoke_token(options: argparse.Namespace, scope: TenantScope, person: Person) -> int:
+def _revoke_token(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.people import revoke_token
 
     revoked, *made_with_it = revoke_token(scope, person, options.id)

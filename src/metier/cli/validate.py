@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
+from metier.cli.parser import Parser
 from metier.cli.policy_view import unknown_tool_warnings
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
-    from metier.cli.parser import Parser
     from metier.skill import Diagnostic
     from metier.source import Source, SourceDiagnostic
 
@@ -52,7 +52,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.skill import Diagnostic
     from metier.source import expanded
 

@@ -7,18 +7,17 @@ import hashlib
 import json
 import os
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
 from metier.cli.exit_codes import APPROVAL, FINE
 from metier.cli.identity import acting, peek_store
 from metier.cli.output import Style, plural, print_json, table
+from metier.cli.parser import Parser
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    import argparse
-
-    from metier.cli.parser import Parser
     from metier.guard.approvals.pending import PendingItem
     from metier.guard.policy.effective import EffectivePolicy
     from metier.store import Person, TenantScope
@@ -43,7 +42,7 @@ def add(parser: Parser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     from metier.guard.approvals.requests import expire_requests, supersede_requests
     from metier.guard.policy.files import Policies
 
@@ -90,7 +89,7 @@ def _report(found: list[PendingItem], cursor: str) -> dict[str, Any]:
     return {"waiting": items, "counts": counts, "oldest_seconds": oldest, "cursor": cursor}
 
 
-def _print_items(options: argparse.Namespace, found: list[PendingItem], report: dict[str, Any]) -> int:
+def _print_items(options: Namespace, found: list[PendingItem], report: dict[str, Any]) -> int:
     if options.json:
         print_json(report)
     elif not found:
