@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,8 +15,7 @@ import pytest
 import metier
 from metier.cli.commands import COMMANDS
 from metier.cli.parser import parser_of
-from metier.cli.proposal_view import proposal_shape
-from metier.cli.request_view import RequestView, approval_shape, request_shape
+from metier.cli.request_view import RequestView
 from metier.guard import AuditRecord
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.verification import FaultKind
@@ -31,9 +30,9 @@ ENVIRONMENT = (REFERENCE / "environment.md").read_text(encoding="utf-8")
 INTERNAL = {"METIER_JOB"}
 """What only our own processes say to each other."""
 
-REQUEST = request_shape(ApprovalRequest(digest="", skill=""))
-APPROVAL = approval_shape(Approval(digest="", skill="", decided_by=""))
-PROPOSAL = proposal_shape(Proposal(kind="new", skill="", location="", proposed_digest=""))
+REQUEST = asdict(ApprovalRequest(digest="", skill=""))
+APPROVAL = asdict(Approval(digest="", skill="", decided_by=""))
+PROPOSAL = asdict(Proposal(kind="new", skill="", location="", proposed_digest=""))
 FINDING = Finding(rule="", ast="", category="", severity="low", path="", line=1, message="", hint="", text="")
 
 

@@ -11,6 +11,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import metier.agent
+from metier._otel_setup import configure_from_environment
 from metier._paths import write_file
 from metier._suggest import suggestion
 from metier.cli.identity import user_name
@@ -52,9 +54,7 @@ def add_agent_options(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.agent import Agents
-
-    agents = Agents.discover(library_of(options))
+    agents = metier.agent.Agents.discover(library_of(options))
     problems = problems_of(agents)
     code = int(bool(agents.failures or agents_in_need(agents, problems)))
     if options.json:
@@ -150,12 +150,9 @@ def agent_of(options: Namespace, approve: Approve | None) -> Agent:
     An action that `approve` does not agree to suspends it, and so does one that nobody can be asked about.
     """
     require_engine()
-    from metier._otel_setup import configure_from_environment
-    from metier.agent import Agent, Agents
-
     configure_from_environment()
-    agents = Agents.discover(library_of(options))
-    agent = Agent(
+    agents = metier.agent.Agents.discover(library_of(options))
+    agent = metier.agent.Agent(
         agents.get(DEFAULT if options.agent is None else options.agent),
         agents,
         model=options.model,

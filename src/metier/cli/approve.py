@@ -5,13 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
+import metier.store
 from metier.cli.identity import acting
-from metier.cli.output import Style, print_json, table
+from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser
-from metier.cli.request_view import approval_shape, print_request_view, request_shape, request_view_of
 from metier.errors import InvalidArgument, RequestNotFound
+from metier.guard.approvals.status import approval_status, is_expired, timestamp
+from metier.guard.policy.durations import seconds_of
+from metier.guard.remedies import tenant_option
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
@@ -73,47 +78,49 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from metier.guard.approvals.requests import expire_requests, supersede_requests
+    from metier.guard.approvals.roles import require_role
     from metier.guard.policy.files import Policies
 
     with acting(options, decides=options.verb in ("grant", "deny", "revoke")) as (scope, person):
         effective = Policies.discover().current()
         expire_requests(scope, effective)
         supersede_requests(scope)
-        return int(options.do(options, scope, person, effective))
+        if options.verb in ("list", "show"):
+            require_role(person, "viewer", "see approvals")
+        options.do(options, scope, person, effective)
 
 
-def _list(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
-    from metier.guard.approvals.roles import require_role
-    from metier.guard.approvals.status import timestamp
-    from metier.guard.remedies import tenant_option
-
-    require_role(person, "viewer", "see approvals")
+def _list(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
     now = timestamp(time.time())
     requests = scope.approvals.requests(None if options.all else "pending")
     given = scope.approvals.all()
     counting = [one for one in given if _state(one, now) in ("counts", "denied")]
     listed = given if options.all else counting
     if options.json:
-        approvals = [{**approval_shape(one), "state": _state(one, now)} for one in listed]
-        print_json({"requests": [request_shape(one) for one in requests], "approvals": approvals})
-        return 0
+        approvals = [{**asdict(one), "state": _state(one, now)} for one in listed]
+        print_json({"requests": requests, "approvals": approvals})
+        return
     style = Style(sys.stdout)
+    paint = {1: style.strong, 2: style.outcome}
     if requests:
         known = {one.skill for one in given if one.decision == "approved"}
-        rows = [_request_row(scope, one, effective, now, is_known=one.skill in known) for one in requests]
+        rows = [
+            (
+                *(one.id, one.skill, _status(scope, one, effective, now), _short(one.digest), _where(one)),
+                *(one.requested_by, style.when(one.created_at), _asked(one, is_known=one.skill in known)),
+            )
+            for one in requests
+        ]
         head = ("REQUEST", "SKILL", "STATUS", "CONTENT", "WHERE", "BY", "MADE", "ASKS FOR")
-        times = [(*row[:-1], style.when(one.created_at), row[-1]) for row, one in zip(rows, requests, strict=True)]
-        print(table(style, head, times, paint={1: style.strong, 2: style.outcome}))
+        print(table(style, head, rows, paint=paint))
     else:
         print("Nobody waits for an answer.")
     if options.all and listed:
         print()
-        titles = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
-        print(
-            table(style, titles, [_row(style, one, now) for one in listed], paint={1: style.strong, 2: style.outcome})
-        )
+        head2 = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
+        print(table(style, head2, [_row(style, one, now) for one in listed], paint=paint))
     waiting = next((one for one in requests if one.status == "pending"), None)
     tenant = tenant_option(options.tenant)
     if waiting is not None:
@@ -121,20 +128,18 @@ def _list(options: Namespace, scope: TenantScope, person: Person, effective: Eff
     elif counting and not options.all:
         stand = "decision stands" if len(counting) == 1 else "decisions stand"
         print(style.dim(f"{len(counting):,} {stand}; `metier approve list --all{tenant}` shows them."))
-    return 0
 
 
-def _request_row(
-    scope: TenantScope, one: ApprovalRequest, effective: EffectivePolicy, now: str, *, is_known: bool
-) -> tuple[str, ...]:
-    status: str = one.status
+def _status(scope: TenantScope, one: ApprovalRequest, effective: EffectivePolicy, now: str) -> str:
     quorum = effective.approval.quorum
-    if status == "pending" and quorum > 1:
-        agreed = _agreed(scope, one, quorum, now)
-        status = f"{len(agreed)} of {quorum} agreed"
+    if one.status != "pending" or quorum == 1:
+        return one.status
+    return f"{len(_agreed(scope, one, quorum, now))} of {quorum} agreed"
+
+
+def _asked(one: ApprovalRequest, *, is_known: bool) -> str:
     new = one.new if is_known else ()  # of a skill that was never approved, all of it is
-    asked = ", ".join(f"{name} (new)" if name in new else name for name in one.capabilities)
-    return one.id, one.skill, status, _short(one.digest), _where(one), one.requested_by, asked or "to be used"
+    return ", ".join(f"{name} (new)" if name in new else name for name in one.capabilities) or "to be used"
 
 
 def _row(style: Style, one: Approval, now: str) -> tuple[str, ...]:
@@ -153,8 +158,6 @@ def _where(about: ApprovalRequest | Approval) -> str:
 
 
 def _state(one: Approval, now: str) -> str:
-    from metier.guard.approvals.status import is_expired
-
     if one.revoked_at:
         return "revoked"
     if one.decision == "denied":
@@ -163,20 +166,15 @@ def _state(one: Approval, now: str) -> str:
 
 
 def _agreed(scope: TenantScope, one: ApprovalRequest, quorum: int, now: str) -> list[str]:
-    from metier.guard.approvals.status import approval_status
-
     given = [approval for approval in scope.approvals.of(one.digest) if approval.request == one.id]
     found = approval_status(given, layer=one.layer, environment=one.environment, quorum=quorum, now=now)
     return sorted(found.approvers)
 
 
-def _show(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _show(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
+    from metier.cli.request_view import print_request_view, request_view_of
     from metier.guard.approvals.decisions import reason_against_deciding
-    from metier.guard.approvals.roles import require_role
-    from metier.guard.approvals.status import timestamp
-    from metier.guard.remedies import tenant_option
 
-    require_role(person, "viewer", "see approvals")
     asked = _find_request(scope, options.id)
     view = request_view_of(scope, asked)
     now = timestamp(time.time())
@@ -184,9 +182,9 @@ def _show(options: Namespace, scope: TenantScope, person: Person, effective: Eff
     agreed = _agreed(scope, asked, terms.quorum, now)
     why_not = reason_against_deciding(effective, person, asked)
     if options.json:
-        who = {"approvers": list(terms.approvers), "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
+        who = {"approvers": terms.approvers, "quorum": terms.quorum, "agreed": agreed, "why_not_you": why_not}
         print_json({**view.as_dict(), "decides": who})
-        return 0
+        return
     print_request_view(view, full=options.full)
     style = Style(sys.stdout)
     print()
@@ -202,14 +200,11 @@ def _show(options: Namespace, scope: TenantScope, person: Person, effective: Eff
             print(style.strong(f"Decide: `metier approve grant {asked.id}{tenant}` or `{deny}`"))
         else:
             print(style.dim(Style.text(why_not, 1_000)))
-    return 0
 
 
 def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     """The request that an id of it, of an approval or of its content means."""
     from metier.guard.approvals.requests import pending_request
-    from metier.skill import shown
-    from metier.store import ApprovalRequest
 
     found = scope.approvals.get_request(wanted)
     if found is not None:
@@ -217,7 +212,7 @@ def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     approval = scope.approvals.get(wanted)
     if approval is not None:
         of_it = scope.approvals.get_request(approval.request)
-        return of_it or ApprovalRequest(
+        return of_it or metier.store.ApprovalRequest(
             digest=approval.digest, skill=approval.skill, capabilities=approval.grants, status="approved"
         )
     of_content = [one for one in scope.approvals.requests() if one.digest == wanted]
@@ -231,10 +226,8 @@ def _find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
     return named
 
 
-def _grant(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _grant(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
     from metier.guard.approvals.decisions import grant
-    from metier.guard.approvals.status import timestamp
-    from metier.guard.remedies import tenant_option
 
     given = grant(
         scope,
@@ -248,12 +241,12 @@ def _grant(options: Namespace, scope: TenantScope, person: Person, effective: Ef
     )
     asked = scope.approvals.get_request(given.request)
     if options.json:
-        print_json({"approval": approval_shape(given), "request": request_shape(asked) if asked is not None else None})
-        return 0
+        print_json({"approval": given, "request": asked})
+        return
     style = Style(sys.stdout)
     until = f" until {given.expires_at}" if given.expires_at else ""
     granted = Style.text(", ".join((*given.grants, *given.tools)), 1_000) or "what was asked about"
-    print(f"{style.good('✓')} {given.id}: {Style.text(given.skill)} may do {granted}{until}, as long as its content is")
+    print_done(f"{given.id}: {Style.text(given.skill)} may do {granted}{until}, as long as its content is")
     revoke = f"metier approve revoke {given.id}{tenant_option(options.tenant)} --reason TEXT"
     print(f"  {given.digest}. `{revoke}` takes it back.")
     if asked is not None and asked.status == "pending":
@@ -264,40 +257,32 @@ def _grant(options: Namespace, scope: TenantScope, person: Person, effective: Ef
             print(style.warn(f"  Not yet: {len(agreed)} of {quorum} people agreed."))
         elif rest:
             print(f"  {asked.id} still waits for the rest: {Style.text(rest, 1_000)}.")
-    return 0
 
 
-def _deny(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _deny(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
     from metier.guard.approvals.decisions import deny
 
     given = deny(scope, effective, person, options.id, reason=options.reason)
-    return _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
+    _print_approval(options, given, f"{Style.text(given.skill)} may not be used with this content")
 
 
-def _revoke(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> int:
+def _revoke(options: Namespace, scope: TenantScope, person: Person, effective: EffectivePolicy) -> None:
     from metier.guard.approvals.decisions import revoke
 
     given = revoke(scope, effective, person, options.id, reason=options.reason)
     what = "the refusal is taken back" if given.decision == "denied" else "the approval is taken back"
-    return _print_approval(options, given, f"{what} for {Style.text(given.skill)}")
+    _print_approval(options, given, f"{what} for {Style.text(given.skill)}")
 
 
-def _print_approval(options: Namespace, given: Approval, what: str) -> int:
-    if options.json:
-        print_json({"approval": approval_shape(given)})
-        return 0
-    print(f"{Style(sys.stdout).good('✓')} {given.id}: {what}, from the next decision on.\n  {given.digest}")
-    return 0
+def _print_approval(options: Namespace, given: Approval, what: str) -> None:
+    print_result(options, {"approval": given}, f"{given.id}: {what}, from the next decision on.\n  {given.digest}")
 
 
 def seconds(text: str | None) -> float | None:
     """The seconds of a time such as `30d`; raises `InvalidArgument` for what is none."""
-    from metier.guard.policy.durations import seconds_of
-    from metier.skill import shown
-
     if text is None:
         return None
-    found: Any = seconds_of(text)
+    found = seconds_of(text)
     if found is None:
         raise InvalidArgument(f"{shown(text)!r} is no time.", hint="Write 12h, 30d or 26w.")
-    return float(found)
+    return found

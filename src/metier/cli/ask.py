@@ -8,6 +8,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
+import anyio
+
 from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.json_shapes import event_shape
@@ -15,6 +17,7 @@ from metier.cli.output import print_json
 from metier.cli.parser import Parser
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import InvalidArgument
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -36,8 +39,6 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.guard.remedies import tenant_option
-
     telling = EventPrinter(is_silent=options.json)
     if options.resume is None:
         task = _task(options.task)
@@ -120,7 +121,6 @@ def _run_task(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Even
 
 def start_conversation(agent: Agent, state: Mapping[str, Any] | None) -> Conversation:
     """Start or resume a conversation; a person may be asked about the skills that it had loaded."""
-    import anyio
 
     async def main() -> Conversation:
         with ended_by_interrupt():
@@ -137,8 +137,6 @@ def take_agent(options: Namespace, state: Mapping[str, Any]) -> None:
 
 
 def _print_events(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
-    import anyio
-
     async def main() -> list[Event]:
         found = []
         try:

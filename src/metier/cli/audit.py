@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import sys
 import time
+from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import metier.store
 from metier._paths import replace_file
-from metier.cli.identity import TOKEN, acting, peek_store, store_url
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.exit_codes import FINE
+from metier.cli.identity import TOKEN, acting, has_store, store_url
+from metier.cli.output import Style, plural, print_done, print_json, table
 from metier.cli.parser import Parser, positive
 from metier.errors import InvalidArgument
+from metier.guard.policy.durations import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metier.guard.audit.verification import ChainVerification
+    from metier.guard.audit.verification import ChainVerification, VerificationReport
     from metier.store import TenantScope
 
 _HEAD = ("SEQ", "TIME", "TYPE", "SKILL", "WHO", "WHAT")
-_EXACT = ("skill", "type", "outcome", "session", "user", "agent", "digest", "text")
 _POLL_SECONDS = 0.5
 
 
@@ -97,12 +99,12 @@ def _add_count(parser: Parser, default: int) -> None:
     parser.option("-n", "N", f"at most so many (default: {default})", type=positive, default=default)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     _say_if_elsewhere(options)
-    return int(options.do(options))
+    return options.do(options) or FINE
 
 
-def _say_if_elsewhere(options: argparse.Namespace) -> None:
+def _say_if_elsewhere(options: Namespace) -> None:
     chosen = os.environ.get("METIER_AUDIT")
     if chosen and not getattr(options, "file", None):
         where = "nowhere" if chosen.lower() == "off" else f"to {Style.text(chosen, 4_096)}"
@@ -110,26 +112,21 @@ def _say_if_elsewhere(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _open_scope(options: argparse.Namespace, *, create: bool = False) -> Iterator[TenantScope | None]:
+def _open_scope(options: Namespace, *, create: bool = False) -> Iterator[TenantScope | None]:
     """Open the store for the tenant of the user, if it knows them; None where there is no store yet."""
-    if not create:
-        found = peek_store()
-        if found is None:
-            yield None
-            return
-        found.close()
-    with acting(options, create=create) as (scope, _):
-        yield scope
+    if create or has_store():
+        with acting(options, create=create) as (scope, _):
+            yield scope
+    else:
+        yield None
 
 
-def _tail(options: argparse.Namespace) -> int:
+def _tail(options: Namespace) -> None:
     with _open_scope(options, create=options.follow) as scope:
-        if scope is None:
-            return _print_records([], options)
-        log = scope.audit
-        records = log.tail(options.n)
-        if not options.follow:
-            return _print_records(records, options)
+        records = [] if scope is None else scope.audit.tail(options.n)
+        if scope is None or not options.follow:
+            _print_records(records, options)
+            return
         style = Style(sys.stdout)
         place = 1
         while True:
@@ -138,21 +135,20 @@ def _tail(options: argparse.Namespace) -> int:
                 print(json.dumps(record) if options.json else _line(style, record), flush=True)
                 place = record["seq"] + 1
             time.sleep(_POLL_SECONDS)
-            records = [link.record for link in log.walk(start=place) if link.is_whole and link.record is not None]
+            links = scope.audit.walk(start=place)
+            records = [link.record for link in links if link.is_whole and link.record is not None]
 
 
-def _search(options: argparse.Namespace) -> int:
-    filters = {name: getattr(options, name) for name in _EXACT}
-    since, until = _moment(options.since), _moment(options.until)
+def _search(options: Namespace) -> None:
+    filters = {name: getattr(options, name) for name in _FILTERS}
+    filters |= {"since": _moment(options.since), "until": _moment(options.until)}
     with _open_scope(options) as scope:
-        found = scope.audit.search(**filters, since=since, until=until, limit=options.n) if scope is not None else []
-    return _print_records(found, options)
+        found = scope.audit.search(**filters, limit=options.n) if scope is not None else []
+    _print_records(found, options)
 
 
 def _moment(text: str | None) -> str | None:
     """Convert a time to the form that records have."""
-    from metier.guard.policy.durations import seconds_of
-
     if text is None:
         return None
     seconds = seconds_of(text)
@@ -165,7 +161,7 @@ def _moment(text: str | None) -> str | None:
         ) from None
 
 
-def _print_records(records: list[dict[str, Any]], options: argparse.Namespace) -> int:
+def _print_records(records: list[dict[str, Any]], options: Namespace) -> None:
     if options.json:
         print_json({"records": records})
     elif records:
@@ -174,7 +170,6 @@ def _print_records(records: list[dict[str, Any]], options: argparse.Namespace) -
         print(table(style, _HEAD, rows, paint={0: style.dim, 1: style.dim, 2: style.outcome, 3: style.strong}))
     else:
         print("No record fits.", file=sys.stderr)
-    return 0
 
 
 def _row(record: Mapping[str, Any], moment: str) -> list[str]:
@@ -193,7 +188,7 @@ def _line(style: Style, record: Mapping[str, Any]) -> str:
     return "  ".join([seq, style.dim(moment), paint(kind), *(cell for cell in rest if cell)])
 
 
-def _verify(options: argparse.Namespace) -> int:
+def _verify(options: Namespace) -> int:
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import VerificationReport, verify_export, verify_store
     from metier.guard.open_stores import require_store
@@ -211,8 +206,8 @@ def _verify(options: argparse.Namespace) -> int:
             report = replace(report, chains=tuple(chain for chain in report.chains if chain.tenant == tenant))
     if options.json:
         chains = [_verdict_shape(chain) for chain in report.chains]
-        damaged = {"damaged_checkpoints": list(report.damaged), "damaged_marks": list(report.damaged_marks)}
-        print_json({"ok": report.is_ok, "chains": chains, **damaged, "unprotected": list(report.unprotected)})
+        damaged = {"damaged_checkpoints": report.damaged, "damaged_marks": report.damaged_marks}
+        print_json({"ok": report.is_ok, "chains": chains, **damaged, "unprotected": report.unprotected})
     else:
         style = Style(sys.stdout)
         for chain in report.chains:
@@ -232,28 +227,25 @@ def _verify(options: argparse.Namespace) -> int:
     return 0 if report.is_ok else 1
 
 
-def _tenant_of_token(options: argparse.Namespace) -> str:
+def _tenant_of_token(options: Namespace) -> str:
     """Return the tenant whose log alone is verified; "" for all: a user without a token has the files themselves."""
-    from metier.store import Store
-
-    store = Store.peek(store_url()) if os.environ.get(TOKEN) else None
+    store = metier.store.Store.peek(store_url()) if os.environ.get(TOKEN) else None
     if store is None:
         return ""
     store.close()
-    with acting(argparse.Namespace(**vars(options), tenant=None), create=False) as (scope, _):
+    with acting(Namespace(**vars(options), tenant=None), create=False) as (scope, _):
         return scope.audit.tenant
 
 
 def _verdict_shape(verdict: ChainVerification) -> dict[str, Any]:
-    fault = verdict.fault
     return {
         "tenant": verdict.tenant,
         "ok": verdict.is_ok,
         "records": verdict.records,
         "checkpoints": verdict.checkpoints,
         "unsigned": verdict.unsigned,
-        "unknown_keys": list(verdict.unknown_keys),
-        "fault": None if fault is None else {"seq": fault.seq, "kind": fault.kind, "message": fault.message},
+        "unknown_keys": verdict.unknown_keys,
+        "fault": verdict.fault,
     }
 
 
@@ -277,19 +269,18 @@ _ADVICE = (
 )
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export(options: Namespace) -> int:
+    from metier.guard.audit.checkpoints import checkpoints_of
+    from metier.guard.audit.export import export_lines, send_otlp
+
     if options.endpoint and options.format != "otlp":
         raise InvalidArgument("Only OTLP can be sent.", hint="Add --format otlp, or write to a file with -o.")
-    from metier.guard.audit.checkpoints import checkpoints_of
-    from metier.guard.audit.export import export_lines
-
     with _open_scope(options) as scope:
         if scope is None:
-            return _write_lines([], options)
+            _write_lines([], options)
+            return FINE
         lines = export_lines(scope.audit.walk(), checkpoints_of(scope), options.format)
         if options.endpoint:
-            from metier.guard.audit.export import send_otlp
-
             sent = send_otlp(lines, options.endpoint)
             print(f"{plural(sent, 'request')} sent.", file=sys.stderr)
         else:
@@ -299,11 +290,7 @@ def _export(options: argparse.Namespace) -> int:
 
 def _print_faults(scope: TenantScope) -> int:
     """Verify the records of an export, print their faults and return the exit code; they are exported all the same."""
-    from metier.guard.audit.keys import known_keys
-    from metier.guard.audit.verification import verify_store
-
-    signing = key_file()
-    report = verify_store(known_keys(signing), scope.store.url, key_file=signing)
+    report = verified(scope.store.url)
     faults = [chain.fault for chain in report.chains if chain.fault is not None and chain.tenant == scope.audit.tenant]
     # Another machine has another key, and whoever has its public half verifies the file with it.
     faults = [fault for fault in faults if fault.kind != "unknown-key"]
@@ -312,17 +299,16 @@ def _print_faults(scope: TenantScope) -> int:
     return 1 if faults or report.unprotected else 0
 
 
-def _write_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
+def _write_lines(lines: Iterable[str], options: Namespace) -> None:
     if not options.output:
         for line in lines:
             print(line)
-        return 0
+        return
     with replace_file(os.path.abspath(options.output)) as file:
         file.writelines(f"{line}\n".encode() for line in lines)
-    return 0
 
 
-def _checkpoint(options: argparse.Namespace) -> int:
+def _checkpoint(options: Namespace) -> None:
     from metier.guard.audit.checkpoints import make_checkpoint
 
     with _open_scope(options) as scope:
@@ -332,8 +318,16 @@ def _checkpoint(options: argparse.Namespace) -> int:
     elif made is None:
         print("Nothing is new since the last checkpoint.")
     else:
-        print(f"{Style(sys.stdout).good('✓')} Record {made.seq:,} and all before it are signed by key {made.key_id}.")
-    return 0
+        print_done(f"Record {made.seq:,} and all before it are signed by key {made.key_id}.")
+
+
+def verified(url: str) -> VerificationReport:
+    """Verify the audit log of a store with the keys that are known here."""
+    from metier.guard.audit.keys import known_keys
+    from metier.guard.audit.verification import verify_store
+
+    signing = key_file()
+    return verify_store(known_keys(signing), url, key_file=signing)
 
 
 def key_file() -> Path:

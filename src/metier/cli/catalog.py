@@ -58,11 +58,12 @@ def _add_listing(parser: Parser) -> None:
     where.add_argument("--project", action="store_true", help="in the policy file of this project")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from metier.skill.listing import Listings
 
     if options.command == "listing":
-        return _run_listing(options)
+        _run_listing(options)
+        return
     library = library_of(options)
     pins: dict[str, ListingMode] = dict.fromkeys(options.pin or (), "pinned")
     if len(library) > 200:
@@ -86,20 +87,19 @@ def run(options: Namespace) -> int:
                 "size": catalog.size,
                 "budget": catalog.budget,
                 "rung": catalog.rung,
-                "shown": list(catalog.shown),
-                "shortened": list(catalog.shortened),
-                "named": list(catalog.named),
+                "shown": catalog.shown,
+                "shortened": catalog.shortened,
+                "named": catalog.named,
                 "left_out": catalog.left_out,
                 "withheld": dict(catalog.withheld),
                 "unplaced_pins": dict(catalog.unplaced_pins),
             }
         )
-        return 0
+        return
     if catalog.text:
         # Exactly the text and one line feed: what a model would be given can be piped.
         print(catalog.text)
     _explain(catalog, Style(sys.stderr))
-    return 0
 
 
 def _explain(catalog: Catalog, style: Style) -> None:
@@ -122,7 +122,7 @@ def _explain(catalog: Catalog, style: Style) -> None:
     print(style.dim(", ".join(said)), file=sys.stderr)
 
 
-def _run_listing(options: Namespace) -> int:
+def _run_listing(options: Namespace) -> None:
     name: str = options.name
     if options.mode is not None:
         from metier.cli.identity import require_person
@@ -145,7 +145,6 @@ def _run_listing(options: Namespace) -> int:
         print(f"  {Style.text(missing, 1_000)} The mode counts once a skill is called so.", file=sys.stderr)
     elif rule.mode != options.mode:
         print(f"It is {Style.text(str(rule), 1_000)} all the same, which counts before it.")
-    return 0
 
 
 def _rule(options: Namespace, name: str) -> ListingRule:

@@ -8,6 +8,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import anyio
+
 from metier.cli.agents import SavedChats, add_agent_options, agent_of
 from metier.cli.ask import as_text, start_conversation, take_agent, take_any_bytes
 from metier.cli.exit_codes import APPROVAL
@@ -15,6 +17,7 @@ from metier.cli.output import Style, print_error
 from metier.cli.parser import Parser
 from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
 from metier.errors import MetierError
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +39,6 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.guard.remedies import tenant_option
-
     chats = SavedChats()
     state = None if options.resume is None else chats.read(options.resume)
     if state is not None:
@@ -99,8 +100,6 @@ def _lines() -> Iterator[str]:
 
 def _answered(conversation: Conversation, text: str, tenant: str) -> bool:
     """Send a message and print the events of the answer; an error is printed, and the conversation goes on."""
-    import anyio
-
     telling, style = EventPrinter(), Style(sys.stderr)
 
     async def main() -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command; its module has `add(parser)`, which adds options, and `run(options)`, which returns an exit code."""
+    """A command; its module has `add(parser)`, which adds options, and `run(options)`, which carries it out."""
 
     group: str
     summary: str

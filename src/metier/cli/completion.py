@@ -6,6 +6,7 @@ import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import metier.agent
 from metier.cli.commands import COMMANDS
 from metier.cli.parser import Parser, TopParser, library_of, parser_of, split_command
 
@@ -19,11 +20,10 @@ def add(parser: Parser) -> None:
     parser.set_defaults(is_exact=True)
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["metier"], shell=options.shell))
-    return 0
 
 
 def print_completions() -> None:
@@ -52,9 +52,7 @@ def names(prefix: str, options: Namespace) -> list[str]:
 
 def agents(prefix: str, options: Namespace) -> list[str]:
     """List the ids of agents that begin so."""
-    from metier.agent import Agents
-
-    return _beginning(prefix, (agent.id for agent in Agents.discover(library_of(options))))
+    return _beginning(prefix, (agent.id for agent in metier.agent.Agents.discover(library_of(options))))
 
 
 def files(prefix: str, options: Namespace) -> list[str]:

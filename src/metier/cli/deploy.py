@@ -7,13 +7,16 @@ import os
 import sys
 import tempfile
 from argparse import Namespace
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import metier
+import metier.hub
+import metier.source
+import metier.store
 from metier.cli.exit_codes import FINE, exit_code_for
-from metier.cli.identity import acting, peek_store, who
-from metier.cli.output import Style, plural, print_json
+from metier.cli.identity import acting, has_store, who
+from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser, library_of
 from metier.hints import for_person
 
@@ -27,10 +30,9 @@ if TYPE_CHECKING:
 def folder_of(options: Namespace) -> str:
     """Return the folder to deploy: the one that was named, or that of the skill of this name."""
     from metier.hub.skill_location import location_of
-    from metier.source.source import expanded
 
     path: str = options.path
-    if os.path.lexists(expanded(path)) or os.path.basename(path) != path:
+    if os.path.lexists(metier.source.expanded(path)) or os.path.basename(path) != path:
         return path
     entry = library_of(options).get(path)
     return location_of(entry).location
@@ -67,13 +69,10 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.guard import Guard
-    from metier.hub.deployment import deploy
-
     if options.dry_run:
         return run_dry(options)
     with acting(options, decides=True) as (scope, person):
-        done = deploy(
+        done = metier.hub.deploy(
             scope,
             person,
             folder_of(options),
@@ -81,7 +80,7 @@ def run(options: Namespace) -> int:
             reason=options.reason,
             accept_findings=options.accept_findings,
             environment=options.environment or "",
-            guard=Guard(),
+            guard=metier.Guard(),
         )
     if options.json:
         print_json(
@@ -89,7 +88,7 @@ def run(options: Namespace) -> int:
                 "skill": done.home.ref,
                 "location": done.home.location,
                 "layer": done.home.layer,
-                "version": asdict(done.version),
+                "version": done.version,
                 "findings": [found.as_dict() for found in done.report.findings],
                 "approved": not done.not_approved,
                 "changed": not done.is_unchanged,
@@ -99,7 +98,7 @@ def run(options: Namespace) -> int:
     style = Style(sys.stdout)
     where = Style.text(done.home.location, 4_096)
     how = "was deployed already" if done.is_unchanged else "is deployed"
-    print(f"{style.good('✓')} {Style.text(done.home.ref)} {how} as version {done.version.number}: {where}")
+    print_done(f"{Style.text(done.home.ref)} {how} as version {done.version.number}: {where}")
     print(style.dim(f"  {done.version.digest}, {done.home.layer} layer"))
     if done.not_approved:
         print(style.warn(f"  Its content is not approved by that. {Style.text(done.not_approved, 1_000)}"))
@@ -107,7 +106,6 @@ def run(options: Namespace) -> int:
 
 
 def run_dry(options: Namespace) -> int:
-    from metier.guard import Guard
     from metier.hub.dry_run import dry_run_deploy
 
     with _looking(options) as (scope, person):
@@ -118,7 +116,7 @@ def run_dry(options: Namespace) -> int:
             to=target_of(options),
             accept_findings=options.accept_findings,
             environment=options.environment or "",
-            guard=Guard(),
+            guard=metier.Guard(),
         )
     if options.json:
         _print_dry_json(found)
@@ -130,21 +128,16 @@ def run_dry(options: Namespace) -> int:
 @contextlib.contextmanager
 def _looking(options: Namespace) -> Iterator[tuple[TenantScope, Person]]:
     """Open the store and its user; where there is no store yet, a temporary one stands for it."""
-    from metier.store import Store
-
-    store = peek_store()
-    if store is not None:
-        store.close()
+    if has_store():
         with acting(options, create=False) as found:
             yield found
         return
-    with tempfile.TemporaryDirectory() as folder, Store.open(f"sqlite:///{folder}/metier.db") as empty:
+    with tempfile.TemporaryDirectory() as folder, metier.store.Store.open(f"sqlite:///{folder}/metier.db") as empty:
         scope = empty.of(options.tenant or "")
         yield scope, who(scope)
 
 
 def _print_dry_json(found: DeployDryRun) -> None:
-    approvals = found.approvals
     print_json(
         {
             "dry_run": True,
@@ -156,13 +149,7 @@ def _print_dry_json(found: DeployDryRun) -> None:
             "over": found.over,
             "changed": found.is_allowed and not found.is_unchanged,
             "findings": [one.as_dict() for one in found.report.findings],
-            "approvals": {
-                "needed": list(approvals.needed),
-                "given": list(approvals.given),
-                "lacking": list(approvals.lacking),
-                "why_not": approvals.why_not,
-                "answers": list(approvals.answers),
-            },
+            "approvals": found.approvals,
             **found.explanation.as_dict(),
         }
     )
@@ -199,16 +186,12 @@ def _print_approvals(found: DeployDryRun, style: Style) -> None:
     if approvals.why_not:
         print(f"{style.dim('gives approval')}: none. {Style.text(approvals.why_not, 1_000)}")
     else:
-        content = f"this content{_with_names(approvals.given)}"
-        print(f"{style.dim('gives approval')}: of {content}, in the {found.home.layer} layer")
+        given = f" with {_join_names(approvals.given)}" if approvals.given else ""
+        print(f"{style.dim('gives approval')}: of this content{given}, in the {found.home.layer} layer")
     if approvals.answers:
         print(f"{style.dim('answers')}: {_join_names(approvals.answers)}")
     if approvals.lacking:
         print(style.warn(f"Even then somebody has to approve: {_join_names(approvals.lacking)}"))
-
-
-def _with_names(names: tuple[str, ...]) -> str:
-    return f" with {_join_names(names)}" if names else ""
 
 
 def _join_names(names: tuple[str, ...]) -> str:

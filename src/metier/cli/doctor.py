@@ -8,6 +8,10 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import metier
+import metier.agent
+import metier.skill
+import metier.source
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
@@ -199,27 +203,21 @@ def _findings(library: Library, policy: PolicyView) -> list[SourceDiagnostic]:
 
 
 def _unready(library: Library) -> dict[str, str]:
-    from metier.library import Machine
-
-    machine = Machine()
+    machine = metier.Machine()
     states = {entry.name: entry.readiness(machine) for entry in library.entries()}
     return {name: str(state) for name, state in states.items() if not state.is_ready}
 
 
 def _agents(library: Library) -> dict[str, Any]:
     """Count the agents that can be asked, and list the ids of those that cannot."""
-    from metier.agent import Agents
-
-    agents = Agents.discover(library)
+    agents = metier.agent.Agents.discover(library)
     failing = sorted({*agents.failures, *agents_in_need(agents)})
     return {"usable": sum(one.id not in failing for one in agents), "failing": failing}
 
 
 def _place(library: Library, place: Place) -> dict[str, Any]:
-    from metier.source import FolderSource
-
-    path = place.source.root if isinstance(place.source, FolderSource) else place.source.location("")
-    exists = not isinstance(place.source, FolderSource) or os.path.isdir(place.source.root)
+    path = place.source.root if isinstance(place.source, metier.source.FolderSource) else place.source.location("")
+    exists = not isinstance(place.source, metier.source.FolderSource) or os.path.isdir(place.source.root)
     state = "missing" if not exists else "trusted" if place.trusted else "untrusted"
     return {
         "layer": place.layer,
@@ -254,8 +252,6 @@ def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
 
 
 def _print_problems(library: Library, style: Style, findings: list[SourceDiagnostic]) -> None:
-    from metier.skill import DIAGNOSTIC_KINDS
-
     for finding in findings:
         print(f"\n{Style.text(finding.where)}")
         print_diagnostics(style, [finding.diagnostic])
@@ -267,7 +263,12 @@ def _print_problems(library: Library, style: Style, findings: list[SourceDiagnos
     if by_code:
         print()
         rows = [
-            (DIAGNOSTIC_KINDS[code].severity, code, _few(names), DIAGNOSTIC_KINDS[code].hint.format(*"…" * 4))
+            (
+                metier.skill.DIAGNOSTIC_KINDS[code].severity,
+                code,
+                _few(names),
+                metier.skill.DIAGNOSTIC_KINDS[code].hint.format(*"…" * 4),
+            )
             for code, names in list(by_code.items())[:_MOST_SHOWN]
         ]
         print(table(style, ("SEVERITY", "WHAT", "SKILLS", "WHAT TO DO"), rows, paint={0: style.outcome}))

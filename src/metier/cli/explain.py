@@ -9,6 +9,9 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import metier
+import metier.dialect
+import metier.guard
 from metier.cli.exit_codes import FINE, exit_code_of_outcome
 from metier.cli.output import Style, print_json
 from metier.cli.parser import Parser, library_of
@@ -36,23 +39,21 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.dialect import CONTROL_TOOLS
-    from metier.guard import Action, Guard, MemoryLog, Policy
     from metier.guard.decision import STRICTNESS
     from metier.guard.explanation import run_of_call
 
     tool, arguments = tool_call(options.tool, read_arguments(options.args), options.shell)
     ceiling, enforcement = _ceiling(options)
-    action = Action(
+    action = metier.guard.Action(
         point="call",
         tool=tool,
         arguments=arguments,
         ceilings=(ceiling,),
         workspace=os.path.abspath(options.workspace or "."),
-        is_control=tool in CONTROL_TOOLS,
+        is_control=tool in metier.dialect.CONTROL_TOOLS,
     )
     # What would be decided; nothing happens, so nothing is recorded.
-    guard = Guard(Policy(ask=options.ask or ()), audit=MemoryLog())
+    guard = metier.Guard(metier.Policy(ask=options.ask or ()), audit=metier.guard.MemoryLog())
     decision = guard.decide(action)
     if (run := run_of_call(action)) is not None:
         decision = max(decision, guard.decide(run), key=lambda one: STRICTNESS[one.outcome])
@@ -90,7 +91,6 @@ def read_arguments(text: str | None) -> dict[str, Any] | None:
 
 def _ceiling(options: Namespace) -> tuple[Ceiling, Enforcement | None]:
     """The rules to explain, and for the list of a skill whether it restricts calls."""
-    from metier.guard import Guard, MemoryLog
     from metier.guard.decision import Ceiling
     from metier.skill.tool_rules import parse_rules
 
@@ -101,7 +101,9 @@ def _ceiling(options: Namespace) -> tuple[Ceiling, Enforcement | None]:
         return Ceiling(owner="", allowed=allowed, disallowed=parse_rules(options.deny)), None
     if options.rules is not None or options.deny is not None:
         raise InvalidArgument("A skill has rules of its own.", hint="Give a skill or rules, not both.")
-    with library_of(options).session(guard=Guard(audit=MemoryLog()), workspace=options.workspace) as session:
+    with library_of(options).session(
+        guard=metier.Guard(audit=metier.guard.MemoryLog()), workspace=options.workspace
+    ) as session:
         session.load(options.name)
         one = session.loaded.one()
         has_list = one.ceiling.allowed is not None

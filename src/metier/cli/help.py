@@ -44,7 +44,7 @@ def add(parser: Parser) -> None:
     parser.flag("--all", "describe all commands, not only those of every day")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from metier.cli.parser import TopParser, parse
 
     if options.words:
@@ -53,7 +53,6 @@ def run(options: Namespace) -> int:
     parser = TopParser()
     parser.describes_all = options.all
     parser.print_help()
-    return 0
 
 
 def overview(*, describes_all: bool) -> str:

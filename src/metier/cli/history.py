@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 
+import metier
+import metier.hub
+import metier.skill
 from metier.cli.identity import acting
-from metier.cli.output import Style, print_json, table
+from metier.cli.output import Style, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
+from metier.guard.remedies import restore_or_propose
+from metier.hub.proposal_page import shown_lines
 
 
 def add(parser: Parser) -> None:
@@ -25,35 +29,31 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from metier.guard.approvals.roles import require_role
-    from metier.guard.remedies import restore_or_propose
-    from metier.hub.history import compare
-    from metier.hub.proposal_page import shown_lines
-    from metier.hub.skill_location import find_location
 
     if options.command == "rollback":
-        return _roll_back(options)
+        _roll_back(options)
+        return
     with acting(options) as (scope, person):
         require_role(person, "viewer", "see the history of a skill")
-        home = find_location(library_of(options), scope, options.name)
+        home = metier.hub.find_location(library_of(options), scope, options.name)
         if options.diff is not None:
-            text = compare(scope, home, *options.diff)
+            text = metier.hub.compare(scope, home, *options.diff)
             if options.json:
                 print_json({"skill": home.ref, "location": home.location, "diff": text})
             else:
                 print(shown_lines(text), end="")
-            return 0
+            return
         versions, there = scope.versions.of(home.location), _digest(home.folder)
     if options.json:
-        listed = [asdict(one) for one in versions]
-        print_json({"skill": home.ref, "location": home.location, "now": there, "versions": listed})
-        return 0
+        print_json({"skill": home.ref, "location": home.location, "now": there, "versions": versions})
+        return
     style = Style(sys.stdout)
     print(f"{style.strong(Style.text(home.ref))}  {style.dim(Style.text(home.location, 4_096))}")
     if not versions:
         print("It has no history yet: that begins when a proposal is applied or the skill is deployed.")
-        return 0
+        return
     is_there = versions[-1].digest == there
     rows = [
         (
@@ -72,37 +72,23 @@ def run(options: Namespace) -> int:
         print(style.warn(f"The skill is gone from its folder. {way}"))
     elif not is_there:
         print(style.warn(f"The skill was changed by hand since. {restore_or_propose(home.ref)}"))
-    return 0
 
 
 def _digest(folder: str) -> str | None:
-    from metier.skill import FolderPackage
-
-    return FolderPackage(folder).digest() if os.path.isdir(folder) else None
+    return metier.skill.FolderPackage(folder).digest() if os.path.isdir(folder) else None
 
 
-def _roll_back(options: Namespace) -> int:
-    from metier.guard import Guard
-    from metier.hub.history import rollback
-    from metier.hub.skill_location import find_location
-
+def _roll_back(options: Namespace) -> None:
     with acting(options, decides=True) as (scope, person):
-        home = find_location(library_of(options), scope, options.name)
-        version = rollback(
+        home = metier.hub.find_location(library_of(options), scope, options.name)
+        version = metier.hub.rollback(
             scope,
             person,
             home,
             to=options.to,
             reason=options.reason,
             environment=options.environment or "",
-            guard=Guard(),
+            guard=metier.Guard(),
         )
-    if options.json:
-        print_json({"version": asdict(version)})
-        return 0
-    style = Style(sys.stdout)
-    print(
-        f"{style.good('✓')} {Style.text(home.ref)} is version {version.number} now. {Style.text(version.reason, 1_000)}"
-    )
-    print(style.dim(f"  {version.digest}"))
-    return 0
+    text = f"{Style.text(home.ref)} is version {version.number} now. {Style.text(version.reason, 1_000)}"
+    print_result(options, {"version": version}, f"{text}\n{Style(sys.stdout).dim(f'  {version.digest}')}")

@@ -8,7 +8,9 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import metier.store
 from metier.errors import NotPermitted, PersonNotFound
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,31 +23,36 @@ TOKEN = "METIER_API_TOKEN"
 def store_url() -> str:
     """Return the address of the store: an administrator's policy names it, else variables do."""
     from metier.guard.governance import Governance
-    from metier.store import default_store
 
-    return Governance.default().url or default_store()
+    return Governance.default().url or metier.store.default_store()
 
 
 def open_store(*, create: bool = True) -> Store:
     """Open the store. It is not made anew where one was: that would release skills from quarantine."""
     from metier.guard.open_stores import persist_decisions
-    from metier.store import Store
 
     store = peek_store()
-    return store if store is not None else persist_decisions(Store.open(store_url(), create=create))
+    return store if store is not None else persist_decisions(metier.store.Store.open(store_url(), create=create))
 
 
 def peek_store() -> Store | None:
     """Open the store, or return None where there was none yet."""
     from metier.guard.open_stores import persist_decisions, require_store
-    from metier.store import Store
 
     url = store_url()
-    store = Store.peek(url)
+    store = metier.store.Store.peek(url)
     if store is None:
         require_store(url)
         return None
     return persist_decisions(store)
+
+
+def has_store() -> bool:
+    """Tell whether there is a store: to look at what it may hold is no reason to make one."""
+    store = peek_store()
+    if store is not None:
+        store.close()
+    return store is not None
 
 
 def who(scope: TenantScope, *, introduces: bool = False) -> Person:
@@ -57,7 +64,6 @@ def who(scope: TenantScope, *, introduces: bool = False) -> Person:
     people of a tenant, none of whom has done anything yet.
     """
     from metier.guard.approvals.people import deciding_scope, introducer, known_person
-    from metier.skill import shown
 
     secret = _secret()
     installation = scope.store.of().people
@@ -99,7 +105,6 @@ def acting(
     admins of the installation too, where a tenant's people are known by nothing yet.
     """
     from metier.guard.open_stores import remember
-    from metier.skill import shown
 
     with open_store(create=create) as store:
         tenant: str | None = options.tenant
@@ -154,8 +159,6 @@ def _may_be_first_administrator(store: Store) -> bool:
 
 def require_person() -> None:
     """Raise `NotPermitted` unless a person decides, at a terminal or known by a token, where no tenant is concerned."""
-    from metier.skill import shown
-
     store = peek_store()
     with store or contextlib.nullcontext():
         secret = _secret()
@@ -177,7 +180,6 @@ def _require_terminal(store: Store | None, options: Namespace | None = None) -> 
     Where nobody was added to the store, and no administrator's policy is in force, scripts of its owner may decide too.
     """
     from metier.guard.governance import Governance
-    from metier.skill import shown
 
     if is_at_terminal():
         return

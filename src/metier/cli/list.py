@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import metier
 from metier.cli.json_shapes import entry_shape
 from metier.cli.output import Progress, Style, plural, print_json, shortened, table
 from metier.cli.parser import Parser, library_of
@@ -28,8 +29,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: Namespace) -> int:
-    from metier.library import Machine
+def run(options: Namespace) -> None:
     from metier.library.readiness import readiness
 
     library = library_of(options)
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     statuses = policy.among(entries)
     if options.json:
         _print_json(entries, hidden, statuses, policy)
-        return 0
+        return
     warn_of_denied(statuses, policy.governance.effective.errors)
     denied = {entry for entry, status in statuses.items() if status.status == "denied"}
     off = {entry for entry, status in statuses.items() if status.status == "off"}
@@ -53,12 +53,12 @@ def run(options: Namespace) -> int:
     style = Style(sys.stdout)
     if options.text and not entries and not hidden and not denied:
         print(f"No name or tag contains {Style.text(options.text)!r}. `metier search` looks at everything they say.")
-        return 0
+        return
     if not entries and not hidden and not denied:
         print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
-        return 0
+        return
     paint = {0: style.strong, 1: style.dim}
-    machine = Machine()
+    machine = metier.Machine()
     states = {
         id(entry): str(readiness(entry.declared_requirements, machine)) for entry in entries if not entry.is_broken
     }
@@ -104,16 +104,13 @@ def run(options: Namespace) -> int:
     counts = (_count_denied([statuses[entry] for entry in denied]), f"{len(off):,} off" if off else "")
     kept = "" if options.all else ". ".join(filter(None, counts))
     print(_summary(library, entries, style, options.all, len(unready), shown, kept, is_part=bool(options.text)))
-    return 0
 
 
 def _print_json(
     entries: tuple[Entry, ...], hidden: list[Entry], statuses: dict[Entry, PolicyStatus], policy: PolicyView
 ) -> None:
-    from metier.library import Machine
-
     progress = Progress("Reading", len(entries) + len(hidden))
-    machine = Machine()
+    machine = metier.Machine()
     shapes = []
     for number, entry in enumerate((*entries, *hidden)):
         is_hidden = number >= len(entries)

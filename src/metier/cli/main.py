@@ -73,8 +73,8 @@ def _run(options: argparse.Namespace) -> int:
         hint = "A workspace is a folder that exists: correct the path, or make it first."
         raise SourceUnavailable(f"There is no folder {shown(workspace, 300)}.", hint=hint, path=workspace)
     module = importlib.import_module(f"metier.cli.{COMMANDS[options.command].module or options.command}")
-    code: int = module.run(options)
-    return code
+    code: int | None = module.run(options)
+    return code or FINE
 
 
 def _prepare_streams() -> None:

@@ -13,11 +13,15 @@ import threading
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
+import metier
 from metier._otel_setup import configure_from_environment
 from metier.cli.identity import user_name
 from metier.cli.output import Style
 from metier.cli.parser import DIALECTS, Parser, library_of
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -151,11 +155,12 @@ def add(parser: Parser) -> None:
     parser.flag("--dry-run", "with --install or --remove: only print what would change")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     if options.install is not None or options.remove is not None:
         from metier.cli.mcp_clients import install
 
-        return install(options)
+        install(options)
+        return
     _refuse_what_belongs_to_install(options)
     host, port = address(options.http) if options.http is not None else ("", 0)
     if options.http is None and (options.token is not None or options.no_token):
@@ -166,9 +171,10 @@ def run(options: Namespace) -> int:
     try:
         if options.http is None:
             _say_who_is_awaited()
-            return _serve_until_signal(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+            _serve_until_signal(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+            return
         token, whose = _token(options, host)
-        return _serve_until_signal(
+        _serve_until_signal(
             lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, whose))
         )
     finally:
@@ -231,18 +237,13 @@ class _Plain(logging.Formatter):
     """Formats log lines so that no text of a client acts on a terminal, or looks like another line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        from metier.skill import shown
-
         return shown(super().formatMessage(record), _MAX_LINE)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        from metier.skill import shown
-
         return "\n".join(shown(line, _MAX_LINE) for line in super().formatException(ei).splitlines())
 
 
 def _server(options: Namespace) -> SkillServer:
-    from metier import Policy
     from metier.serve.mcp import SkillServer
 
     if options.workspace is not None and not os.path.isdir(options.workspace):
@@ -250,7 +251,7 @@ def _server(options: Namespace) -> SkillServer:
     return SkillServer(
         library_of(options, start=options.workspace),
         dialect=options.dialect,
-        policy=Policy(ask=options.ask, deny=options.deny, scripts=options.scripts),
+        policy=metier.Policy(ask=options.ask, deny=options.deny, scripts=options.scripts),
         workspace=options.workspace,
         budget=options.budget,
         user=user_name(),
@@ -271,9 +272,8 @@ def _say_where(url: str, whose: str) -> None:
     print(f"Skills are served at {Style.text(url)}; for {whose}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
-def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> int:
+def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> None:
     """Serve until the client is gone, or a signal ends it; either is a good end."""
-    import anyio
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
@@ -298,7 +298,6 @@ def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[
         if not isinstance(problem, MetierError | OSError | KeyboardInterrupt):
             raise
         raise problem from None
-    return 0
 
 
 class _Input:

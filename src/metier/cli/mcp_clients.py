@@ -20,6 +20,7 @@ from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
+from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +33,8 @@ _ATTEMPTS = 20
 _WHO = ("agent", "tenant", "environment")
 
 
-def install(options: Namespace) -> int:
+def install(options: Namespace) -> None:
     """Write the server into the configuration of a client, or take it out, and say what is left to do."""
-    from metier.library.clients import CLIENTS
-
     is_removal = options.remove is not None
     client = CLIENTS[options.remove if is_removal else options.install]
     servers = client.servers
@@ -60,7 +59,7 @@ def install(options: Namespace) -> int:
             f"Nothing was written to {shown}, as {client.title} would have it twice. `--name OTHER` adds a second one; "
             f"`metier mcp --remove {client.name}{'' if is_user else ' --user'}` takes that one out."
         )
-        return 0
+        return
     entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
@@ -86,7 +85,6 @@ def install(options: Namespace) -> int:
         print(f"Restart {client.title} if it runs." if is_removal else servers.then)
     if not is_removal and importlib.util.find_spec("mcp") is None:
         print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
-    return 0
 
 
 def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> str:
@@ -104,7 +102,6 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
 
 def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
     """The folder that nothing is written outside of, and the file in it."""
-    from metier.library.clients import in_home
     from metier.library.places import home_folder, project_root
 
     if not is_user:
@@ -253,8 +250,6 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
     """Tell whether an entry was written here: it starts this program, and reaches nothing else."""
-    from metier.library.clients import ARGUMENTS, COMMAND, WORDS
-
     words: list[Any] = []
     for field, value in servers.entry.items():
         if value in (COMMAND, ARGUMENTS, WORDS):
@@ -273,8 +268,6 @@ def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
 
 def _entry(servers: ServerFile, root: str, options: Namespace, *, is_user: bool) -> dict[str, Any]:
     """Return the entry by which the client starts the server."""
-    from metier.library.clients import ARGUMENTS, COMMAND, NAME, WORDS
-
     command = _program(is_user=is_user)
     arguments = ["mcp", *_arguments(servers, root, options, is_user=is_user)]
     values = {COMMAND: command, ARGUMENTS: arguments, WORDS: [command, *arguments], NAME: options.name}

@@ -17,7 +17,7 @@ def add(parser: Parser) -> None:
     parser.option("--description", "TEXT", "what it does and when to use it")
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     from metier.skill.document import new_skill
 
     file = new_skill(options.name, options.into, description=options.description)
@@ -25,4 +25,3 @@ def run(options: Namespace) -> int:
     print(f"{style.good('✓')} {Style.text(str(file), 4_096)}")
     print(f"Next: write it, then `metier validate {Style.text(shlex.quote(str(file.parent)), 4_096)} --strict`.")
     print("Agents find it below .agents/skills of a project (once trusted) or of your home folder.")
-    return 0

@@ -6,12 +6,15 @@ import json
 import os
 import sys
 import time
+from argparse import Namespace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from metier._paths import is_inside
 from metier.cli.layout import columns_of, pad, row_lines, width_of, wrap_line
 from metier.hints import for_person
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,8 +98,6 @@ class Style:
     @staticmethod
     def text(text: str, limit: int = 500) -> str:
         """Words of a stranger, on one line, without anything that acts on a terminal."""
-        from metier.skill import shown
-
         return shown(text, limit)
 
 
@@ -159,9 +160,22 @@ def short_path(path: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """One JSON document on standard output; a dataclass in it becomes an object of its fields."""
     # ASCII only: valid in every encoding of a pipe, and nothing in it acts on a terminal.
-    print(json.dumps(value, indent=2))
+    print(json.dumps(value, indent=2, default=asdict))
+
+
+def print_done(text: str) -> None:
+    """Say that something is done, behind a check mark."""
+    print(f"{Style(sys.stdout).good('✓')} {text}")
+
+
+def print_result(options: Namespace, shape: object, text: str) -> None:
+    """Print what a command has done: as JSON where that was asked for, else in words."""
+    if options.json:
+        print_json(shape)
+    else:
+        print_done(text)
 
 
 def print_error(code: str, message: str, hint: str) -> None:

@@ -72,9 +72,7 @@ class Parser(argparse.ArgumentParser):
         if complete:
             added.completer = functools.partial(_complete, complete)
 
-    def verb(
-        self, name: str, summary: str, example: str, do: Callable[..., int] | None = None, **defaults: Any
-    ) -> Parser:
+    def verb(self, name: str, summary: str, example: str, do: Callable[..., int | None], **defaults: Any) -> Parser:
         """Add a verb of the command; `options.do` is the function that carries it out."""
         if self._subparsers is None:
             self.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)

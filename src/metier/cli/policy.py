@@ -14,6 +14,7 @@ from metier.cli.output import Style, plural, print_json, short_path, table
 from metier.cli.parser import Parser
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import for_person
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -83,7 +84,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    return int(options.do(options))
+    return options.do(options) or FINE
 
 
 def _test(options: Namespace) -> int:
@@ -136,10 +137,9 @@ def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:
         print(f"  {style.dim('→ ' + Style.text(problem.hint, 1_000))}")
 
 
-def _show(options: Namespace) -> int:
+def _show(options: Namespace) -> None:
     from metier.guard.policy.files import Policies
     from metier.guard.policy.schema import KEYS
-    from metier.skill import shown
 
     effective = Policies.discover().current()
     keys = [key for key in KEYS if options.key is None or key == options.key or key.startswith(f"{options.key}.")]
@@ -161,7 +161,7 @@ def _show(options: Namespace) -> int:
                 "problems": [problem.as_dict() for problem in (*effective.problems, *effective.ignored)],
             }
         )
-        return FINE
+        return
     style = Style(sys.stdout)
     rows = [[key, ", ".join(_near(effective, key)) or "default", _words(value_of(effective, key))] for key in keys]
     print(table(style, ("KEY", "SET BY", "VALUE"), rows))
@@ -169,7 +169,6 @@ def _show(options: Namespace) -> int:
     if problems:
         print()
         _print_problems(style, problems)
-    return FINE
 
 
 def value_of(effective: EffectivePolicy, key: str) -> object:

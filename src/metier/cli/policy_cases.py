@@ -10,12 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import metier
+import metier.dialect
+import metier.guard
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
 from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
 from metier.guard.policy.rules import ALIASES
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,15 +59,13 @@ class PolicyQuestion:
 
 def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[str, Explanation]:
     """Describe a question and answer it; asks nobody and records nothing."""
-    from metier.dialect import CONTROL_TOOLS
-    from metier.guard import Action, Actor, Guard, MemoryLog, Subject
     from metier.guard.decision import declared_ceiling
     from metier.guard.explanation import explain, run_of_call
     from metier.session.active_skills import subject_of
     from metier.skill.names import is_taken_for
 
     point = _point_of(question)
-    subject: Subject | None = None
+    subject: metier.guard.Subject | None = None
     entry: Entry | None = None
     rivals: frozenset[str] = frozenset()
     if question.skill:
@@ -71,14 +73,14 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
         entry = _entry(library, question, point)
         name, _, source = question.skill.partition("@")
         if entry is None:
-            subject = Subject(name=name, source=source, layer=question.layer)
+            subject = metier.guard.Subject(name=name, source=source, layer=question.layer)
         else:
             subject = subject_of(entry, library.digest(entry))
         same = [one for one in library.entries(all=True) if is_taken_for(subject.name, one.name) and one is not entry]
         rivals = frozenset(one.layer for one in same)
     elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
-    guard = Guard(audit=MemoryLog())
+    guard = metier.Guard(audit=metier.guard.MemoryLog())
     tool, arguments = (
         tool_call(question.tool, question.arguments, question.command) if point == "tool-call" else ("", {})
     )
@@ -86,7 +88,7 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
     if entry is not None and subject is not None and point == "tool-call":
         enforcement = guard.enforcement_of(entry.place, entry.folder)
         ceilings = (declared_ceiling(entry.skill, entry, enforcement, digest=subject.digest),)
-    action = Action(
+    action = metier.guard.Action(
         point=cast("Point", _INSIDE.get(point, point)),
         skill=subject,
         tool=tool,
@@ -98,9 +100,9 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
         workspace=os.path.abspath("."),
         command=question.script if point in ("script-run", "hook-run", "inject") else "",
         path=question.script,
-        is_control=tool in CONTROL_TOOLS,
+        is_control=tool in metier.dialect.CONTROL_TOOLS,
     )
-    actor = Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
+    actor = metier.guard.Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
     found = explain(guard, action, actor)
     if (run := run_of_call(action)) is not None:
         found = explain(guard, run, actor).before(found)
@@ -112,7 +114,6 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
 
 def _point_of(question: PolicyQuestion) -> str:
     from metier.guard.policy.rules import POINTS
-    from metier.skill import shown
 
     if question.point:
         point = ALIASES.get(question.point, question.point)
@@ -222,7 +223,6 @@ def read_cases(path: str) -> list[PolicyCase]:
     """Read the cases of a file; raises `PolicyInvalid` with the line of an error."""
     from metier.guard.policy.reader import read_regular_file
     from metier.guard.policy.yaml_tree import read_tree
-    from metier.skill import shown
 
     text = ""
     try:
@@ -247,7 +247,6 @@ def read_cases(path: str) -> list[PolicyCase]:
 
 def _read_case(path: str, number: int, node: Node) -> PolicyCase:
     from metier.guard.policy.rules import EFFECTS
-    from metier.skill import shown
 
     if node.kind != "map":
         raise _case_error(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
@@ -289,6 +288,4 @@ def _to_json(node: Node) -> Any:
 
 
 def _case_error(path: str, line: int, what: str, hint: str) -> PolicyInvalid:
-    from metier.skill import shown
-
     return PolicyInvalid(f"{shown(path, 300)}:{line}: {what}.", hint=hint, path=path, line=line)

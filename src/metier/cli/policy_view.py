@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import metier
+import metier.guard
 from metier.cli.output import Style
 from metier.errors import MetierError
 
@@ -53,15 +55,14 @@ class PolicyView:
     """Policy files and quarantines applied to the skills of a library, for its caller."""
 
     def __init__(self, library: Library) -> None:
-        from metier.guard import Actor, Guard
         from metier.guard.governance import Governance
 
         self._library = library
         caller = library.caller
-        actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
+        actor = metier.guard.Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
         self.governance = Governance.default()
         has_reserved = library.snapshot.view(caller).has_reserved
-        guard = Guard(governance=self.governance)
+        guard = metier.Guard(governance=self.governance)
         self._excluded_skills = guard.excluded_skills(actor, by="model", has_reserved=has_reserved)
         self._listings = self.governance.listings
 
@@ -73,15 +74,13 @@ class PolicyView:
 
     def of(self, entry: Entry) -> PolicyStatus | None:
         """Return the policy status of a skill; None where policy says nothing."""
-        from metier.guard import Subject
-
         if self._excluded_skills is not None and not entry.is_broken:
             try:
                 digest = self._library.digest(entry) if self._excluded_skills.looks_inside else ""
             except MetierError as error:
                 # A skill that cannot be read might be barred, so nobody is shown it.
                 return PolicyStatus(status="denied", reason=error.message, code=error.code)
-            subject = Subject(
+            subject = metier.guard.Subject(
                 name=entry.name,
                 digest=digest,
                 layer=entry.layer,
@@ -141,11 +140,10 @@ def warn_of_denied(statuses: dict[Entry, PolicyStatus], errors: Iterable[PolicyP
 
 def unknown_tool_warnings(skill: Skill) -> list[Diagnostic]:
     """Warn where `allowed-tools` names a tool that no agent is known to have."""
-    from metier.skill import Diagnostic
     from metier.skill.tool_rules import unknown_tools
 
     unknown = unknown_tools(skill.allowed_tools)
-    return [Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []
+    return [metier.Diagnostic("tools-unknown", None, (", ".join(unknown),))] if unknown else []
 
 
 def out_of_scope(library: Library) -> list[Entry]:

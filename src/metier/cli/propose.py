@@ -6,11 +6,16 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import metier
+import metier.hub
+import metier.skill
 from metier.cli.identity import acting
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.output import Style, plural, print_done, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
-from metier.cli.proposal_view import print_proposal, proposal_shape
 from metier.errors import InvalidArgument, SourceUnavailable
+from metier.guard.remedies import tenant_option
+from metier.hub.proposal_page import page_of
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from metier.skill.package import Files
@@ -94,31 +99,33 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
+    from metier.guard.approvals.roles import require_role
+
     with acting(options, decides=options.verb in ("approve", "reject")) as (scope, person):
-        return int(options.do(options, scope, person))
+        if options.verb in ("list", "show"):
+            require_role(person, "viewer", "see proposals")
+        elif options.verb in ("update", "new") and person.kind != "agent":
+            # Agents propose instead of changing things, whatever roles they have.
+            require_role(person, "author", "propose a change")
+        options.do(options, scope, person)
 
 
-def _update(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard import Guard
-    from metier.hub.proposals import propose_update
+def _update(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.hub.skill_location import find_skill
 
-    _require_author(person)
     change: str | Files | None = _files(options.folder) if options.folder is not None else None
     if options.diff is not None:
         change = _diff(options.diff)
     library, skill = find_skill(library_of(options), scope, options.name)
-    made = propose_update(library, scope, skill, change, options.why, options.evidence, author=person, guard=Guard())
-    return _parked(options, scope, made)
+    made = metier.hub.propose_update(
+        library, scope, skill, change, options.why, options.evidence, author=person, guard=metier.Guard()
+    )
+    _parked(options, scope, made)
 
 
-def _new(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard import Guard
-    from metier.hub.proposals import propose_new
-
-    _require_author(person)
-    made = propose_new(
+def _new(options: Namespace, scope: TenantScope, person: Person) -> None:
+    made = metier.hub.propose_new(
         scope,
         options.name,
         _files(options.folder),
@@ -126,21 +133,13 @@ def _new(options: Namespace, scope: TenantScope, person: Person) -> int:
         options.evidence,
         author=person,
         into=options.into,
-        guard=Guard(),
+        guard=metier.Guard(),
     )
-    return _parked(options, scope, made)
-
-
-def _require_author(person: Person) -> None:
-    from metier.guard.approvals.roles import require_role
-
-    if person.kind != "agent":  # whatever roles they have: to propose is what agents do instead of changing things
-        require_role(person, "author", "propose a change")
+    _parked(options, scope, made)
 
 
 def _diff(file: str) -> str:
     from metier.hub.diff_parser import MAX_DIFF_BYTES
-    from metier.skill import shown
 
     try:
         if file == "-":
@@ -161,25 +160,22 @@ def _diff(file: str) -> str:
 
 
 def _files(folder: str) -> Files:
-    from metier.skill import FolderPackage
     from metier.skill.package import files_of
     from metier.source.source import absolute, expanded
 
-    return files_of(FolderPackage(absolute(expanded(folder))))
+    return files_of(metier.skill.FolderPackage(absolute(expanded(folder))))
 
 
-def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> int:
-    from metier.guard.remedies import tenant_option
-    from metier.hub.proposal_page import page_of
-
+def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> None:
     if options.json:
-        print_json({"proposal": proposal_shape(made), "page": str(page_of(scope, made))})
-        return 0
+        print_json({"proposal": made, "page": str(page_of(scope, made))})
+        return
     style = Style(sys.stdout)
     if made.justification != options.why.strip():
-        print(f"{style.good('✓')} {made.id} waits already with this very change; what you say was added to it.")
+        print_done(f"{made.id} waits already with this very change; what you say was added to it.")
     else:
-        print(f"{style.good('✓')} {made.id} proposes {_what(made)}.")
+        what = "a change to" if made.kind == "update" else "the new skill"
+        print_done(f"{made.id} proposes {what} {Style.text(made.skill)}.")
     if made.capabilities_new:
         print(style.warn(f"  New capabilities: {', '.join(made.capabilities_new)}"))
     if made.status == "open":
@@ -188,19 +184,9 @@ def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> int:
     else:
         print(f"  {Style.text(made.comment, 1_000)}")
     print(style.dim(f"  {Style.text(str(page_of(scope, made)), 4_096)}"))
-    return 0
 
 
-def _what(proposal: Proposal) -> str:
-    name = Style.text(proposal.skill)
-    return f"a change to {name}" if proposal.kind == "update" else f"the new skill {name}"
-
-
-def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard.approvals.roles import require_role
-    from metier.guard.remedies import tenant_option
-
-    require_role(person, "viewer", "see proposals")
+def _list(options: Namespace, scope: TenantScope, person: Person) -> None:
     found = [
         one
         for one in scope.proposals.all()
@@ -208,11 +194,11 @@ def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
         and (options.skill is None or options.skill in (one.skill, one.skill.partition("@")[0]))
     ]
     if options.json:
-        print_json({"proposals": [proposal_shape(one) for one in found]})
-        return 0
+        print_json({"proposals": found})
+        return
     if not found:
         print("No proposal waits." if not options.all else "There are no proposals.")
-        return 0
+        return
     style = Style(sys.stdout)
     rows = [
         (
@@ -232,78 +218,51 @@ def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
     if waiting is not None:
         command = f"metier propose show {waiting.id}{tenant_option(options.tenant)}"
         print(style.dim(f"`{command}` shows what somebody who decides should see."))
-    return 0
 
 
-def _show(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard.approvals.roles import require_role
-    from metier.guard.remedies import tenant_option
-    from metier.hub.review import find_proposal
+def _show(options: Namespace, scope: TenantScope, person: Person) -> None:
+    from metier.cli.proposal_view import print_proposal
 
-    require_role(person, "viewer", "see proposals")
-    proposal = find_proposal(scope, options.id)
-    tenant = tenant_option(options.tenant)
-    print_proposal(scope, person, proposal, full=options.full, json=options.json, tenant=tenant)
-    return 0
+    print_proposal(options, scope, person, metier.hub.find_proposal(scope, options.id))
 
 
-def _approve(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard import Guard
-    from metier.guard.remedies import tenant_option
-    from metier.hub.review import approve
-
-    done = approve(
+def _approve(options: Namespace, scope: TenantScope, person: Person) -> None:
+    done = metier.hub.approve(
         scope,
         person,
         options.id,
         comment=options.reason,
         apply=not options.no_apply,
         environment=options.environment or "",
-        guard=Guard(),
+        guard=metier.Guard(),
     )
-    if options.json:
-        return _print_proposal(options, done, "")
     if done.status == "approved":
         command = f"metier propose approve {done.id}{tenant_option(options.tenant)}"
-        return _print_proposal(options, done, f"agreed to; `{command}` applies it")
-    version = scope.versions.of(done.location)[-1]
-    name = Style.text(done.skill)
-    _print_proposal(
-        options, done, f"{name} is version {version.number} now. `metier rollback {name}` brings back what it was"
-    )
-    given = [one for one in scope.approvals.of(done.applied_digest) if one.decided_by == person.name]
-    if not given:
+        _print_proposal(options, done, f"agreed to; `{command}` applies it")
+        return
+    number, name = scope.versions.of(done.location)[-1].number, Style.text(done.skill)
+    _print_proposal(options, done, f"{name} is version {number} now. `metier rollback {name}` brings back what it was")
+    is_approved = any(one.decided_by == person.name for one in scope.approvals.of(done.applied_digest))
+    if not is_approved and not options.json:
         print(Style(sys.stdout).warn("  Its content is not approved by that: `metier approve list` shows what waits."))
-    return 0
 
 
-def _reject(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.guard import Guard
-    from metier.hub.review import reject
-
-    done = reject(scope, person, options.id, comment=options.reason, guard=Guard())
-    return _print_proposal(options, done, "rejected; nothing has changed")
+def _reject(options: Namespace, scope: TenantScope, person: Person) -> None:
+    done = metier.hub.reject(scope, person, options.id, comment=options.reason, guard=metier.Guard())
+    _print_proposal(options, done, "rejected; nothing has changed")
 
 
-def _withdraw(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.hub.review import withdraw
-
-    return _print_proposal(options, withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
+def _withdraw(options: Namespace, scope: TenantScope, person: Person) -> None:
+    _print_proposal(options, metier.hub.withdraw(scope, person, options.id, comment=options.reason), "withdrawn")
 
 
-def _recommend(options: Namespace, scope: TenantScope, person: Person) -> int:
-    from metier.hub.review import recommend
-
-    done = recommend(scope, person, options.id, options.verdict, reason=options.reason)
+def _recommend(options: Namespace, scope: TenantScope, person: Person) -> None:
+    done = metier.hub.recommend(scope, person, options.id, options.verdict, reason=options.reason)
     said = plural(len(done.recommendations), "recommendation")
-    return _print_proposal(
+    _print_proposal(
         options, done, f"you recommend to {options.verdict} it; it has {said}, and waits for somebody to decide"
     )
 
 
-def _print_proposal(options: Namespace, done: Proposal, what: str) -> int:
-    if options.json:
-        print_json({"proposal": proposal_shape(done)})
-    else:
-        print(f"{Style(sys.stdout).good('✓')} {done.id}: {what}.")
-    return 0
+def _print_proposal(options: Namespace, done: Proposal, what: str) -> None:
+    print_result(options, {"proposal": done}, f"{done.id}: {what}.")

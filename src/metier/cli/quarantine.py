@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from metier.cli.identity import acting
-from metier.cli.output import Style, plural, print_json, table
+from metier.cli.output import Style, plural, print_done, print_json, table
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
+from metier.guard.remedies import restore_or_propose
 
 if TYPE_CHECKING:
     from metier.guard.approvals.quarantine import SkillUsage
@@ -51,7 +51,7 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> int:
     # To take something out of use is never made harder than it has to be.
     with acting(options, decides=options.verb == "release") as (scope, person):
-        return int(options.do(options, scope, person))
+        return options.do(options, scope, person) or 0
 
 
 def _target(options: Namespace) -> tuple[BlockKind, str]:
@@ -66,7 +66,7 @@ def _target(options: Namespace) -> tuple[BlockKind, str]:
     return "name", known_target("name", options.name)
 
 
-def _quarantine(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _quarantine(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.quarantine import quarantine, usage_of
     from metier.guard.governance import Governance
     from metier.guard.notify import notifying
@@ -80,14 +80,13 @@ def _quarantine(options: Namespace, scope: TenantScope, person: Person) -> int:
     used = usage_of(scope, kind, value)
     is_known = is_known or bool(used) or (kind == "digest" and scope.revisions.get(value) is not None)
     if options.json:
-        print_json({"block": asdict(block), "known": is_known, "used": [asdict(one) for one in used]})
-        return 0
+        print_json({"block": block, "known": is_known, "used": used})
+        return
     style = Style(sys.stdout)
-    print(f"{style.good('✓')} {_describe(kind, value)} is in quarantine: nobody may use it, from the next decision on.")
+    print_done(f"{_describe(kind, value)} is in quarantine: nobody may use it, from the next decision on.")
     if not is_known:
         print(style.warn(f"  Nothing with that {kind} was seen here: `metier list --all` shows what there is."))
     _print_usage(style, used)
-    return 0
 
 
 def _as_written(options: Namespace, kind: BlockKind, value: str) -> tuple[str, bool]:
@@ -119,7 +118,6 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
 
 def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.quarantine import reference_of, release
-    from metier.guard.remedies import restore_or_propose
 
     kind, value = _target(options)
     blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
@@ -144,7 +142,7 @@ def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
         )
     if not was_there or changed:
         return 1
-    print(f"{Style(sys.stdout).good('✓')} {_describe(kind, value)} may be used again, where policy lets it.")
+    print_done(f"{_describe(kind, value)} may be used again, where policy lets it.")
     return 0
 
 
@@ -161,28 +159,26 @@ def _is_changed(install: Install) -> bool:
     return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
-def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.quarantine import CHANGED, quarantined_folders, reference_of, taken_out_at
     from metier.guard.approvals.roles import require_role
     from metier.guard.decision import INTEGRITY
-    from metier.guard.remedies import restore_or_propose
 
     require_role(person, "viewer", "see what is in quarantine")
     blocks = scope.blocks.all()
     folders = quarantined_folders(scope)
     if options.json:
-        print_json({"blocks": [asdict(one) for one in blocks], "folders": [asdict(one) for one in folders]})
-        return 0
+        print_json({"blocks": blocks, "folders": folders})
+        return
     if not blocks and not folders:
         print("Nothing is in quarantine.")
-        return 0
+        return
     style = Style(sys.stdout)
     rows: list[tuple[str, ...]] = [(one.kind, one.value, one.by, style.when(one.at), one.reason) for one in blocks]
     rows += [("folder", one.location, INTEGRITY, style.when(taken_out_at(scope, one)), CHANGED) for one in folders]
     print(table(style, ("KIND", "WHAT", "BY", "AT", "WHY"), rows))
     for one in folders:
         print(style.dim(restore_or_propose(reference_of(one))))
-    return 0
 
 
 def _describe(kind: BlockKind, value: str) -> str:

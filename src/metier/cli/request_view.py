@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import metier.hub
 from metier.cli.output import Style, plural, shortened
 from metier.cli.terminal import harmless
+from metier.hub.skill_files import package_of
+from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,35 +51,21 @@ class RequestView:
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints, but for who may decide."""
         return {
-            "request": request_shape(self.request),
+            "request": self.request,
             "evidence": {name: [dict(place) for place in places] for name, places in self.evidence.items()},
             "findings": [dict(found) for found in self.findings],
             "scan_problem": self.scan_problem,
-            "files": [asdict(file) for file in self.files],
-            "before": approval_shape(self.before) if self.before is not None else None,
+            "files": self.files,
+            "before": self.before,
             "base": self.base or None,
             "changed": [{"how": how, "path": path} for how, path in self.changed],
             "diff": self.changes,
-            "approvals": [approval_shape(one) for one in self.approvals],
+            "approvals": self.approvals,
         }
-
-
-def request_shape(request: ApprovalRequest) -> dict[str, Any]:
-    """A request as `--json` prints it."""
-    return {**asdict(request), "capabilities": list(request.capabilities), "new": list(request.new)}
-
-
-def approval_shape(approval: Approval) -> dict[str, Any]:
-    """An approval, or a refusal, as `--json` prints it."""
-    return {**asdict(approval), "grants": list(approval.grants), "tools": list(approval.tools)}
 
 
 def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView:
     """Collect the view from the store; raises `IntegrityFailed` where the store is not as it was written."""
-    from metier.hub.diff import difference
-    from metier.hub.skill_files import package_of
-    from metier.scan.finding import rank
-
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
     rows = scope.scans.latest(request.digest)
@@ -106,7 +95,7 @@ def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView
         before=before,
         base=base,
         changed=_changed(old, content) if content is not None else (),
-        changes=difference(old, content) if content is not None else None,
+        changes=metier.hub.difference(old, content) if content is not None else None,
         approvals=scope.approvals.of(request.digest),
     )
 
@@ -182,8 +171,6 @@ class _Page:
         self._more(len(scripts) - len(shown), "script", "  ")
 
     def _findings(self) -> None:
-        from metier.scan.finding import rank
-
         found = self._view
         self._head("FINDINGS")
         if found.scan_problem:

@@ -9,6 +9,10 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import anyio
+
+import metier
+import metier.run
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_json
@@ -108,14 +112,12 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def _ran(options: Namespace) -> tuple[Outcome, Execution | None, Limits]:
-    from metier import Guard
-    from metier.run import Limits
     from metier.session.resource_grants import limits_under
     from metier.session.runs import MAX_STDIN_BYTES
 
     policy, runner = _policy(options), _runner(options.runner)
     env = _variables(options.env or ())
-    guard = Guard(policy, approve=at_terminal())
+    guard = metier.Guard(policy, approve=at_terminal())
     with library_of(options).session(
         guard=guard, runner=runner, workspace=options.workspace, user=user_name()
     ) as session:
@@ -133,7 +135,7 @@ def _ran(options: Namespace) -> tuple[Outcome, Execution | None, Limits]:
         screen.end(outcome)
         if screen.failure is not None:
             raise screen.failure
-        limits = limits_under(guard.policy, Limits(seconds=options.timeout or Limits().seconds))
+        limits = limits_under(guard.policy, metier.run.Limits(seconds=options.timeout or metier.run.Limits().seconds))
         return outcome, active.skill.execution, limits
 
 
@@ -141,7 +143,6 @@ def _run_shown(
     session: Session, script: str, arguments: Sequence[str], wanted: dict[str, Any], screen: LiveOutput
 ) -> Outcome:
     """Run a script while somebody looks; it ends when they have seen enough."""
-    import anyio
 
     async def main() -> Outcome:
         found: list[Outcome] = []
@@ -183,8 +184,6 @@ def script_named(active: ActiveSkill, script: str) -> str:
 
 def _policy(options: Namespace) -> Policy:
     """Return the policy that the options of the command state."""
-    from metier import Policy
-
     network, hosts = options.network, options.host or []
     if options.runner == "plain" and (hosts or network in ("none", "restricted")):
         raise InvalidArgument(
@@ -196,7 +195,7 @@ def _policy(options: Namespace) -> Policy:
         raise InvalidArgument(
             f"With `--network {network}` a list of hosts means nothing.", hint="Write `--network restricted`."
         )
-    return Policy(
+    return metier.Policy(
         unsandboxed="allow" if options.runner == "plain" else "deny",
         untrusted="allow" if options.untrusted else "deny",
         # Where nobody says anything, the policy files do.
@@ -246,8 +245,6 @@ def _say_how_to_get_more(error: MetierError, options: Namespace) -> None:
 
 def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, options: Namespace) -> None:
     """Print notes, truncation and the reason of an early end beside the output of the script."""
-    from metier.run import Limits
-
     style = Style(sys.stderr)
     for note in outcome.notes:
         print(f"{style.warn('note')}: {Style.text(note, 1_000)}", file=sys.stderr)
@@ -255,14 +252,14 @@ def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, 
         words = ["--network", execution.network, *(f"--host {host}" for host in execution.hosts or ())]
         print(f"{style.dim('hint')}: `{Style.text(' '.join(words))}` gives it the network.", file=sys.stderr)
     if outcome.is_truncated:
-        said = f"The output is not complete: {Limits().output_bytes:,} bytes of each stream are kept."
+        said = f"The output is not complete: {metier.run.Limits().output_bytes:,} bytes of each stream are kept."
         print(f"{style.warn('note')}: {said}", file=sys.stderr)
     cause = "file" if outcome.killed_by == "signal" and outcome.exit_code == _TOO_LARGE else outcome.killed_by
     if cause in _ENDED:
         message, hint = _ENDED[cause]
         print(f"{style.bad('ended')}: {message.format(**asdict(limits))}", file=sys.stderr)
         name = _LIMIT_OF.get(cause, "")
-        if cause == "timeout" and limits.seconds < (options.timeout or Limits().seconds):
+        if cause == "timeout" and limits.seconds < (options.timeout or metier.run.Limits().seconds):
             hint = ""  # which would change nothing
         if name and not (cause == "timeout" and hint):
             hint = f"{hint} The limit is `run.limits.{name}`: `metier policy show run.limits` says who set it.".strip()

@@ -8,6 +8,7 @@ import platform
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import metier.run
 from metier.run.job import NEEDS
 
 if TYPE_CHECKING:
@@ -72,12 +73,13 @@ def advice(facts: Facts) -> Iterator[str]:
 
 
 def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]) -> dict[str, Any]:
-    from metier.run.job import RunnerCapabilities
-
     try:
         capabilities, steps = found()
     except Exception as error:  # whatever a machine does to a probe, the other findings are worth having
-        capabilities, steps = RunnerCapabilities(how=f"it cannot be told: {error or type(error).__name__}"), []
+        capabilities, steps = (
+            metier.run.RunnerCapabilities(how=f"it cannot be told: {error or type(error).__name__}"),
+            [],
+        )
     return {
         "name": name,
         "isolates": capabilities.isolates_files,
@@ -120,13 +122,9 @@ def _setting(name: str) -> str:
 
 
 def _virtual_runner() -> tuple[RunnerCapabilities, list[str]]:
-    from metier.run import VirtualRunner
-
-    capabilities = VirtualRunner().capabilities()
+    capabilities = metier.run.VirtualRunner().capabilities()
     return capabilities, ["pip install 'metier[shell]'"] if importlib.util.find_spec("bashkit") is None else []
 
 
 def _plain_runner() -> tuple[RunnerCapabilities, list[str]]:
-    from metier.run import PlainRunner
-
-    return replace(PlainRunner().capabilities(), how="a plain process, only where somebody asks for it"), []
+    return replace(metier.run.PlainRunner().capabilities(), how="a plain process, only where somebody asks for it"), []

@@ -12,11 +12,14 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import metier.scan
+import metier.source
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.parser import Parser
 from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
-from metier.scan.scanner import ScanReport
+from metier.scan.finding import rank
+from metier.scan.report import ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,8 +39,6 @@ _BAR = 40
 
 def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, seconds: float) -> None:
     """Print the reports of skills, each with the path of its SKILL.md."""
-    from metier.scan.finding import rank
-
     style = Style(sys.stdout)
     for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
         if report.findings or report.status == "error" or len(scanned) <= _FEW:
@@ -67,8 +68,6 @@ def print_recorded(rows: Sequence[ScanRow]) -> None:
 
 
 def _print_skill(style: Style, path: str, report: ScanReport, fail_on: str) -> None:
-    from metier.scan.finding import rank
-
     is_bad = report.status == "error" or rank(report.max_severity) >= rank(fail_on)
     mark = style.bad("✗") if is_bad else style.good("✓")
     print(f"{mark} {style.strong(Style.text(report.name or '?'))} {style.dim(Style.text(path))}")
@@ -102,8 +101,6 @@ def _place(found: Finding) -> str:
 
 
 def _paint(style: Style, severity: str) -> Callable[[str], str]:
-    from metier.scan.finding import rank
-
     if rank(severity) >= rank("high"):
         return style.bad
     return style.warn if severity == "medium" else style.dim
@@ -111,13 +108,11 @@ def _paint(style: Style, severity: str) -> Callable[[str], str]:
 
 def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
     """A bar for each severity, when there are enough findings to make a picture of."""
-    from metier.scan.finding import SEVERITIES
-
     counts = Counter(found.severity for found in findings if not found.suppressed_by)
     if counts.total() < 3:
         return
     most = max(counts.values())
-    for severity in reversed(SEVERITIES):
+    for severity in reversed(metier.scan.SEVERITIES):
         if counts[severity]:
             bar = "█" * max(1, round(_BAR * counts[severity] / most))
             print(f"{severity:>8} {_paint(style, severity)(bar)} {counts[severity]:,}")
@@ -190,8 +185,6 @@ class Scanned:
 
 
 def add(parser: Parser) -> None:
-    from metier.scan.finding import SEVERITIES
-
     parser.example("metier scan ./skills")
     parser.library()
     parser.option(
@@ -203,8 +196,8 @@ def add(parser: Parser) -> None:
     parser.option(
         "--fail-on",
         "SEVERITY",
-        f"exit with 1 from this severity on: {', '.join(SEVERITIES)} (default: high)",
-        choices=SEVERITIES,
+        f"exit with 1 from this severity on: {', '.join(metier.scan.SEVERITIES)} (default: high)",
+        choices=metier.scan.SEVERITIES,
         default="high",
     )
     parser.option("--suppressions", "FILE", "findings that somebody takes responsibility for (YAML)")
@@ -269,9 +262,7 @@ class _Scanning:
     scanners: tuple[ExternalScanner, ...]
 
     def look_at(self, place: ScanTarget, imported: Sequence[Finding], keeper: ScanRecorder | None) -> Scanned:
-        from metier.scan.scanner import scan
-
-        report = own = scan(place.package, suppressions=self.suppressions, folder=place.folder)
+        report = own = metier.scan.scan(place.package, suppressions=self.suppressions, folder=place.folder)
         others: dict[str, ScanReport] = {}
         kept: tuple[ScanRow, ...] = ()
         if keeper is not None and own.digest:
@@ -309,20 +300,16 @@ def _print(found: Sequence[Scanned], options: Namespace, seconds: float) -> None
 
 
 def _is_at(report: ScanReport, severity: str) -> bool:
-    from metier.scan.finding import rank
-
     return rank(report.max_severity) >= rank(severity)
 
 
 def _suppressions(path: str) -> tuple[Suppression, ...]:
-    from metier.scan.suppression import read_suppressions
-
     try:
         text = _read(path, MAX_SUPPRESSIONS).decode()
     except UnicodeDecodeError:
         raise InvalidArgument(f"{path!r} is not UTF-8 text.", hint="Save it as UTF-8.") from None
     try:
-        return read_suppressions(text, where=path)
+        return metier.scan.read_suppressions(text, where=path)
     except PolicyInvalid as error:
         # A file that was named here and cannot be used is wrong usage, and must not look like a finding.
         raise InvalidArgument(error.message, hint=error.hint, **error.context) from None
@@ -337,9 +324,7 @@ def _scanners(options: Namespace) -> tuple[ExternalScanner, ...]:
             "Only what scanners say that policy names is kept.",
             hint="Name the scanner in `scan.engines` of a policy file, or leave out --with or --keep.",
         )
-    from metier.scan.external import scanner_of
-
-    return tuple(scanner_of(command) for command in options.scanners)
+    return tuple(metier.scan.scanner_of(command) for command in options.scanners)
 
 
 def _imported(path: str) -> tuple[Finding, ...]:
@@ -350,10 +335,8 @@ def _imported(path: str) -> tuple[Finding, ...]:
 
 
 def _read(path: str, limit: int) -> bytes:
-    from metier.source import expanded
-
     try:
-        with open(expanded(path), "rb") as file:
+        with open(metier.source.expanded(path), "rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise InvalidArgument(f"{path!r} cannot be read: {error.strerror}.", hint="Check the path.") from None

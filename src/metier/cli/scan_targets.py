@@ -8,6 +8,7 @@ from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import metier.source
 from metier.cli.output import Style
 from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at
@@ -44,12 +45,10 @@ class ScanTargets:
 
 def targets_of(options: Namespace) -> ScanTargets:
     """Find the skills at the named paths, or of those names; raises `SourceUnavailable` where there are none."""
-    from metier.source import expanded
-
     places = ScanTargets()
     missing: list[str] = []
     for path in options.paths:
-        if os.path.lexists(expanded(path)):
+        if os.path.lexists(metier.source.expanded(path)):
             try:
                 found = list(_at_path(path))
             except ArchiveRefused as error:
@@ -94,9 +93,7 @@ def assign_findings(
     findings: Sequence[Finding], places: Mapping[str, ScanTarget], paths: Sequence[str]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
     """Group findings of another scanner by the location of their skill, and those that lie in none."""
-    from metier.source import expanded
-
-    homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(expanded(path)) for path in paths)])
+    homes = _Homes(places, ["/", os.getcwd(), *(os.path.abspath(metier.source.expanded(path)) for path in paths)])
     found: dict[str, list[Finding]] = {}
     strays: list[Finding] = []
     for finding in findings:

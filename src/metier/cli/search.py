@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import metier.find
 from metier.cli.output import Progress, Style, plural, print_json, table
 from metier.cli.parser import Parser, library_of, positive
 from metier.cli.policy_view import PolicyView, warn_of_denied
@@ -25,7 +26,7 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     library = library_of(options)
     update_index(library)
     # A person may use skills that models are not shown; on behalf of an agent it is what its model would find.
@@ -50,12 +51,12 @@ def run(options: Namespace) -> int:
             for result in results
         ]
         print_json(shapes)
-        return 0
+        return
     warn_of_denied(statuses)
     style = Style(sys.stdout)
     if not results:
         print(_nothing(library, query))
-        return 0
+        return
     rows = [
         (
             result.name,
@@ -69,7 +70,6 @@ def run(options: Namespace) -> int:
     paint = {0: style.strong, 1: style.dim, 2: style.dim, 3: style.good}
     print(table(style, ("NAME", "SCORE", "LAYER", "WHY", "DESCRIPTION"), rows, paint=paint, most_lines=3))
     print(style.dim(f"`metier show {results[0].name}` shows more of the first."))
-    return 0
 
 
 def update_index(library: Library) -> None:
@@ -88,11 +88,9 @@ def update_index(library: Library) -> None:
 
 def _nothing(library: Library, text: str) -> str:
     """Explain an empty result, with advice."""
-    from metier.find import Query
-
     if not len(library):
         return "No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one."
-    query = Query.read(text)
+    query = metier.find.Query.read(text)
     filters = [f"tag:{tag}" for tag in query.tags] + [f"layer:{layer}" for layer in query.layers]
     if query.only_phrases:
         return f"No skill has that phrase. Without the quotes: {_count(library, query.text.replace(chr(34), ' '))}."

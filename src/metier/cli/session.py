@@ -9,6 +9,10 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import metier
+import metier.dialect
+import metier.run
+import metier.skill
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
@@ -64,21 +68,18 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier import Guard, Policy
-    from metier.run import PlainRunner
-
     library = library_of(options)
-    policy = Policy(
+    policy = metier.Policy(
         unsandboxed="allow" if options.unsandboxed else "deny",
         # Where nobody says anything, the policy files do.
         hooks="allow" if options.hooks else None,
         injection="allow" if options.injection else None,
     )
     session = library.session(
-        guard=Guard(policy, approve=at_terminal()),
+        guard=metier.Guard(policy, approve=at_terminal()),
         user=user_name(),
         proposals=options.proposals,
-        runner=PlainRunner() if options.unsandboxed else None,
+        runner=metier.run.PlainRunner() if options.unsandboxed else None,
         delivery=options.delivery,
         budget=options.budget,
         workspace=options.workspace,
@@ -100,10 +101,8 @@ class SessionPrompt:
     """Reads lines, does what they say, and shows what comes of it."""
 
     def __init__(self, session: Session, dialect_name: str, builtin: Sequence[str], as_json: bool) -> None:
-        from metier.dialect import dialect
-
         self._session = session
-        self._dialect = dialect(dialect_name)
+        self._dialect = metier.dialect.dialect(dialect_name)
         self._builtin = builtin
         self._json = as_json
         self._style = Style(sys.stdout)
@@ -244,22 +243,19 @@ class SessionPrompt:
         self._text(self._session.instructions(rest or None, dialect=self._dialect), key="instructions")
 
     def _tools(self, _: str) -> None:
-        from metier.dialect import definitions
-        from metier.skill import estimate_tokens
-
         tools = self._session.tools(self._dialect)
         if self._json:
-            _print(definitions(tools, "mcp"))
+            _print(metier.dialect.definitions(tools, "mcp"))
             return
         rows = []
         for tool in tools:
-            written = json.dumps(definitions([tool], "openai"))
-            rows.append((tool.name, f"{len(written):,}", f"{estimate_tokens(written):,}", tool.description))
+            written = json.dumps(metier.dialect.definitions([tool], "openai"))
+            rows.append(
+                (tool.name, f"{len(written):,}", f"{metier.skill.estimate_tokens(written):,}", tool.description)
+            )
         print(table(self._style, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows) if rows else "No tools.")
 
     def _call(self, rest: str) -> None:
-        from metier.dialect import as_text
-
         name, _, arguments = rest.partition(" ")
         executor = self._session.executor(dialect=self._dialect, builtin=self._builtin)
         result = executor.execute_blocking(name, arguments or None)
@@ -268,7 +264,7 @@ class SessionPrompt:
             shape = {"success": result.success, "result": result.result, "error": result.error, "code": result.code}
             _print({**shape, "hint": result.hint, "duration_ms": result.duration_ms})
             return
-        self._text(as_text(result))
+        self._text(metier.dialect.as_text(result))
 
     def _save(self, _: str) -> None:
         _print(self._session.save())
@@ -292,9 +288,7 @@ class SessionPrompt:
             print(f"Loaded: {', '.join(names) or 'nothing'}.")
 
     def _text(self, text: str, key: str = "text") -> None:
-        from metier.skill import estimate_tokens
-
-        size, tokens = len(text.encode(errors="replace")), estimate_tokens(text)
+        size, tokens = len(text.encode(errors="replace")), metier.skill.estimate_tokens(text)
         if self._json:
             _print({key: text, "bytes": size, "tokens": tokens})
             return

@@ -13,6 +13,8 @@ import threading
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+import metier
+import metier.guard
 from metier.cli.exit_codes import exit_code_of
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape, outcome_shape
@@ -118,7 +120,6 @@ def run(options: Namespace) -> int:
 
 
 def _opened(options: Namespace) -> int:
-    from metier.guard import Guard
     from metier.run.selection import native_runner
     from metier.run.virtual import ShellLimits, VirtualShell
     from metier.session.resource_grants import kept_folders
@@ -133,7 +134,7 @@ def _opened(options: Namespace) -> int:
         if folder is not None and options.write_back:
             from metier.cli.folder_copy import FolderCopy
 
-            guard = Guard(project=folder)
+            guard = metier.Guard(project=folder)
             copy = FolderCopy(shell, guard.files.access(folder, kept_folders(library.index, guard)), _WORKSPACE)
         elif folder is not None:
             shell.import_folder(folder, _WORKSPACE)
@@ -185,18 +186,17 @@ class _Gate:
     """Admits skills to be mounted, which counts as loading them: policy, approvals and quarantines decide."""
 
     def __init__(self, library: Library) -> None:
-        from metier.guard import Actor, Guard
-
         caller = library.caller
         self._library = library
-        self._guard = Guard(approve=at_terminal())
-        self._actor = Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=user_name())
+        self._guard = metier.Guard(approve=at_terminal())
+        self._actor = metier.guard.Actor(
+            agent=caller.agent, tenant=caller.tenant, environment=caller.environment, user=user_name()
+        )
 
     def _wanted(self, entry: Entry) -> Action:
-        from metier.guard import Action
         from metier.session.active_skills import subject_of
 
-        return Action(point="load", skill=subject_of(entry, self._library.digest(entry)), by="host")
+        return metier.guard.Action(point="load", skill=subject_of(entry, self._library.digest(entry)), by="host")
 
     def lets(self, entry: Entry) -> bool:
         """Whether a skill that nobody named may be mounted: nobody is asked about it."""

@@ -9,11 +9,14 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import metier
+import metier.skill
 from metier.cli.json_shapes import digest_of, entry_shape
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
 from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from metier import Library
@@ -36,14 +39,13 @@ def add(parser: Parser) -> None:
     parser.json()
 
 
-def run(options: Namespace) -> int:
-    from metier.library import Machine
-
+def run(options: Namespace) -> None:
     if (options.file is not None) + options.instructions + options.json > 1:
         raise InvalidArgument("One thing is shown at a time.", hint="Give FILE, --instructions or --json alone.")
     library = library_of(options)
     if options.file is not None or options.instructions:
-        return _print_content(options, library)
+        _print_content(options, library)
+        return
     entry = library.get(options.name)
     listing = _listing(entry)
     policy = PolicyView(library)
@@ -51,7 +53,7 @@ def run(options: Namespace) -> int:
     enforcement = policy.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     if options.json:
-        shape = entry_shape(entry, Machine(), mode, status=status)
+        shape = entry_shape(entry, metier.Machine(), mode, status=status)
         shape["others"] = [
             {
                 "layer": one.layer,
@@ -71,7 +73,7 @@ def run(options: Namespace) -> int:
         shape["files"] = [dataclasses.asdict(file) for file in listing.files]
         shape["files_stopped_at"] = listing.stopped_at
         print_json(shape)
-        return 0
+        return
     style = Style(sys.stdout)
     print(
         style.strong(Style.text(entry.name))
@@ -103,7 +105,6 @@ def run(options: Namespace) -> int:
     if diagnostics:
         print()
         print_diagnostics(style, diagnostics, indent="")
-    return 0
 
 
 def _others(library: Library, entry: Entry) -> list[Entry]:
@@ -120,12 +121,10 @@ def _readiness(entry: Entry) -> str:
 
 
 def _listing(entry: Entry) -> PackageListing:
-    from metier.skill import PackageListing
-
     try:
         return entry.package.listing()
     except MetierError:
-        return PackageListing(files=())
+        return metier.skill.PackageListing(files=())
 
 
 def _fields(skill: Skill) -> dict[str, Any]:
@@ -162,11 +161,9 @@ def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _print_content(options: Namespace, library: Library) -> int:
+def _print_content(options: Namespace, library: Library) -> None:
     """Print the instructions of a skill or one of its files, byte by byte unless a person looks."""
     # A person must be able to look at what is denied; a session hands out nothing of it.
-    from metier.skill import shown
-
     warn_of_denied(PolicyView(library).among([library.get(options.name)]))
     if options.file is None:
         data = (library.document(options.name).body + "\n").encode(errors="surrogateescape")
@@ -178,4 +175,3 @@ def _print_content(options: Namespace, library: Library) -> int:
             print("\t".join(shown(part, limit=100_000) for part in line.split("\t")), file=unwrapped(sys.stdout))
     else:
         sys.stdout.buffer.write(data)
-    return 0

@@ -8,12 +8,15 @@ from argparse import Namespace
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+import metier.store
+from metier.cli.audit import key_file, verified
 from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user
-from metier.cli.output import Style, plural, print_json
+from metier.cli.output import Style, plural, print_done, print_json, print_result
 from metier.cli.parser import Parser
 from metier.errors import NotPermitted, StoreUnavailable
 from metier.hints import for_person
+from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,25 +59,20 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    return int(options.do(options))
+    return options.do(options) or FINE
 
 
-def _migrate(options: Namespace) -> int:
-    from metier.store import Store
+def _migrate(options: Namespace) -> None:
     from metier.store.location import parse_address
 
-    before, after = Store.migrate(store_url())
+    before, after = metier.store.Store.migrate(store_url())
     where = str(parse_address(store_url()))
-    if options.json:
-        print_json({"store": where, "before": before, "version": after})
-        return FINE
-    what = f"is up to date, at version {after}" if before == after else f"was brought to version {after}"
-    print(f"{_check_mark()} The store {_escape(where)} {what if before else f'was made, at version {after}'}.")
-    return FINE
+    what = "was made, at" if not before else "is up to date, at" if before == after else "was brought to"
+    shape = {"store": where, "before": before, "version": after}
+    print_result(options, shape, f"The store {_escape(where)} {what} version {after}.")
 
 
-def _backup(options: Namespace) -> int:
-    from metier.cli.audit import key_file
+def _backup(options: Namespace) -> None:
     from metier.guard.approvals.roles import recording_refusals, require_role
     from metier.guard.backups import back_up
 
@@ -84,22 +82,19 @@ def _backup(options: Namespace) -> int:
         store = scope.store
         manifest = back_up(store, options.file, key_file=key_file())
     rows = sum(table["rows"] for table in manifest["tables"].values())
-    if options.json:
-        print_json({"store": str(store), "file": options.file, "rows": rows, "blobs": manifest["blobs"]})
-        return FINE
-    print(
-        f"{_check_mark()} {_escape(options.file)} has {plural(rows, 'row')} and {plural(manifest['blobs'], 'content')}."
+    blobs = manifest["blobs"]
+    print_result(
+        options,
+        {"store": str(store), "file": options.file, "rows": rows, "blobs": blobs},
+        f"{_escape(options.file)} has {plural(rows, 'row')} and {plural(blobs, 'content')}.\n"
+        "It is signed, and holds everything but the keys that sign; keep it where only you can read it.",
     )
-    print("It is signed, and holds everything but the keys that sign; keep it where only you can read it.")
-    return FINE
 
 
 def _restore(options: Namespace) -> int:
-    from metier.cli.audit import key_file
     from metier.guard.audit.checkpoints import restart_checkpoints
     from metier.guard.audit.governance_events import actor_of, record_event
     from metier.guard.backups import restore
-    from metier.store import Store
     from metier.store.checks import check_store
 
     url = store_url()
@@ -114,7 +109,7 @@ def _restore(options: Namespace) -> int:
         keys=options.key,
         by={"agent" if person.kind == "agent" else "user": person.name},
     )
-    with Store.open(url, create=False) as store:
+    with metier.store.Store.open(url, create=False) as store:
         scope = store.of()
         record_event(
             scope,
@@ -133,7 +128,7 @@ def _restore(options: Namespace) -> int:
         restored = replace(restored, set_aside=(*restored.set_aside, *restart_checkpoints(store, key_file())))
         problems = [*check_store(store), *_faults(url)]
     if options.json:
-        print_json({"store": str(store), **asdict(restored), "problems": [asdict(problem) for problem in problems]})
+        print_json({"store": str(store), **asdict(restored), "problems": problems})
     else:
         _print_restored(str(store), restored)
         _print(problems)
@@ -141,9 +136,8 @@ def _restore(options: Namespace) -> int:
 
 
 def _print_restored(store: str, restored: RestoreReport) -> None:
-
     what = f"{plural(restored.rows, 'row')} and {plural(restored.blobs, 'content')} of {_escape(restored.made_at)}"
-    print(f"{_check_mark()} The store {_escape(store)} holds {what}.")
+    print_done(f"The store {_escape(store)} holds {what}.")
     if restored.distrusted:
         print(f"Nothing in it that loosens was brought back: {_escape(restored.distrusted)}.")
     for line in withheld_lines(restored):
@@ -154,16 +148,9 @@ def _print_restored(store: str, restored: RestoreReport) -> None:
 
 def _faults(url: str) -> list[StoreProblem]:
     """List the faults of the audit log, as `metier audit verify` names them."""
-    from metier.cli.audit import key_file
-    from metier.guard.audit.keys import known_keys
-    from metier.guard.audit.verification import verify_store
-    from metier.skill import shown
     from metier.store.checks import StoreProblem
 
-    signing = key_file()
-    report = verify_store(known_keys(signing), url, key_file=signing)
-    faults = [chain.fault for chain in report.chains if chain.fault is not None]
-    keys = os.path.dirname(signing)
+    keys = os.path.dirname(key_file())
     return [
         StoreProblem(
             severity="warning",  # another machine has another key
@@ -178,7 +165,8 @@ def _faults(url: str) -> list[StoreProblem]:
             message=f"The audit log is not as it was written. {fault.message}",
             hint="`metier audit verify` says more; bring a backup back if nobody can tell why.",
         )
-        for fault in faults
+        for fault in (chain.fault for chain in verified(url).chains)
+        if fault is not None
     ]
 
 
@@ -186,10 +174,9 @@ def _who_restores(options: Namespace, url: str) -> Person:
     """Return the person who restores: an admin, or the owner of the folder where the store cannot say who is one."""
     from metier.guard.approvals.roles import recording_refusals, require_role
     from metier.guard.open_stores import was_there
-    from metier.store import Person, Store
 
     try:
-        store = Store.peek(url)
+        store = metier.store.Store.peek(url)
         if store is not None:
             store.close()
             with acting(options, decides=True, create=False) as (scope, person):
@@ -206,11 +193,10 @@ def _who_restores(options: Namespace, url: str) -> Person:
         _require_owner(url)
         said = f"The store {why} and cannot say who is an admin: {name}, who owns its folder, decides."
         print(Style.text(said, 1_000), file=sys.stderr)
-    return Person(name=name, roles=frozenset({"admin"}))
+    return metier.store.Person(name=name, roles=frozenset({"admin"}))
 
 
 def _require_owner(url: str) -> None:
-    from metier.skill import shown
     from metier.store.location import parse_address
 
     address = parse_address(url)
@@ -242,14 +228,14 @@ def _check(options: Namespace) -> int:
         problems = [StoreProblem(severity="error", part="database", message=error.message, hint=error.hint)]
     errors = [problem for problem in problems if problem.severity == "error"]
     if options.json:
-        print_json({"store": where, "exists": exists, "problems": [asdict(problem) for problem in problems]})
+        print_json({"store": where, "exists": exists, "problems": problems})
         return INTEGRITY if errors else FINE
     if not exists:
         print(f"There is no store at {_escape(where)} yet; the first record or approval makes it.")
         return FINE
     _print(problems)
     if not problems:
-        print(f"{_check_mark()} The store {_escape(where)} is as it should be, and so is its audit log.")
+        print_done(f"The store {_escape(where)} is as it should be, and so is its audit log.")
     elif not errors:
         print(f"The store {_escape(where)} can be used; {plural(len(problems), 'warning')}.")
     return INTEGRITY if errors else FINE
@@ -260,10 +246,6 @@ def _print(problems: Sequence[StoreProblem]) -> None:
     for problem in problems:
         print(f"{style.severity(problem.severity)} {style.dim(problem.part)} {Style.text(problem.message, 1_000)}")
         print(f"  {style.dim('→ ' + Style.text(for_person(problem.hint), 1_000))}")
-
-
-def _check_mark() -> str:
-    return Style(sys.stdout).good("✓")
 
 
 def _escape(text: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import metier.hub
 from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
@@ -50,8 +50,6 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.hub import sync_to
-
     folders = list(dict.fromkeys([*several(options.to), *_folders_of_clients(options)]))
     only = several(options.only)
     if not folders:
@@ -67,10 +65,12 @@ def run(options: Namespace) -> int:
         require_person()
     library = library_of(options)
     done = [
-        sync_to(library, folder, only=only, dry_run=options.dry_run, accept_findings=accepted) for folder in folders
+        metier.hub.sync_to(library, folder, only=only, dry_run=options.dry_run, accept_findings=accepted)
+        for folder in folders
     ]
     if options.json:
-        print_json({"dry_run": options.dry_run, "folders": [_shape(one) for one in done]})
+        folders_shape = [{"folder": one.folder, "ok": one.is_fine, "skills": one.steps} for one in done]
+        print_json({"dry_run": options.dry_run, "folders": folders_shape})
     else:
         for one in done:
             _print_steps(one, is_dry_run=options.dry_run)
@@ -101,10 +101,6 @@ def several(texts: Sequence[str] | None) -> list[str]:
     """Words that stand behind an option, once each: separated by commas, or by giving the option again."""
     words = [word.strip() for text in texts or () for word in text.split(",")]
     return list(dict.fromkeys(word for word in words if word))
-
-
-def _shape(done: Synced) -> dict[str, Any]:
-    return {"folder": done.folder, "ok": done.is_fine, "skills": [asdict(step) for step in done.steps]}
 
 
 def _print_steps(done: Synced, *, is_dry_run: bool) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+import metier.guard
 from metier.cli.identity import is_at_terminal
 from metier.cli.output import Style
 
@@ -133,10 +134,8 @@ class TerminalPrompt:
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         """Whether it may happen. Called from a worker thread."""
-        from metier.guard import Question
-
         style = Style(sys.stderr)
-        asked = Question.about(action, decision, source=self.source)
+        asked = metier.guard.Question.about(action, decision, source=self.source)
         question = harmless(asked.text)
         with self._asking, _terminal() as terminal:
             if terminal is None:

@@ -10,6 +10,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import metier
+import metier.agent
+import metier.guard
+import metier.scan
 from metier._paths import is_inside
 from metier.cli.agents import problems_of
 from metier.cli.output import Style, plural
@@ -85,11 +89,9 @@ def _require_looked_at(project: Path, accepted: str) -> None:
 
     Those are kept, so that whoever loads such a skill is told.
     """
-    from metier import Library
-
     if not os.path.isdir(project):
         return  # which cannot be trusted at all
-    library = Library.discover(project)
+    library = metier.Library.discover(project)
     found = [one for one in library.entries(all=True) if one.layer == "project" and not one.is_broken]
     entries = [one for one in found if is_inside(os.path.dirname(one.location), str(project))]
     if not entries:
@@ -108,18 +110,16 @@ def _require_looked_at(project: Path, accepted: str) -> None:
 
 
 def _scan(library: Library, entry: Entry) -> ScanReport:
-    from metier.guard import Action, Actor
     from metier.guard.decision_context import DecisionContext
     from metier.guard.governance import Governance
-    from metier.scan import ScanReport
     from metier.session.active_skills import subject_of
 
     digest = library.digest(entry)
-    action = Action(point="install", skill=subject_of(entry, digest), by="user")
+    action = metier.guard.Action(point="install", skill=subject_of(entry, digest), by="user")
     try:
-        return DecisionContext(action=action, actor=Actor(), governance=Governance.default()).report
+        return DecisionContext(action=action, actor=metier.guard.Actor(), governance=Governance.default()).report
     except MetierError as error:
-        return ScanReport(name=entry.name, digest=digest, status="error", error=str(error))
+        return metier.scan.ScanReport(name=entry.name, digest=digest, status="error", error=str(error))
 
 
 def _keep(reports: list[tuple[str, ScanReport]]) -> None:
@@ -136,18 +136,14 @@ def _keep(reports: list[tuple[str, ScanReport]]) -> None:
 
 def _skills_of(project: Path) -> list[str]:
     """The names of the project's skills, as far as they lie below the folder that is trusted."""
-    from metier import Library
-
-    library = Library.discover(project)
+    library = metier.Library.discover(project)
     names = (entry.name for entry in library.entries(all=True) if entry.layer == "project" and entry.trusted)
     return [Style.text(name) for name in dict.fromkeys(names)]
 
 
 def _agents_of(project: Path) -> tuple[list[str], int]:
     """The ids of the project's agents that can be used, and how many cannot."""
-    from metier.agent.agents import Agents
-
-    agents = Agents.discover(start=project)
+    agents = metier.agent.Agents.discover(start=project)
     problems = problems_of(agents)
     ids = [agent.id for agent in agents if agent.layer == "project"]
     broken = sum(is_inside(failure.folder, str(project)) for failure in agents.failures.values())

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
-from metier.cli.output import Style, print_json, table
+from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser
+from metier.guard.approvals.status import timestamp
+from metier.guard.remedies import tenant_option
 
 if TYPE_CHECKING:
     from metier.store import AccessToken, Person, TenantScope
@@ -50,41 +52,38 @@ def add(parser: Parser) -> None:
         verb.json()
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> None:
     decides = options.verb not in ("list", "tokens")
     with acting(options, decides=decides, introduces=options.verb == "token") as (scope, person):
-        return int(options.do(options, scope, person))
+        options.do(options, scope, person)
 
 
-def _add(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _add(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.people import add_person, make_token
-    from metier.guard.remedies import tenant_option
 
     added = add_person(scope, person, options.name, options.role, kind=options.kind)
     secret = make_token(scope, person, added.name)[1] if options.token else ""
     if options.json:
         print_json(_shape(added) | ({"secret": secret} if secret else {}))
-        return 0
+        return
     if secret:
         # Alone on standard output: this is how a script that nobody watches sets up a store.
         print(secret)
-        return 0
-    style = Style(sys.stdout)
-    print(f"{style.good('✓')} {Style.text(added.name)} is {_roles(added)} now.")
+        return
+    print_done(f"{Style.text(added.name)} is {_roles(added)} now.")
     if added.name != system_user():
         command = f"metier user token {Style.text(added.name)}{tenant_option(scope.tenant)}"
-        print(style.dim(f"`{command}` makes a token that they are known by."))
-    return 0
+        print(Style(sys.stdout).dim(f"`{command}` makes a token that they are known by."))
 
 
-def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _list(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.roles import require_role
 
     require_role(person, "viewer", "see who is known")
     people = scope.people.all()
     if options.json:
         print_json({"people": [_shape(one) for one in people], "you": _shape(person)})
-        return 0
+        return
     if people:
         rows = [(one.name, one.kind, _roles(one)) for one in people]
         print(table(Style(sys.stdout), ("NAME", "KIND", "ROLES"), rows))
@@ -92,28 +91,23 @@ def _list(options: Namespace, scope: TenantScope, person: Person) -> int:
         print("Nobody was added to this tenant: those who were added without one decide for it.")
     else:
         print(f"Nobody was added: the store is its owner's, {Style.text(person.name)}, who may do everything.")
-    return 0
 
 
-def _remove(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _remove(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.people import remove_person
 
     removed = remove_person(scope, person, options.name)
-    if options.json:
-        print_json(_shape(removed))
-        return 0
-    print(f"{Style(sys.stdout).good('✓')} {Style.text(removed.name)} and their tokens are removed.")
-    return 0
+    print_result(options, _shape(removed), f"{Style.text(removed.name)} and their tokens are removed.")
 
 
-def _make_token(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _make_token(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.people import make_token
 
     name = person.name if options.name is None else options.name
     token, secret = make_token(scope, person, name, label=options.label, expires=seconds(options.expires))
     if options.json:
         print_json({**_token_shape(token), "secret": secret})
-        return 0
+        return
     until = f" until {token.expires_at}" if token.expires_at else ""
     # Alone on standard output: `export METIER_API_TOKEN=$(metier user token)`.
     print(secret)
@@ -123,20 +117,19 @@ def _make_token(options: Namespace, scope: TenantScope, person: Person) -> int:
         f"sets {TOKEN} to it acts as them.",
         file=sys.stderr,
     )
-    return 0
 
 
-def _tokens(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _tokens(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.roles import has_role, require_role
 
     require_role(person, "viewer", "see tokens")
     tokens = [one for one in scope.people.tokens() if has_role(person, "admin") or one.person == person.name]
     if options.json:
         print_json({"tokens": [_token_shape(one) for one in tokens]})
-        return 0
+        return
     if not tokens:
         print("There are no tokens.")
-        return 0
+        return
     style = Style(sys.stdout)
     rows = [
         (
@@ -146,20 +139,18 @@ def _tokens(options: Namespace, scope: TenantScope, person: Person) -> int:
         for one in tokens
     ]
     print(table(style, ("TOKEN", "OF", "STATE", "MADE", "UNTIL", "LABEL"), rows, paint={2: style.outcome}))
-    return 0
 
 
-def _revoke_token(options: Namespace, scope: TenantScope, person: Person) -> int:
+def _revoke_token(options: Namespace, scope: TenantScope, person: Person) -> None:
     from metier.guard.approvals.people import revoke_token
 
     revoked, *made_with_it = revoke_token(scope, person, options.id)
     if options.json:
         also = [one.id for one in made_with_it]
         print_json(_token_shape(revoked) | {"state": "revoked", "made_with_it": also})
-        return 0
+        return
     for one in (revoked, *made_with_it):
-        print(f"{Style(sys.stdout).good('✓')} {one.id} of {Style.text(one.person)} counts no longer.")
-    return 0
+        print_done(f"{one.id} of {Style.text(one.person)} counts no longer.")
 
 
 def _roles(person: Person) -> str:
@@ -175,8 +166,6 @@ def _token_shape(token: AccessToken) -> dict[str, Any]:
 
 
 def _state(token: AccessToken) -> str:
-    from metier.guard.approvals.status import timestamp
-
     if token.revoked_at:
         return "revoked"
     return "expired" if token.expires_at and token.expires_at <= timestamp(time.time()) else "counts"

@@ -8,6 +8,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import metier
+import metier.source
 from metier.cli.output import Progress, Style, plural, print_diagnostics, print_json
 from metier.cli.parser import Parser
 from metier.cli.policy_view import unknown_tool_warnings
@@ -53,14 +55,11 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.skill import Diagnostic
-    from metier.source import expanded
-
     paths = [_path_of(name) for name in options.paths] or _paths_here()
     verdicts: list[ValidationResult] = []
     style = Style(sys.stdout)
     seen: set[str] = set()
-    missing = [path for path in paths if not os.path.lexists(expanded(path))]
+    missing = [path for path in paths if not os.path.lexists(metier.source.expanded(path))]
     if len(missing) == len(paths):
         raise SourceUnavailable(
             f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder, an archive, or a skill of `metier list`."
@@ -68,7 +67,7 @@ def run(options: Namespace) -> int:
     for path in paths:
         if path in missing:
             # Wrong usage, but the others are checked all the same.
-            note = Diagnostic("file-unreadable", None, (path, "there is nothing of that name"))
+            note = metier.Diagnostic("file-unreadable", None, (path, "there is nothing of that name"))
             verdicts.append(ValidationResult(path, None, [note], False))
             continue
         for verdict in _check_path(path, strict=options.strict, portable=options.portable):
@@ -95,23 +94,22 @@ def run(options: Namespace) -> int:
 
 def _path_of(named: str) -> str:
     """A path, or the folder of the skill of that name."""
-    from metier import Library
-    from metier.source import expanded
-
-    if not os.path.lexists(expanded(named)) and os.path.basename(named) == named:
+    if not os.path.lexists(metier.source.expanded(named)) and os.path.basename(named) == named:
         with contextlib.suppress(MetierError):
-            found = os.path.dirname(Library.discover().get(named).location)
+            found = os.path.dirname(metier.Library.discover().get(named).location)
             return found if os.path.isdir(found) else named
     return named
 
 
 def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
     """The verdicts, with a note on each file in whose place agents here are served its last good version."""
-    from metier import Library
-
     if not any(found.severity != "info" for verdict in verdicts for found in verdict.diagnostics):
         return verdicts
-    stale = {os.path.realpath(entry.location): entry for entry in Library.discover().snapshot.entries if entry.is_stale}
+    stale = {
+        os.path.realpath(entry.location): entry
+        for entry in metier.Library.discover().snapshot.entries
+        if entry.is_stale
+    }
     notes = {path: [one for one in entry.diagnostics if one.code == "stale"] for path, entry in stale.items()}
     return [
         verdict._replace(diagnostics=[*verdict.diagnostics, *notes.get(os.path.realpath(verdict.path), ())])
@@ -122,9 +120,8 @@ def _with_last_good(verdicts: list[ValidationResult]) -> list[ValidationResult]:
 def _paths_here() -> list[str]:
     """The skills of the working folder: one that it is, those in it, or those of its project folders."""
     from metier.library.clients import PROJECT_FOLDERS
-    from metier.source import FolderSource
 
-    found = ["."] if FolderSource(os.path.abspath(".")).find_skills().found else []
+    found = ["."] if metier.source.FolderSource(os.path.abspath(".")).find_skills().found else []
     if not os.path.exists("SKILL.md"):
         found += [path for path in PROJECT_FOLDERS if os.path.isdir(path)]
     if not found:
@@ -136,7 +133,6 @@ def _paths_here() -> list[str]:
 
 
 def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[ValidationResult]:
-    from metier.skill import Diagnostic
     from metier.skill.validate import check
     from metier.source.source import SkillFileError, read_skill
 
@@ -144,12 +140,12 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Validati
         source, keys, findings = skills_at(path)
     except ArchiveRefused as error:
         said = (error.message.rstrip("."), for_person(error.hint).rstrip("."))
-        yield ValidationResult(path, None, [Diagnostic("archive-refused", None, said)], False)
+        yield ValidationResult(path, None, [metier.Diagnostic("archive-refused", None, said)], False)
         return
     for finding in findings:
         yield ValidationResult(finding.where, None, [finding.diagnostic], False)
     if not keys:
-        yield ValidationResult(path, None, [Diagnostic("no-skill", None, (path,))], False)
+        yield ValidationResult(path, None, [metier.Diagnostic("no-skill", None, (path,))], False)
         return
     progress = Progress("Checking", len(keys))
     for key in keys:
@@ -174,20 +170,16 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Validati
 
 def folder_of(source: Source, key: str) -> str:
     """The folder that a name must match; a skill at the root of an archive has none, whatever the archive is called."""
-    from metier.source import ArchiveSource
-
-    return "" if isinstance(source, ArchiveSource) and "/" not in key else source.folder(key)
+    return "" if isinstance(source, metier.source.ArchiveSource) and "/" not in key else source.folder(key)
 
 
 def skills_at(path: str) -> tuple[Source, list[str], tuple[SourceDiagnostic, ...]]:
     """The source of a path, the keys of the skills in it, and what there is to say about the place."""
-    from metier.source import FolderSource, expanded, open_source
-
-    path = expanded(path)
+    path = metier.source.expanded(path)
     if os.path.basename(path).lower() == "skill.md":
-        return FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()
-    source = open_source(path)
-    if isinstance(source, FolderSource) and not os.path.isdir(path):
+        return metier.source.FolderSource(os.path.dirname(os.path.abspath(path))), [os.path.basename(path)], ()
+    source = metier.source.open_source(path)
+    if isinstance(source, metier.source.FolderSource) and not os.path.isdir(path):
         raise SourceUnavailable(
             f"{path!r} is neither a folder, an archive nor a SKILL.md.", hint="Name one of these.", path=path
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.cli.approve import seconds
 from metier.cli.exit_codes import APPROVAL, FINE
-from metier.cli.identity import acting, peek_store
+from metier.cli.identity import acting, has_store
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import Parser
 from metier.errors import InvalidArgument
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from metier.store import Person, TenantScope
 
 _MAX_CURSOR = 400
-_NOTHING: dict[str, Any] = {"waiting": [], "counts": {}, "oldest_seconds": 0, "cursor": ""}
 
 
 def add(parser: Parser) -> None:
@@ -49,11 +48,8 @@ def run(options: Namespace) -> int:
     if options.since is not None and (options.new or options.since.count("/") < 2 or len(options.since) > _MAX_CURSOR):
         raise InvalidArgument("That is no cursor.", hint="Give the `cursor` of an earlier `metier waiting --json`.")
     limit = seconds(options.timeout) or 30.0
-    store = peek_store()
-    if store is None:
-        # Nothing was ever asked for, and to look is no reason to make a store.
-        return _print_items(options, [], _NOTHING)
-    store.close()
+    if not has_store():
+        return _print_items(options, [], _report([], ""))
     with acting(options) as (scope, person):
         effective = Policies.discover().current()
         expire_requests(scope, effective)
