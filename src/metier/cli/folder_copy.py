@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, TypeAlias
 
+from metier.run.host_files import change, list_folder, load
+
 if TYPE_CHECKING:
     from metier.guard.files.file_access import FileAccess
     from metier.run.host_files import File
@@ -30,8 +32,6 @@ class FolderCopy:
 
         What runs something elsewhere later, such as hooks of git, is not changed.
         """
-        from metier.run.host_files import change
-
         now = self._content()
         changed = [file for path, file in now.items() if self._before.get(path) != file]
         gone = [path for path in self._before if path not in now]
@@ -40,8 +40,6 @@ class FolderCopy:
         return len(changed) + len(gone) - len(refused), refused
 
     def _content(self) -> _Content:
-        from metier.run.host_files import list_folder, load
-
         with tempfile.TemporaryDirectory(prefix="metier-shell-") as folder:
             self._shell.export_folder(self._at, folder)
             limits = self._shell.limits

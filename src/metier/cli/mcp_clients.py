@@ -20,7 +20,10 @@ from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
+from metier.guard.files.file_access import FileAccess
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
+from metier.library.places import home_folder, project_root
+from metier.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,8 +105,6 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
 
 def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
     """The folder that nothing is written outside of, and the file in it."""
-    from metier.library.places import home_folder, project_root
-
     if not is_user:
         root = str(project_root(Path.cwd()))
         file = _in_use(servers, os.path.join(root, *servers.project.split("/")))
@@ -190,8 +191,6 @@ def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
 
 
 def _text(root: str, file: str) -> str:
-    from metier.tools.workspace import Workspace
-
     if not os.path.isdir(root):
         return ""
     try:
@@ -205,9 +204,6 @@ def _text(root: str, file: str) -> str:
 
 def _written(root: str, file: str, before: str, after: str) -> bool:
     """Write a file, unless somebody else has done so since it was read."""
-    from metier.guard.files.file_access import FileAccess
-    from metier.tools.workspace import Workspace
-
     if _text(root, file) != before:
         return False
     with _told_to_a_person(file):

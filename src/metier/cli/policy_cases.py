@@ -10,22 +10,26 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import metier
-import metier.dialect
-import metier.guard
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table
 from metier.cli.parser import library_of
+from metier.dialect import CONTROL_TOOLS
 from metier.errors import InvalidArgument, MetierError, PolicyInvalid, SkillNotFound
-from metier.guard.policy.rules import ALIASES
+from metier.guard import Action, Actor, Guard, MemoryLog, Subject
+from metier.guard.decision import declared_ceiling
+from metier.guard.explanation import explain, run_of_call
+from metier.guard.policy.reader import read_regular_file
+from metier.guard.policy.rules import ALIASES, EFFECTS, POINTS
+from metier.guard.policy.yaml_tree import read_tree
+from metier.session.active_skills import subject_of
+from metier.skill.names import is_taken_for
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier import Library
-    from metier.guard import Action, Subject
     from metier.guard.decision import Ceiling, Point
     from metier.guard.explanation import Explanation
     from metier.guard.policy.yaml_tree import Node
@@ -59,13 +63,8 @@ class PolicyQuestion:
 
 def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[str, Explanation]:
     """Describe a question and answer it; asks nobody and records nothing."""
-    from metier.guard.decision import declared_ceiling
-    from metier.guard.explanation import explain, run_of_call
-    from metier.session.active_skills import subject_of
-    from metier.skill.names import is_taken_for
-
     point = _point_of(question)
-    subject: metier.guard.Subject | None = None
+    subject: Subject | None = None
     entry: Entry | None = None
     rivals: frozenset[str] = frozenset()
     if question.skill:
@@ -73,14 +72,14 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
         entry = _entry(library, question, point)
         name, _, source = question.skill.partition("@")
         if entry is None:
-            subject = metier.guard.Subject(name=name, source=source, layer=question.layer)
+            subject = Subject(name=name, source=source, layer=question.layer)
         else:
             subject = subject_of(entry, library.digest(entry))
         same = [one for one in library.entries(all=True) if is_taken_for(subject.name, one.name) and one is not entry]
         rivals = frozenset(one.layer for one in same)
     elif point in ("activate", "read-resource", "script-run", "hook-run", "inject"):
         raise InvalidArgument("No skill is named.", hint="Write `metier policy explain NAME`.")
-    guard = metier.Guard(audit=metier.guard.MemoryLog())
+    guard = Guard(audit=MemoryLog())
     tool, arguments = (
         tool_call(question.tool, question.arguments, question.command) if point == "tool-call" else ("", {})
     )
@@ -88,7 +87,7 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
     if entry is not None and subject is not None and point == "tool-call":
         enforcement = guard.enforcement_of(entry.place, entry.folder)
         ceilings = (declared_ceiling(entry.skill, entry, enforcement, digest=subject.digest),)
-    action = metier.guard.Action(
+    action = Action(
         point=cast("Point", _INSIDE.get(point, point)),
         skill=subject,
         tool=tool,
@@ -100,9 +99,9 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
         workspace=os.path.abspath("."),
         command=question.script if point in ("script-run", "hook-run", "inject") else "",
         path=question.script,
-        is_control=tool in metier.dialect.CONTROL_TOOLS,
+        is_control=tool in CONTROL_TOOLS,
     )
-    actor = metier.guard.Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
+    actor = Actor(agent=question.agent, tenant=question.tenant, environment=question.environment)
     found = explain(guard, action, actor)
     if (run := run_of_call(action)) is not None:
         found = explain(guard, run, actor).before(found)
@@ -113,8 +112,6 @@ def ask(question: PolicyQuestion, library_of: Callable[[], Library]) -> tuple[st
 
 
 def _point_of(question: PolicyQuestion) -> str:
-    from metier.guard.policy.rules import POINTS
-
     if question.point:
         point = ALIASES.get(question.point, question.point)
         if point not in POINTS:
@@ -221,9 +218,6 @@ def _print_results(results: list[dict[str, Any]], failed: int) -> None:
 
 def read_cases(path: str) -> list[PolicyCase]:
     """Read the cases of a file; raises `PolicyInvalid` with the line of an error."""
-    from metier.guard.policy.reader import read_regular_file
-    from metier.guard.policy.yaml_tree import read_tree
-
     text = ""
     try:
         data = read_regular_file(path)
@@ -246,8 +240,6 @@ def read_cases(path: str) -> list[PolicyCase]:
 
 
 def _read_case(path: str, number: int, node: Node) -> PolicyCase:
-    from metier.guard.policy.rules import EFFECTS
-
     if node.kind != "map":
         raise _case_error(path, node.line, f"case {number} is {node.noun}", f"Write {_EXAMPLE}")
     said: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from metier.cli.output import Style
 from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
+from metier.scan.sarif_in import THE_SKILL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -116,8 +117,6 @@ class _Homes:
 
     def of(self, path: str) -> tuple[str, str]:
         """The location of the skill, and the path in it; the innermost folder counts."""
-        from metier.scan.sarif_in import THE_SKILL
-
         for base in self._bases:
             whole = os.path.join(base, *path.split("/"))
             folder = os.path.dirname(whole)
