@@ -17,10 +17,15 @@ from metier.errors import FileRefused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|\s+|[^\s{}\[\],:"/]+', re.DOTALL)
 Format: TypeAlias = Literal["json", "toml", "yaml"]
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _MAX_DEPTH = 200
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|[^\S \t\r\n]|\ufeff", re.DOTALL)
+"""A string, or what JSON does not know: a comment, an unusual blank, a mark of the encoding."""
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+"""A string, or a comma before the end of an object or array, which is common where comments are allowed."""
+_BLANKS = re.compile(r"\s*")
 
 
 def _any(entry: dict[str, Any]) -> bool:
@@ -141,77 +146,82 @@ def _checked(
     return changed
 
 
-class _Token(NamedTuple):
-    text: str
+class _Member(NamedTuple):
+    """The places of a member of an object: where its key begins, and where its value begins and ends."""
+
+    key: int
     start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-    @property
-    def is_gap(self) -> bool:
-        """Whether it says nothing: blanks, or a comment."""
-        return self.text.isspace() or self.text.startswith(("//", "/*"))
+    end: int
 
 
 class _Object(NamedTuple):
-    """An object in a text: where its members' values are, and where it ends."""
+    """An object in a text: its members, and the place of its closing brace."""
 
-    keys: dict[str, int]
-    """The position at which each member begins."""
-    values: dict[str, tuple[int, int]]
-    last: _Token
-    """The last token in it that says anything; its brace if it is empty."""
-    filled: int
-    """The end of its content, comments included."""
+    members: dict[str, _Member]
+    end: int
 
 
-def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(f"line {text.count(chr(10), 0, at) + 1} is no JSON")
-        found.append(_Token(match[0], at))
-        at = match.end()
-    return found
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """A text with blanks in place of all that a pattern finds but strings, so that the rest stays in its place."""
+    return pattern.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def _json_data(text: str) -> Any:
-    said = [token.text for token in _tokens(text.removeprefix("\ufeff")) if not token.is_gap]
-    if not said:
-        return {}
-    # A comma before the end of an object or array is common where comments are allowed.
-    kept = [word for word, after in itertools.pairwise([*said, ""]) if not (word == "," and after in ("}", "]"))]
-    return json.loads("\n".join(kept))
+    plain = _blanked(_LAST_COMMA, _blanked(_COMMENT, text))
+    return json.loads(plain) if plain.strip() else {}
+
+
+def _object_of(bare: str, keys: tuple[str, ...]) -> _Object:
+    """The object that keys lead to, in a text without comments."""
+    plain = _blanked(_LAST_COMMA, bare)
+    brackets = re.sub(_STRING, "", plain)
+    if max(itertools.accumulate((c in "{[") - (c in "}]") for c in brackets)) > _MAX_DEPTH:
+        raise ValueError("it is too deep")
+    found = _object_at(plain, plain.index("{"))
+    for key in keys:
+        found = _object_at(plain, found.members[key].start)
+    return found
+
+
+def _object_at(plain: str, brace: int) -> _Object:
+    decode = json.JSONDecoder().raw_decode
+    members: dict[str, _Member] = {}
+    at = _next(plain, brace + 1)
+    while plain[at] != "}":
+        key, colon = decode(plain, at)
+        start = _next(plain, _next(plain, colon) + 1)
+        _, end = decode(plain, start)
+        members[key] = _Member(at, start, end)
+        at = _next(plain, end)
+        at = _next(plain, at + 1) if plain[at] == "," else at
+    return _Object(members, at)
+
+
+def _next(text: str, at: int) -> int:
+    """The place of the next character that is no blank."""
+    found = _BLANKS.match(text, at)
+    return at if found is None else found.end()
 
 
 def _json_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
-    newline, tokens = _newline_of(text), _tokens(text)
-    opening = next((index for index, token in enumerate(tokens) if token.text == "{"), None)
-    if opening is None:
+    newline, unit = _newline_of(text), _indent_of(text)
+    if "{" not in _blanked(_COMMENT, text):
         # Whatever there is are comments, or a mark of the encoding.
         gap = "" if not text.strip() or text.endswith("\n") else newline
         return text + gap + _dumped(_nested((*keys, name), entry), "  ", 0, newline) + newline
-    unit, whole = _indent_of(text), _object_at(tokens, opening)
     there: Any = data
-    for depth, key in enumerate((*keys, name), 1):
+    for depth, key in enumerate((*keys, name)):
         if key not in there:
-            missing = _nested((*keys, name)[depth:], entry)
-            return _added(text, whole, key, missing, unit, depth, newline)
-        whole, there = _inner(tokens, whole, key), there[key]
+            missing = _nested((*keys, name)[depth + 1 :], entry)
+            return _added(text, keys[:depth], key, missing, unit, newline)
+        there = there[key]
     for word, value in entry.items():
         # One after the other, so that comments between them stay.
-        tokens = _tokens(text)
-        ours = _object_at(tokens, opening)
-        for key in (*keys, name):
-            ours = _inner(tokens, ours, key)
-        if word not in ours.values:
-            text = _added(text, ours, word, value, unit, len(keys) + 2, newline)
-        elif there.get(word) != value:
-            begin, end = ours.values[word]
-            text = text[:begin] + _dumped(value, unit, len(keys) + 2, newline) + text[end:]
+        if word not in there:
+            text = _added(text, (*keys, name), word, value, unit, newline)
+        elif there[word] != value:
+            _, start, end = _object_of(_blanked(_COMMENT, text), (*keys, name)).members[word]
+            text = text[:start] + _dumped(value, unit, len(keys) + 2, newline) + text[end:]
     return text
 
 
@@ -222,67 +232,36 @@ def _nested(keys: tuple[str, ...], value: Any) -> Any:
 
 
 def _json_without(text: str, keys: tuple[str, ...], name: str) -> str:
-    tokens = _tokens(text)
-    whole = _object_at(tokens, next(index for index, token in enumerate(tokens) if token.text == "{"))
-    for key in keys:
-        whole = _inner(tokens, whole, key)
-    start, end = whole.keys[name], whole.values[name][1]
-    said = [token for token in tokens if not token.is_gap]
-    after = next(token for token in said if token.start >= end)
-    before = [token for token in said if token.end <= start][-1]
-    if after.text == ",":
-        end = after.end
-    elif before.text == ",":
+    bare = _blanked(_COMMENT, text)
+    start, _, end = _object_of(bare, keys).members[name]
+    after = _next(bare, end)
+    is_last = bare[after] == "}"
+    before = bare[:start].rstrip()
+    if not is_last:
+        end = after + 1
+    elif before.endswith(","):
         # The one before becomes the last.
-        text = text[: before.start] + text[before.end :]
+        text = text[: len(before) - 1] + text[len(before) :]
         start, end = start - 1, end - 1
     head, rest = text[:start].rstrip(" \t"), text[end:]
     blank = rest.lstrip(" \t")
     if head.endswith("\n") and blank[:2].lstrip("\r")[:1] == "\n":
         return head + blank.removeprefix("\r").removeprefix("\n")
-    return head + ("" if head.endswith("{") or after.text == "}" else " ") + blank
+    return head + ("" if head.endswith("{") or is_last else " ") + blank
 
 
-def _inner(tokens: list[_Token], whole: _Object, key: str) -> _Object:
-    """The object that is the value of a key."""
-    start, _ = whole.values[key]
-    return _object_at(tokens, next(index for index, token in enumerate(tokens) if token.start == start))
-
-
-def _object_at(tokens: list[_Token], opening: int) -> _Object:
-    keys: dict[str, int] = {}
-    values: dict[str, tuple[int, int]] = {}
-    last, filled, depth = tokens[opening], tokens[opening].end, 0
-    key, start = "", -1
-    for before, token in itertools.pairwise(tokens[opening:]):
-        if token.is_gap:
-            filled = filled if token.text.isspace() else token.end
-            continue
-        if depth == 0 and token.text in (",", "}"):
-            if start >= 0:
-                values[key] = (start, last.end)
-            if token.text == "}":
-                return _Object(keys, values, last, filled)
-            key, start = "", -1
-        elif depth == 0 and not key and token.text.startswith('"'):
-            key = json.loads(token.text)
-            keys[key] = token.start
-        elif depth == 0 and key and start < 0 and token.text != ":":
-            start = token.start
-        depth += (token.text in "{[") - (token.text in "}]")
-        if depth > _MAX_DEPTH:
-            raise ValueError(f"it is too deep at {before.start}")
-        last, filled = token, token.end
-    raise ValueError("an object is not closed")
-
-
-def _added(text: str, into: _Object, name: str, value: Any, unit: str, depth: int, newline: str) -> str:
-    comma = "" if into.last.text in ("{", ",") else ","
+def _added(text: str, keys: tuple[str, ...], name: str, value: Any, unit: str, newline: str) -> str:
+    """The text with a new last member of the object that keys lead to."""
+    depth, bare = len(keys) + 1, _blanked(_COMMENT, text)
+    end = _object_of(bare, keys).end
+    # Comments behind the last member stay before the new one.
+    last, filled = bare[:end].rstrip(), len(text[:end].rstrip())
+    comma = "" if last.endswith(("{", ",")) else ","
     member = f"{newline}{unit * depth}{json.dumps(name)}: {_dumped(value, unit, depth, newline)}"
-    rest = text[into.filled :]
+    rest = text[filled:]
     # An object that was written in one line ends in a line of its own from now on.
-    end = "" if rest[: len(rest) - len(rest.lstrip())].count("\n") else f"{newline}{unit * (depth - 1)}"
-    return text[: into.last.end] + comma + text[into.last.end : into.filled] + member + end + rest.lstrip(" \t")
+    close = "" if "\n" in text[filled:end] else f"{newline}{unit * (depth - 1)}"
+    return text[: len(last)] + comma + text[len(last) : filled] + member + close + rest.lstrip(" \t")
 
 
 def _dumped(value: Any, unit: str, depth: int, newline: str) -> str:
