@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier.store.audit_log import FIRST, chain_hash, columns_of
 
@@ -17,14 +18,12 @@ if TYPE_CHECKING:
     from metier.guard.audit.checkpoints import Checkpoint
     from metier.store import Store
     from metier.store.audit_log import ChainedRecord
-    from metier.store.location import StoreAddress
 
 _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "rewritten", "truncated", "gone"]
 FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainFault:
+class ChainFault(NamedTuple):
     """The first fault of a chain."""
 
     seq: int
@@ -38,13 +37,13 @@ class ChainVerification:
     """The result of verifying the chain of one tenant."""
 
     tenant: str
-    records: int
+    records: int = 0
     """The number of verified records."""
-    checkpoints: int
+    checkpoints: int = 0
     """The number of valid signatures."""
-    signed: int
+    signed: int = 0
     """The last record that a checkpoint signs."""
-    fault: ChainFault | None
+    fault: ChainFault | None = None
     unknown_keys: tuple[str, ...] = ()
     """Keys that signed checkpoints and are not known here."""
 
@@ -86,119 +85,96 @@ def verify_store(
 
     `key_file` is the key that signs here, by default the user's own.
     """
+    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, default_key_file, last_checkpoints
     from metier.store import Store
+    from metier.store.checks import missing_protection
     from metier.store.location import parse_address
 
-    store = Store.peek(url)
+    store, address = Store.peek(url), parse_address(url)
     with store or contextlib.nullcontext():
-        return verify_opened(store, parse_address(url), keys, key_file=key_file)
-
-
-def verify_opened(
-    store: Store | None,
-    address: StoreAddress,
-    keys: Mapping[str, Ed25519PublicKey],
-    *,
-    key_file: Path | str | None = None,
-) -> VerificationReport:
-    """Verify an open store, in the transaction that is under way if there is one; None stands for no store."""
-    from metier.guard.audit.checkpoints import CheckpointFile, checkpoints_of, default_key_file, last_checkpoints
-    from metier.store.all_tenants import stray_tenants
-    from metier.store.checks import missing_protection
-
-    # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
-    # database.
-    before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
-    outside, damaged = CheckpointFile.beside(address.folder).read()
-    beside_key, wrong = last_checkpoints(key_file or default_key_file(), str(address))
-    ours = _by_tenant(outside)
-    last = {one.tenant: one for one in beside_key}
-    if store is None:
-        names = sorted(ours.keys() | last.keys())
-        chains = [verify(name, (), [*ours.get(name, ()), *_one(last.get(name))], keys) for name in names]
-    else:
-        chains = [_stray(tenant) for tenant in stray_tenants(store.pool)]
-        chains += _verify_tenants(store, before, ours, last, keys)
+        # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
+        # database.
+        before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
+        in_file, damaged = CheckpointFile.beside(address.folder).read()
+        beside_key, wrong = last_checkpoints(key_file or default_key_file(), str(address))
+        outside, last = _by_tenant(in_file), _by_tenant(beside_key)
+        if store is None:
+            names = sorted(outside.keys() | last.keys())
+            chains = [verify(name, (), [*outside[name], *last[name]], keys) for name in names]
+        else:
+            chains = list(_verify_tenants(store, before, outside, last, keys))
+        unprotected = missing_protection(store) if store is not None else ()
     return VerificationReport(
         chains=tuple(chains),
         damaged=tuple(damaged),
         damaged_marks=tuple(map(str, wrong)),
-        unprotected=tuple(problem.message for problem in missing_protection(store)) if store is not None else (),
+        unprotected=tuple(problem.message for problem in unprotected),
     )
 
 
 def _verify_tenants(
     store: Store,
     before: Mapping[str, Sequence[Checkpoint]],
-    ours: Mapping[str, Sequence[Checkpoint]],
-    last: Mapping[str, Checkpoint],
+    outside: Mapping[str, Sequence[Checkpoint]],
+    last: Mapping[str, Sequence[Checkpoint]],
     keys: Mapping[str, Ed25519PublicKey],
 ) -> Iterator[ChainVerification]:
-    """Verify each chain of a store against the checkpoints of its tenant: `before` in it, `ours` beside it, `last`."""
-    from metier.guard.audit.checkpoints import checkpoints_of
+    """Verify each chain of a store against the checkpoints of its tenant.
 
+    `before` are those in the database, read before those `outside` in the file; `last` is the one beside the key.
+    """
+    from metier.guard.audit.checkpoints import checkpoints_of
+    from metier.store.all_tenants import stray_tenants
+
+    for tenant in stray_tenants(store.pool):
+        message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
+        yield ChainVerification(tenant=tenant, fault=ChainFault(0, "inserted", message))
     names = {store.of(tenant).audit.tenant for tenant in before}
     # Two tenants may have the same name in records, where lone surrogates are escaped: each has a chain.
-    for tenant in sorted({*ours, *last, *before}):
+    for tenant in sorted({*outside, *last, *before}):
         scope = store.of(tenant)
         name = scope.audit.tenant
-        if name and name not in ours and name not in last and scope.audit.last() is None:
+        if name and name not in outside and name not in last and scope.audit.last() is None:
             continue
         if tenant not in before and name in names:
             continue
-        places = _CheckpointPlaces(
-            before=before.get(scope.tenant, []),
-            outside=ours.get(name, []),
-            last=last.get(name),
-            inside=checkpoints_of(scope),
-            is_shared=store.kind != "sqlite",
-        )
-        found = verify(name, scope.audit.walk(), [*places.outside, *_one(places.last), *places.inside], keys)
-        yield found if found.fault is not None else replace(found, fault=places.difference())
+        in_file, beside_key, inside = outside.get(name, ()), last.get(name, ()), checkpoints_of(scope)
+        found = verify(name, scope.audit.walk(), [*in_file, *beside_key, *inside], keys)
+        if found.fault is None:
+            earlier, is_shared = before.get(scope.tenant, ()), store.kind != "sqlite"
+            fault = _missing_checkpoint(earlier, in_file, beside_key, inside, is_shared=is_shared)
+            found = replace(found, fault=fault)
+        yield found
 
 
-def _stray(tenant: str) -> ChainVerification:
-    message = f"There are records of {tenant:.100}, which is no tenant: they were put there."
-    return _faulty_verdict(tenant, ChainFault(seq=0, kind="inserted", message=message))
-
-
-def _by_tenant(checkpoints: Iterable[Checkpoint]) -> dict[str, list[Checkpoint]]:
-    found: dict[str, list[Checkpoint]] = {}
+def _by_tenant(checkpoints: Iterable[Checkpoint]) -> defaultdict[str, list[Checkpoint]]:
+    found = defaultdict(list)
     for one in checkpoints:
-        found.setdefault(one.tenant, []).append(one)
+        found[one.tenant].append(one)
     return found
 
 
-def _one(last: Checkpoint | None) -> tuple[Checkpoint, ...]:
-    return () if last is None else (last,)
+def _missing_checkpoint(
+    before: Sequence[Checkpoint],
+    outside: Sequence[Checkpoint],
+    last: Sequence[Checkpoint],
+    after: Sequence[Checkpoint],
+    *,
+    is_shared: bool,
+) -> ChainFault | None:
+    """Return the first checkpoint that is in one place and missing in another without an interrupted write.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CheckpointPlaces:
-    """The checkpoints of one tenant in all places where they are kept."""
-
-    before: Sequence[Checkpoint]
-    """The checkpoints in the database, read before the file."""
-    outside: Sequence[Checkpoint]
-    """The checkpoints in the file."""
-    last: Checkpoint | None
-    """The last one, beside the key."""
-    inside: Sequence[Checkpoint]
-    """The checkpoints in the database, read after the file."""
-    is_shared: bool
-    """Whether other machines sign too, each in a file of its own."""
-
-    def difference(self) -> ChainFault | None:
-        """Return the first checkpoint that is in one place and missing in another without an interrupted write."""
-        last = None if self.last is None else _identity(self.last)
-        inside, outside = set(map(_identity, self.inside)), set(map(_identity, self.outside))
-        for one in self.before:
-            if _identity(one) not in outside and (not self.is_shared or _identity(one) == last):
-                return _missing(one.seq, "the database", "audit/checkpoints.jsonl")
-        for one in self.outside:
-            if _identity(one) not in inside and _identity(one) != last:
-                return _missing(one.seq, "audit/checkpoints.jsonl", "the database")
-        return None
+    `before` and `after` are those of the database, read before and after those `outside` in the file. A database that
+    `is_shared` has checkpoints of other machines too, each of which has a file of its own.
+    """
+    in_database, in_file, unfinished = ({_identity(one) for one in ones} for ones in (after, outside, last))
+    for one in before:
+        if _identity(one) not in in_file and (not is_shared or _identity(one) in unfinished):
+            return _missing(one.seq, "the database", "audit/checkpoints.jsonl")
+    for one in outside:
+        if _identity(one) not in in_database and _identity(one) not in unfinished:
+            return _missing(one.seq, "audit/checkpoints.jsonl", "the database")
+    return None
 
 
 def _identity(checkpoint: Checkpoint) -> tuple[int, str, str]:
@@ -208,7 +184,7 @@ def _identity(checkpoint: Checkpoint) -> tuple[int, str, str]:
 
 def _missing(seq: int, there: str, not_there: str) -> ChainFault:
     message = f"The checkpoint at record {seq:,} is in {there} and not in {not_there}: one of them was changed."
-    return ChainFault(seq=seq, kind="checkpoint-missing", message=message)
+    return ChainFault(seq, "checkpoint-missing", message)
 
 
 def verify_export(path: Path, keys: Mapping[str, Ed25519PublicKey]) -> ChainVerification:
@@ -230,29 +206,24 @@ def verify(
 
     A checkpoint of an unknown key proves nothing, and is a fault: anybody can make a key.
     """
-    signed: dict[int, list[Checkpoint]] = {}
+    signed: defaultdict[int, list[Checkpoint]] = defaultdict(list)
     unknown: dict[str, ChainFault] = {}
-    held = 0
     for one in dict.fromkeys(checkpoints):
         key = keys.get(one.key_id)
         if key is None:
-            message = _UNKNOWN.format(one.seq, one.key_id)
-            unknown.setdefault(one.key_id, ChainFault(seq=one.seq, kind="unknown-key", message=message))
+            unknown.setdefault(one.key_id, ChainFault(one.seq, "unknown-key", _UNKNOWN.format(one.seq, one.key_id)))
         elif one.is_signed_by(key):
-            held += 1
-            signed.setdefault(one.seq, []).append(one)
+            signed[one.seq].append(one)
         else:
-            return _faulty_verdict(
-                tenant, ChainFault(seq=one.seq, kind="forged", message=_FORGED.format(one.seq, one.key_id))
-            )
-    chain = _Chain(tenant, signed)
-    fault = chain.follow(iter(records))
+            fault = ChainFault(one.seq, "forged", _FORGED.format(one.seq, one.key_id))
+            return ChainVerification(tenant=tenant, fault=fault)
+    length, found = _follow(tenant, iter(records), signed)
     return ChainVerification(
         tenant=tenant,
-        records=chain.length,
-        checkpoints=held,
-        signed=max((seq for seq in signed if seq <= chain.length), default=0),
-        fault=fault or next(iter(unknown.values()), None),
+        records=length,
+        checkpoints=sum(map(len, signed.values())),
+        signed=max((seq for seq in signed if seq <= length), default=0),
+        fault=found or next(iter(unknown.values()), None),
         unknown_keys=tuple(sorted(unknown)),
     )
 
@@ -261,81 +232,57 @@ _FORGED = "The checkpoint at record {} is not signed by the key {} that it names
 _UNKNOWN = "The checkpoint at record {} is signed by the key {}, which is not known here; --key names its public half."
 
 
-def _faulty_verdict(tenant: str, fault: ChainFault) -> ChainVerification:
-    return ChainVerification(tenant=tenant, records=0, checkpoints=0, signed=0, fault=fault)
+def _follow(
+    tenant: str, records: Iterator[ChainedRecord], signed: Mapping[int, Sequence[Checkpoint]]
+) -> tuple[int, ChainFault | None]:
+    """Pass along a chain; return the number of verified records, and the first fault."""
+    length, last_hash = 0, FIRST
+    for row in records:
+        fault = _misplaced(row, length + 1, tenant, records) or _altered(row, last_hash)
+        if fault is None and any(one.hash != row.hash for one in signed.get(row.seq, ())):
+            message = f"Record {row.seq:,} is not the one that was signed: it, or one before it, was written anew."
+            fault = ChainFault(row.seq, "rewritten", message)
+        if fault is not None:
+            return length, fault
+        length, last_hash = row.seq, row.hash
+    last = max(signed, default=0)
+    if last <= length:
+        return length, None
+    if not length:
+        return 0, ChainFault(1, "gone", f"All records are gone; a checkpoint stands for {last:,} of them.")
+    message = f"The last records are gone: a checkpoint stands for {last:,}, and {length:,} are here."
+    return length, ChainFault(length + 1, "truncated", message)
 
 
-class _Chain:
-    """One pass along a chain."""
-
-    def __init__(self, tenant: str, signed: Mapping[int, Sequence[Checkpoint]]) -> None:
-        self._tenant = tenant
-        self._signed = signed
-        self._hash = FIRST
-        self.length = 0
-
-    def follow(self, records: Iterator[ChainedRecord]) -> ChainFault | None:
-        """Return the first fault."""
-        for row in records:
-            fault = self._misplaced(row, records) or self._altered(row) or self._rewritten(row)
-            if fault is not None:
-                return fault
-            self._hash = row.hash
-            self.length = row.seq
-        last = max(self._signed, default=0)
-        if last <= self.length:
-            return None
-        if not self.length:
-            return ChainFault(
-                seq=1, kind="gone", message=f"All records are gone; a checkpoint stands for {last:,} of them."
-            )
-        message = f"The last records are gone: a checkpoint stands for {last:,}, and {self.length:,} are here."
-        return ChainFault(seq=self.length + 1, kind="truncated", message=message)
-
-    def _misplaced(self, row: ChainedRecord, rest: Iterator[ChainedRecord]) -> ChainFault | None:
-        place = self.length + 1
-        record = row.record
-        if record is None:
-            return ChainFault(
-                seq=place, kind="edited", message=f"Record {place:,} is not JSON as the audit log writes it."
-            )
-        own = record.get("seq")
-        if type(row.seq) is not int or row.seq < 1:
-            message = f"A row has {row.seq!r:.40} where its number should be, which no record has: it was put there."
-            return ChainFault(seq=place, kind="inserted", message=message)
-        if row.seq == place == own and record.get("tenant") == self._tenant:
-            return None
-        if row.seq == own == place and record.get("tenant") != self._tenant:
-            return ChainFault(seq=place, kind="inserted", message=f"Record {place:,} is of another tenant.")
-        if type(own) is not int or own < place:
-            message = f"Where record {place:,} should be, there is one that says it is {own}: it was put there."
-            return ChainFault(seq=place, kind="inserted", message=message)
-        if any(other.record is not None and other.record.get("seq") == place for other in rest):
-            message = f"Where record {place:,} should be, there is record {own:,}: they changed places."
-            return ChainFault(seq=place, kind="swapped", message=message)
-        return ChainFault(
-            seq=place, kind="deleted", message=f"Record {place:,} is missing; the next one here is {own:,}."
-        )
-
-    def _altered(self, row: ChainedRecord) -> ChainFault | None:
-        if chain_hash(row.previous, row.text) != row.hash:
-            return _edited(row.seq, f"The content of record {row.seq:,} does not fit its hash.")
-        if row.previous != self._hash:
-            if row.seq == 1:
-                return _edited(1, "Record 1 is tied to one before it, and there is none.")
-            message = f"Record {row.seq - 1:,} is not the one that record {row.seq:,} was written after."
-            return _edited(row.seq - 1, message)
-        if row.columns is not None and (expected := columns_of(row.record or {})) != row.columns:
-            wrong = next(name for name, value in expected.items() if row.columns.get(name) != value)
-            return _edited(row.seq, f"The column {wrong} of record {row.seq:,} is not what its content says.")
-        return None
-
-    def _rewritten(self, row: ChainedRecord) -> ChainFault | None:
-        if all(one.hash == row.hash for one in self._signed.get(row.seq, ())):
-            return None
-        message = f"Record {row.seq:,} is not the one that was signed: it, or one before it, was written anew."
-        return ChainFault(seq=row.seq, kind="rewritten", message=message)
+def _misplaced(row: ChainedRecord, place: int, tenant: str, rest: Iterator[ChainedRecord]) -> ChainFault | None:
+    if row.record is None:
+        return ChainFault(place, "edited", f"Record {place:,} is not JSON as the audit log writes it.")
+    own = row.record.get("seq")
+    if type(row.seq) is not int or row.seq < 1:
+        message = f"A row has {row.seq!r:.40} where its number should be, which no record has: it was put there."
+        return ChainFault(place, "inserted", message)
+    if row.seq == place == own:
+        is_ours = row.record.get("tenant") == tenant
+        return None if is_ours else ChainFault(place, "inserted", f"Record {place:,} is of another tenant.")
+    if type(own) is not int or own < place:
+        message = f"Where record {place:,} should be, there is one that says it is {own}: it was put there."
+        return ChainFault(place, "inserted", message)
+    if any(other.record is not None and other.record.get("seq") == place for other in rest):
+        message = f"Where record {place:,} should be, there is record {own:,}: they changed places."
+        return ChainFault(place, "swapped", message)
+    return ChainFault(place, "deleted", f"Record {place:,} is missing; the next one here is {own:,}.")
 
 
-def _edited(seq: int, message: str) -> ChainFault:
-    return ChainFault(seq=seq, kind="edited", message=message)
+def _altered(row: ChainedRecord, last_hash: str) -> ChainFault | None:
+    seq = row.seq
+    if chain_hash(row.previous, row.text) != row.hash:
+        return ChainFault(seq, "edited", f"The content of record {seq:,} does not fit its hash.")
+    if row.previous != last_hash:
+        if seq == 1:
+            return ChainFault(1, "edited", "Record 1 is tied to one before it, and there is none.")
+        message = f"Record {seq - 1:,} is not the one that record {seq:,} was written after."
+        return ChainFault(seq - 1, "edited", message)
+    if row.columns is not None and (expected := columns_of(row.record or {})) != row.columns:
+        wrong = next(name for name, value in expected.items() if row.columns.get(name) != value)
+        return ChainFault(seq, "edited", f"The column {wrong} of record {seq:,} is not what its content says.")
+    return None
