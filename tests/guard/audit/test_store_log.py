@@ -56,7 +56,7 @@ def is_ok(log: StoreLog) -> bool:
 
 def signed(log: StoreLog) -> list[int]:
     log.flush()
-    return [one.seq for one in CheckpointFile.beside(log.store.folder).read()[0]]
+    return [one.seq for one in CheckpointFile(log.store.folder).read()[0]]
 
 
 def test_records_go_to_the_chain_of_their_tenant(log: StoreLog) -> None:
@@ -151,7 +151,7 @@ for number in range(12):
 def test_the_end_of_a_process_is_such_an_end(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     subprocess.run([sys.executable, "-c", AT_THE_END, url], check=True, timeout=60)
-    assert [one.seq for one in CheckpointFile.beside(parse_address(url).folder).read()[0]] == [12]
+    assert [one.seq for one in CheckpointFile(parse_address(url).folder).read()[0]] == [12]
 
 
 def test_a_failure_to_sign_is_told_recorded_and_tried_again(

@@ -275,7 +275,7 @@ def test_a_checkpoint_of_somebody_elses_key_counts_for_nothing(
 
 
 def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: TenantScope) -> None:
-    file = CheckpointFile.beside(store.folder)
+    file = CheckpointFile(store.folder)
     for seq, text in [(10**400, "x"), (3, "\ud800"), (-1, "\x1b[2J")]:
         file.append(Checkpoint(tenant=text, seq=seq, hash=text, signed_at=text, key_id=text, signature=text))
     report = verify_store(known_keys(default_key_file()), store.url)
@@ -294,7 +294,7 @@ def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope
 
 
 def test_a_line_of_the_checkpoints_that_a_crash_cut_short_spoils_no_other(store: Store, scope: TenantScope) -> None:
-    file = CheckpointFile.beside(store.folder)
+    file = CheckpointFile(store.folder)
     with open(file.path, "ab") as opened:
         opened.write(b'{"tenant":"","seq":3')
     assert verify_store(known_keys(default_key_file()), store.url).is_ok
@@ -316,7 +316,7 @@ def marks(scope: TenantScope) -> list[Path]:
 def cut_back(store: Store, tamper: Tamper, after: int) -> None:
     """Take away what came later, from the database and from the file."""
     tamper(f"DELETE FROM audit_log WHERE seq > {after}", f"DELETE FROM audit_checkpoints WHERE seq > {after}")
-    file = CheckpointFile.beside(store.folder)
+    file = CheckpointFile(store.folder)
     lines = file.path.read_text().splitlines()
     file.path.write_text("".join(f"{line}\n" for line in lines if json.loads(line)["seq"] <= after))
 
@@ -363,7 +363,7 @@ def test_a_mark_that_somebody_else_has_written_is_noticed(store: Store, marks: l
 
 @pytest.mark.covers("A-45")
 def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scope: TenantScope, tamper: Tamper) -> None:
-    file = CheckpointFile.beside(store.folder)
+    file = CheckpointFile(store.folder)
     kept = file.path.read_bytes()
     file.path.unlink()
     assert fault_of(store) == (20, "checkpoint-missing")
@@ -374,7 +374,7 @@ def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scop
 
 
 def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, scope: TenantScope) -> None:
-    CheckpointFile.beside(store.folder).path.write_text("x\n" * 3)
+    CheckpointFile(store.folder).path.write_text("x\n" * 3)
     report = verify_store(known_keys(default_key_file()), store.url)
     assert not report.is_ok
     assert report.damaged == (1, 2, 3)

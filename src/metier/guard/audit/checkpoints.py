@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from metier.store import Store, TenantScope
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_TENANT = 200
 _DOMAIN = "metier audit checkpoint 1\n"
 """The prefix of the signed bytes, so that no signature of something else passes for a checkpoint."""
@@ -65,7 +65,7 @@ class Checkpoint:
     def signed_with(self, key: SigningKey) -> Checkpoint:
         """Return the same checkpoint with a signature."""
         # An empty text never counts as signed, so signing it does no harm.
-        return Checkpoint(**{**self.as_dict(), "signature": key.sign(self._signed_bytes() or b"")})
+        return replace(self, signature=key.sign(self._signed_bytes() or b""))
 
     def is_signed_by(self, key: Ed25519PublicKey) -> bool:
         """Whether the owner of the key signed it."""
@@ -82,15 +82,10 @@ _TYPES = {field.name: int if field.name == "seq" else str for field in fields(Ch
 
 
 class CheckpointFile:
-    """The checkpoints of a store, a line of JSON each, in a file beside its database."""
+    """The checkpoints of a store, a line of JSON each, in a file in its folder."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-
-    @classmethod
-    def beside(cls, folder: Path) -> CheckpointFile:
-        """Return the file in the folder of a store."""
-        return cls(folder / "audit" / "checkpoints.jsonl")
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "audit" / "checkpoints.jsonl"
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -104,7 +99,7 @@ class CheckpointFile:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder = os.open(self.path.parent, os.O_RDONLY)
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise self._unusable("written", error) from None
         try:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(folder, fcntl.LOCK_EX)
@@ -116,33 +111,14 @@ class CheckpointFile:
         """Append a checkpoint, and wait until it is on the disk."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self.path, _FLAGS, 0o600)
-            try:
-                if not self._ends_a_to_line():
-                    # A crash cut the last line short; the next one to sign writes it again.
-                    os.ftruncate(file, self.path.read_bytes().rfind(b"\n") + 1)
-                line = _to_line(checkpoint)
-                if os.write(file, line) < len(line):
-                    raise OSError(28, os.strerror(28))
-                os.fsync(file)
-            finally:
-                os.close(file)
+            with os.fdopen(os.open(self.path, _FLAGS, 0o600), "r+b") as file:
+                # A line that a crash cut short goes; the next one to sign writes it again.
+                file.truncate(file.read().rfind(b"\n") + 1)
+                file.write(_to_line(checkpoint))
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: OSError) -> AuditUnavailable:
-        return AuditUnavailable(
-            f"The checkpoints {self.path} cannot be written: {error.strerror}.",
-            hint="Check the disk and the permissions.",
-            path=str(self.path),
-        )
-
-    def _ends_a_to_line(self) -> bool:
-        with open(self.path, "rb") as file:
-            if not file.seek(0, os.SEEK_END):
-                return True
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
+            raise self._unusable("written", error) from None
 
     def read(self) -> tuple[list[Checkpoint], list[int]]:
         """Return the checkpoints, and the numbers of the lines that hold none."""
@@ -151,11 +127,7 @@ class CheckpointFile:
         except FileNotFoundError:
             return [], []
         except OSError as error:
-            raise AuditUnavailable(
-                f"The checkpoints {self.path} cannot be read: {error.strerror}.",
-                hint="Check its permissions.",
-                path=str(self.path),
-            ) from None
+            raise self._unusable("read", error) from None
         found, wrong = [], []
         for number, line in enumerate(lines, 1):
             checkpoint = _parse_line(line) if line else None
@@ -164,6 +136,13 @@ class CheckpointFile:
             elif line and number < len(lines):  # the last one may not be complete yet
                 wrong.append(number)
         return found, wrong
+
+    def _unusable(self, use: str, error: OSError) -> AuditUnavailable:
+        return AuditUnavailable(
+            f"The checkpoints {self.path} cannot be {use}: {error.strerror}.",
+            hint="Check the disk and the permissions." if use == "written" else "Check its permissions.",
+            path=str(self.path),
+        )
 
 
 class LastCheckpoint:
@@ -272,7 +251,7 @@ def restart_checkpoints(store: Store, key_file: Path | str) -> list[str]:
     Returns the new names of the files. The file has all checkpoints of the database from then on.
     """
     aside = []
-    file = CheckpointFile.beside(store.folder)
+    file = CheckpointFile(store.folder)
     with file.locked():
         known = set(file.read()[0])
         for tenant in store.tenants():
@@ -301,7 +280,7 @@ def make_checkpoint(store: Store, tenant: str, key_file: Path | str) -> Checkpoi
     scope = store.of(tenant)
     if scope.audit.last() is None:
         return None
-    file, beside_key = CheckpointFile.beside(store.folder), LastCheckpoint(key_file, str(store), scope.audit.tenant)
+    file, beside_key = CheckpointFile(store.folder), LastCheckpoint(key_file, str(store), scope.audit.tenant)
     with file.locked():
         kept = beside_key.require_in(scope)
         if kept is not None and not scope.audit.has_checkpoint(kept.seq, kept.key_id):

@@ -10,10 +10,11 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._paths import write_file
 from metier.errors import AuditUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -68,12 +69,14 @@ def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519P
 
 def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
     """Write a public key beside the one that signs here, where `known_keys` finds it."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     file = Path(key_file)
     published = file.with_name(f"{file.stem}-{_key_id(public)}.pub")
     if not published.exists():
         with contextlib.suppress(OSError):  # the folder of a key that somebody brought may be read-only
             published.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            published.write_bytes(_public_pem(public))
+            published.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
 
 
 def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
@@ -100,10 +103,7 @@ def _make_key_file(file: Path) -> None:
     )
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     beside = file.with_name(f".{file.name}-{os.urandom(6).hex()}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
+    write_file(beside, text, sync=True)
     try:
         # Of two processes that start at the same moment, the second uses the key of the first.
         with contextlib.suppress(FileExistsError):
@@ -113,48 +113,39 @@ def _make_key_file(file: Path) -> None:
 
 
 def _load_private(file: Path) -> Ed25519PrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    try:
-        found = serialization.load_pem_private_key(_read_file(file), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        found = None
+    found = _parse(file, lambda data: load_pem_private_key(data, password=None))
     if not isinstance(found, Ed25519PrivateKey):
         raise _unusable(file, "it is not an Ed25519 key in PEM without a password")
     return found
 
 
 def _load_public(file: Path) -> Ed25519PublicKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    try:
-        found = serialization.load_pem_public_key(_read_file(file))
-    except (ValueError, UnsupportedAlgorithm):
-        found = None
+    found = _parse(file, load_pem_public_key)
     if not isinstance(found, Ed25519PublicKey):
         raise _unusable(file, "it is not the public half of an Ed25519 key in PEM")
     return found
 
 
-def _public_pem(public: Ed25519PublicKey) -> bytes:
-    from cryptography.hazmat.primitives import serialization
+def _parse(file: Path, load: Callable[[bytes], object]) -> object:
+    """Return the key in a file, of whatever kind; None where there is none in it."""
+    from cryptography.exceptions import UnsupportedAlgorithm
 
-    return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-def _read_file(file: Path) -> bytes:
     try:
         # A pipe would be waited for without end.
         if not stat.S_ISREG(file.stat().st_mode):
             raise _unusable(file, "it is not a plain file")
         with open(file, "rb") as opened:
-            return opened.read(_MAX_BYTES)
+            return load(opened.read(_MAX_BYTES))
     except OSError as error:
         raise _unusable(file, error.strerror or str(error)) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
 
 
 def _unusable(file: Path, reason: str) -> AuditUnavailable:

@@ -95,7 +95,7 @@ def verify_store(
         # In this order, because others may be signing: a checkpoint goes beside the key, then to the file, then to the
         # database.
         before = {name: checkpoints_of(store.of(name)) for name in ["", *store.tenants()]} if store is not None else {}
-        in_file, damaged = CheckpointFile.beside(address.folder).read()
+        in_file, damaged = CheckpointFile(address.folder).read()
         beside_key, wrong = last_checkpoints(key_file or default_key_file(), str(address))
         outside, last = _by_tenant(in_file), _by_tenant(beside_key)
         if store is None:
