@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError
-from metier.guard.audit.log import AuditRecord
+from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.audit.redaction import redact
 from metier.guard.decision import amend
 
@@ -22,51 +23,27 @@ if TYPE_CHECKING:
 _MAX_ARGUMENTS = 2_000
 
 
+@dataclass(slots=True, eq=False)
 class AuditedAction:
     """One action on its way: the decision about it, and the audit record that it leaves when it ends."""
 
-    __slots__ = (
-        "_action",
-        "_active",
-        "_actor",
-        "_is_closed",
-        "_keep",
-        "_max_output",
-        "_policy",
-        "_started",
-        "_terms",
-        "agreed_to",
-        "decision",
-        "hide",
-    )
-
-    def __init__(
-        self,
-        keep: Callable[[AuditRecord], None],
-        action: Action,
-        actor: Actor,
-        decision: Decision,
-        active: tuple[str, ...] = (),
-        *,
-        agreed_to: Decision | None = None,
-        policy: str = "",
-        max_output: int = 0,
-    ) -> None:
-        self.decision = decision
-        self.agreed_to = agreed_to
-        """The question that somebody said yes to; None where nobody was asked."""
-        self._keep = keep
-        self._action = action
-        self._actor = actor
-        self._policy = policy
-        self._max_output = max_output
-        # Each as `name@source#digest`; whoever knows no more than a name gives that.
-        self._active = active
-        self._is_closed = False
-        self._started = time.perf_counter()
-        self._terms: dict[str, Any] = {}
-        self.hide: Callable[[str], str] = redact
-        """The function that keeps secrets out of the record."""
+    _keep: Callable[[AuditRecord], None]
+    _action: Action
+    _actor: Actor
+    decision: Decision
+    _active: tuple[str, ...] = ()
+    """The active skills, each as `name@source#digest`; whoever knows no more than a name gives that."""
+    agreed_to: Decision | None = None
+    """The question that somebody said yes to; None where nobody was asked."""
+    policy: str = ""
+    """The digest of the policy that is in force."""
+    max_output: int = 0
+    """The characters of the output that go into the record."""
+    hide: Callable[[str], str] = redact
+    """The function that keeps secrets out of the record."""
+    _is_closed: bool = field(default=False, init=False)
+    _started: float = field(default_factory=time.perf_counter, init=False)
+    _terms: dict[str, Any] = field(default_factory=dict, init=False)
 
     def require(self) -> None:
         """Raise `Refused` unless it was allowed."""
@@ -99,7 +76,7 @@ class AuditedAction:
             return
         self._is_closed = True
         took = (time.perf_counter() - self._started) * 1000
-        action, actor, decision = self._action, self._actor, self.decision
+        action, decision = self._action, self.decision
         subject = action.skill
         self._keep(
             AuditRecord(
@@ -109,15 +86,14 @@ class AuditedAction:
                 reason=_shortened(self.hide(decision.reason)),
                 rule=_shortened(decision.rule),
                 would=decision.would or "",
-                policy=self._policy,
+                policy=self.policy,
                 code=code or decision.code,
                 skill=subject.name if subject is not None else "",
                 digest=subject.digest if subject is not None else "",
                 layer=subject.layer if subject is not None else "",
                 source=subject.source if subject is not None else action.source,
                 trigger="nested" if action.nested else action.by,
-                environment=actor.environment or "",
-                output=_shortened(self.hide(output), self._max_output) if output else "",
+                output=_shortened(self.hide(output), self.max_output) if output else "",
                 output_digest=output_digest,
                 request=decision.request,
                 active=tuple(one.partition("@")[0] for one in self._active),
@@ -128,19 +104,12 @@ class AuditedAction:
                 arguments=_arguments(action) if action.point == "call" else "",
                 by=action.by,
                 answered_by=decision.answered_by,
-                agent=actor.agent,
-                task=actor.task,
-                tenant=actor.tenant,
-                user=actor.user,
-                session=actor.session,
-                correlation_id=actor.correlation_id,
-                parent=actor.parent,
-                model=actor.model,
                 success=success if decision.is_allowed else False,
                 exit_code=exit_code,
                 duration_ms=round(took if duration_ms is None else duration_ms, 3),
                 runner=runner,
                 contacts=tuple(contacts),
+                **actor_fields(self._actor),
                 **self._terms,
             )
         )

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -40,6 +40,7 @@ _MAX_LINE = 4 * 1024 * 1024
 """Several times the size of the largest record."""
 _OTLP_SECONDS = 30
 _OTLP_PATH = "/v1/logs"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRACE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -228,8 +229,7 @@ def _display(value: Any) -> str:
 
 def _time(record: Mapping[str, Any]) -> str:
     """Return the timestamp where it is RFC 3339, which that of a record may not be."""
-    moment = _moment(record)
-    return "" if moment is None else str(record["timestamp"])
+    return "" if _moment(record) is None else str(record["timestamp"])
 
 
 def _moment(record: Mapping[str, Any]) -> datetime | None:
@@ -241,11 +241,8 @@ def _moment(record: Mapping[str, Any]) -> datetime | None:
 
 
 def _nanoseconds(record: Mapping[str, Any]) -> str:
-    moment = _moment(record)
-    if moment is None:
-        return "0"
-    past = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return str(max(0, (past.days * 86_400 + past.seconds) * 1_000_000_000 + past.microseconds * 1_000))
+    moment = _moment(record) or _EPOCH
+    return str(max(0, (moment - _EPOCH) // timedelta(microseconds=1) * 1_000))
 
 
 def _line(value: object) -> str:

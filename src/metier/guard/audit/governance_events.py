@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metier.guard.audit.log import AuditRecord
+from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.decision import Actor
 
 if TYPE_CHECKING:
@@ -90,8 +90,6 @@ def governance_record(
     type: str,  # noqa: A002
     *,
     actor: Actor,
-    skill: str = "",
-    digest: str = "",
     reason: str = "",
     **more: Any,
 ) -> AuditRecord:
@@ -106,14 +104,6 @@ def governance_record(
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "event": type.partition(".")[0],
         "decision": "deny" if type.endswith(_REFUSING) else "allow",
-        "agent": actor.agent,
-        "task": actor.task,
-        "tenant": actor.tenant,
-        "environment": actor.environment or "",
-        "user": actor.user,
-        "session": actor.session,
-        "correlation_id": actor.correlation_id,
-        "parent": actor.parent,
-        "model": actor.model,
+        **actor_fields(actor),
     }
-    return AuditRecord(type=type, skill=skill, digest=digest, reason=reason, **{**given, **more})
+    return AuditRecord(type=type, reason=reason, **{**given, **more})

@@ -15,7 +15,7 @@ from metier import _telemetry
 from metier._log import logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value
-from metier.guard.decision import refuse
+from metier.guard.decision import Actor, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -141,6 +141,17 @@ _VALUES = operator.attrgetter(*_NAMES)
 _NOTHING = (None, "", ())
 
 
+_ACTOR = tuple(Actor.__dataclass_fields__)
+_ACTOR_VALUES = operator.attrgetter(*_ACTOR)
+
+
+def actor_fields(actor: Actor) -> dict[str, Any]:
+    """Return the fields of a record that say who acts."""
+    found = dict(zip(_ACTOR, _ACTOR_VALUES(actor), strict=True))
+    found["environment"] = actor.environment or ""
+    return found
+
+
 def _texts(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):
@@ -192,9 +203,9 @@ class FileLog:
 
     def __init__(self, path: Path | str) -> None:
         self._file: int | None = None
-        self.path = os.fspath(path)
-        self._is_torn = False
         self._opening = threading.Lock()
+        self._is_torn = False
+        self.path = os.fspath(path)
 
     def prepare(self) -> None:
         """Open the file; raises `AuditUnavailable` when no record could be written to it."""
@@ -258,9 +269,7 @@ class FileLog:
             os.close(file)
 
     def __del__(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self.close()
 
 
 class RecordingTerms(Protocol):

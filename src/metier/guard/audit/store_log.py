@@ -69,11 +69,15 @@ class StoreLog:
         self._url = store_url or default_store()
         self._every = every
         self._key = key
-        self._signer = _BackgroundSigner()
-        self._queue = WriteQueue(self._write)
+        self.begin_anew()
         self._tables: dict[str, AuditTable] = {}
         self._signed: dict[str, int] = {}
         _LOGS.add(self)
+
+    def begin_anew(self) -> None:
+        """Begin with an empty queue and no thread: in a forked process, the parent writes the records that wait."""
+        self._signer = _BackgroundSigner()
+        self._queue = WriteQueue(self._write)
 
     @property
     def store(self) -> Store:
@@ -189,23 +193,16 @@ class StoreLog:
 
 
 class _BackgroundSigner:
-    """At most one thread that signs, and the pause after a failure; a forked process starts anew."""
+    """At most one thread that signs, and the pause after a failure."""
 
     def __init__(self) -> None:
-        self._process = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._lock = threading.Lock()
-            self._thread: threading.Thread | None = None
-            self._not_before = 0.0
-            self.is_failing = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._not_before = 0.0
+        self.is_failing = False
 
     def start(self, work: Callable[[], None]) -> None:
         """Start a thread for the work, unless one runs or has just failed."""
-        self._reset()
         with self._lock:
             if time.monotonic() < self._not_before or (self._thread is not None and self._thread.is_alive()):
                 return
@@ -219,7 +216,6 @@ class _BackgroundSigner:
 
     def wait(self) -> None:
         """Wait until the thread has ended, or takes too long."""
-        self._reset()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_SIGNING_PATIENCE)
@@ -245,26 +241,17 @@ class WriteQueue:
         It raises `AuditUnavailable`, with `is_busy` in its context where only other writers are in the way.
         """
         self._write = write
-        self._process = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        """Start anew in a forked process: the parent writes the records that wait."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._records: deque[AuditRecord] = deque()
-            self._emptying = threading.Lock()
-            self._changing = threading.Lock()
-            self._thread: threading.Thread | None = None
+        self._records: deque[AuditRecord] = deque()
+        self._emptying = threading.Lock()
+        self._changing = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def __bool__(self) -> bool:
         """Whether records wait."""
-        self._reset()
         return bool(self._records)
 
     def append(self, record: AuditRecord) -> None:
         """Write a record, or queue it where an event loop would have to wait; raises what `write` does."""
-        self._reset()
         if not _runs_event_loop():
             self.catch_up()
             self._write(record, None)
@@ -289,7 +276,6 @@ class WriteQueue:
 
     def catch_up(self) -> None:
         """Write all that waits; raises `AuditUnavailable` where it cannot be, at once on an event loop."""
-        self._reset()
         if not self._records:
             return
         wait = _LOOP_PATIENCE if _runs_event_loop() else None
@@ -346,6 +332,15 @@ _LOGS: weakref.WeakSet[StoreLog] = weakref.WeakSet()
 def _sign_at_exit() -> None:
     for one in list(_LOGS):
         one.sign_rest()
+
+
+def _begin_anew() -> None:
+    for one in list(_LOGS):
+        one.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _valid_tenant(tenant: str) -> str:
