@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from metier.find.finder import Finder
-from metier.guard.governance import machine_environment
+from metier.guard.policy.files import machine_environment
 from metier.library.index import SkillIndex
 from metier.library.places import LAYERS, Caller
 

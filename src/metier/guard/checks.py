@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 from metier.errors import MetierError
 from metier.guard.decision import INTEGRITY, STRICTNESS, Point, allow, amend, ask, issue, refuse
 from metier.guard.decision_context import NotExamined
-from metier.guard.governance import refuse_environment
+from metier.guard.policy.files import refuse_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
     POLICY,

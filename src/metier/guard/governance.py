@@ -16,11 +16,9 @@ from metier._log import logger
 from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores
-from metier.guard.decision import Actor, refuse
+from metier.guard.decision import Actor
 from metier.guard.open_stores import Registry, has_store, open_store, peek_store, remember, require_store, was_there
-from metier.guard.policy.files import VARIABLE, Policies, system_policy
-from metier.hints import Hint
-from metier.skill import shown
+from metier.guard.policy.files import Policies
 from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.audit.store_log import StoreLog
-    from metier.guard.decision import Action, Decision
+    from metier.guard.decision import Action
     from metier.guard.inspection import SuppressionFile
     from metier.guard.layered_rules import LayeredCallRules
     from metier.guard.policy.effective import EffectivePolicy
@@ -433,41 +431,6 @@ class Governance:
             found = replace(effective, run=RunSettings()).narrow(policy)
         self._narrowed = (effective, policy, found)
         return found
-
-
-def machine_environment(wanted: str | None) -> str | None:
-    """The environment of a caller who claims `wanted`; raises `Refused` where the machine is in another.
-
-    >>> machine_environment("staging")
-    'staging'
-    """
-    effective = _policies_of_administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
-    if effective is None or effective.environment is None or wanted == effective.environment:
-        return wanted
-    if wanted is None:
-        return effective.environment
-    raise refuse_environment(wanted, effective).as_error()
-
-
-_policies_of_administrators = functools.lru_cache(maxsize=16)(Policies.of_administrators)
-
-
-def refuse_environment(wanted: str | None, effective: EffectivePolicy) -> Decision:
-    """The refusal of a caller who is not in the environment that the machine is in."""
-    fixed = shown(effective.environment or "")
-    said = f"another one was asked for, {shown(wanted)!r}" if wanted is not None else "it was begun in none"
-    return refuse(
-        "machine.environment",
-        f"This machine is in the environment {fixed!r}, and {said}.",
-        code="environment-denied",
-        hint=Hint(
-            "Leave the environment out, or say {fixed!r}." if wanted is not None else "Begin another session.",
-            model="Tell the user.",
-            fixed=fixed,
-        ),
-        origin=effective.origin("machine.environment"),
-        holds_always=True,
-    )
 
 
 def _has_say(state: GovernanceState) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier.errors import InvalidArgument, SourceUnavailable
+from metier.hints import Hint
 from metier.library.places import home_folder, project_root
+from metier.skill import shown
 from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from metier.guard.decision import Decision
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.file import PolicyFile
     from metier.library import Layer
@@ -258,3 +262,40 @@ def _exists(path: str) -> bool:
         return os.path.lexists(path)
     except ValueError:
         return False
+
+
+def machine_environment(wanted: str | None) -> str | None:
+    """The environment of a caller who claims `wanted`; raises `Refused` where the machine is in another.
+
+    >>> machine_environment("staging")
+    'staging'
+    """
+    effective = _policies_of_administrators(system_policy(), os.environ.get(VARIABLE, "")).found()
+    if effective is None or effective.environment is None or wanted == effective.environment:
+        return wanted
+    if wanted is None:
+        return effective.environment
+    raise refuse_environment(wanted, effective).as_error()
+
+
+_policies_of_administrators = functools.lru_cache(maxsize=16)(Policies.of_administrators)
+
+
+def refuse_environment(wanted: str | None, effective: EffectivePolicy) -> Decision:
+    """The refusal of a caller who is not in the environment that the machine is in."""
+    from metier.guard.decision import refuse
+
+    fixed = shown(effective.environment or "")
+    said = f"another one was asked for, {shown(wanted)!r}" if wanted is not None else "it was begun in none"
+    return refuse(
+        "machine.environment",
+        f"This machine is in the environment {fixed!r}, and {said}.",
+        code="environment-denied",
+        hint=Hint(
+            "Leave the environment out, or say {fixed!r}." if wanted is not None else "Begin another session.",
+            model="Tell the user.",
+            fixed=fixed,
+        ),
+        origin=effective.origin("machine.environment"),
+        holds_always=True,
+    )
