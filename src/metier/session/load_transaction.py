@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 log = logger("metier.session")
 
 _ATTEMPTS = 3
-_MAYBE_COMMANDS = re.compile(r"(?:^|\s)!`|(?:`{3}|~{3})\s*!")
-"""The beginning of every command in instructions: most bodies have none."""
 
 
 class LoadTransaction:
@@ -308,8 +305,6 @@ class LoadTransaction:
 
     def _injected(self, document: Document, active: ActiveSkill) -> str | Sequence[Segment]:
         """The body with what its commands print, where policy lets them run; a record for each of them."""
-        if not _MAYBE_COMMANDS.search(document.body):
-            return document.body
         wanted = [command for marker in find_commands(document.body) for command in marker.commands]
         if not wanted:
             return document.body
