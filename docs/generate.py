@@ -29,10 +29,12 @@ from metier.cli.help import examples
 from metier.cli.parser import TopParser, parser_of
 from metier.scan.finding import rank
 from metier.scan.ruleset import all_rules
+from metier.session.files import ReadOptions, read_resource
+from metier.session.runs import RunOptions, ScriptRun
 from metier.skill import DIAGNOSTIC_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTICE = "<!-- Made from the code by `make docs`; edit the code instead. -->\n"
@@ -198,6 +200,12 @@ PARAMETERS = {
     "more": "Further fields.",
 }
 """The meaning of parameters and fields that have the same one everywhere."""
+
+TYPED_OPTIONS: dict[object, tuple[Any, Callable[..., object]]] = {
+    "Unpack[ReadOptions]": (ReadOptions, read_resource),
+    "Unpack[RunOptions]": (RunOptions, ScriptRun),
+}
+"""Types of `**options`, each with the function that has their defaults."""
 
 
 def diagnostics_page() -> str:
@@ -440,7 +448,8 @@ def _public_members(kind: type) -> tuple[list[tuple[str, object]], list[tuple[st
         (name, _Attribute(types[name], about)) for name, about in attributes.items() if not name.startswith("_")
     ]
     methods: list[tuple[str, object]] = []
-    for name, value in vars(kind).items():
+    for name, declared in vars(kind).items():
+        value = getattr(declared, "method", declared)  # of a part, where a library has the methods of its parts
         if name.startswith("_"):
             continue
         if inspect.isfunction(value) or isinstance(value, classmethod | staticmethod):
@@ -460,12 +469,25 @@ def _method(kind: type, name: str, value: object) -> list[str]:
     gives = "" if name == "__init__" else f" -> {_annotation(signature.return_annotation)}"
     about = _prose(function)
     lines = [f"### `{called}({shown}){gives}`\n", about, ""]
-    rows = [
-        f"| `{_stars(part)}{part.name}` | {_code(part.annotation)} | {_default(part)} "
-        f"| {_cell(_meaning(f'{called}.{part.name}', part.name, about))} |"
-        for part in parameters
-    ]
+    rows = []
+    for part in parameters:
+        rows += _typed_options(part.annotation) or [
+            f"| `{_stars(part)}{part.name}` | {_code(part.annotation)} | {_default(part)} "
+            f"| {_cell(_meaning(f'{called}.{part.name}', part.name, about))} |"
+        ]
     return [*lines, "| parameter | type | default | |", "|---|---|---|---|", *rows, ""] if rows else lines
+
+
+def _typed_options(annotation: object) -> list[str]:
+    """A row for each key of `**options` whose keys are declared; none for other parameters."""
+    if annotation not in TYPED_OPTIONS:
+        return []
+    kind, user = TYPED_OPTIONS[annotation]
+    about, defaults = _documented_fields(kind), inspect.signature(user).parameters
+    types = {name: one.__forward_arg__ for name, one in kind.__annotations__.items()}
+    return [
+        f"| `{name}` | {_code(types[name])} | {_default(defaults[name])} | {_cell(about[name])} |" for name in types
+    ]
 
 
 def _meaning(full: str, name: str, about: str) -> str:

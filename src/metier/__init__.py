@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from metier._library import Library as Library
-    from metier._session import Options as Options
     from metier._session import Session as Session
     from metier._version import __version__ as __version__
     from metier.errors import MetierError as MetierError
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from metier.library import Readiness as Readiness
     from metier.session import Event as Event
     from metier.session import Receipt as Receipt
+    from metier.session.context import Options as Options
     from metier.skill import Diagnostic as Diagnostic
     from metier.skill import Document as Document
     from metier.skill import Skill as Skill

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from metier.find.finder import Finder
 from metier.guard.policy.files import machine_environment
@@ -11,22 +12,32 @@ from metier.library.index import SkillIndex
 from metier.library.places import LAYERS, Caller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-    from typing import Literal, Self
+    from typing import Self
 
     from metier._session import Session
-    from metier.find import Catalog, Embedder, Format, Result
-    from metier.library import Change, Entry, Layer, Machine, OnMissingDescription, Place
-    from metier.library.document_cache import PackageDigest
+    from metier.library import Entry, Layer, OnMissingDescription, Place
     from metier.library.snapshot import Snapshot
-    from metier.library.watch import Watch
     from metier.session import SessionPool
-    from metier.skill import Document, MemoryFile, Package, PackageListing
-    from metier.skill.listing import ListingMode, Listings
+    from metier.skill import MemoryFile
     from metier.source import SourceDiagnostic
 
-_DEFAULT_BUDGET = 4_096
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
+
+
+class _method_of(Generic[Parameters, Value]):  # noqa: N801  (it is written like `property`)
+    """A method of a part that the library has too, with the signature and the docstring of the part's."""
+
+    def __init__(self, part: str, method: Callable[Concatenate[Any, Parameters], Value]) -> None:
+        self._part = part
+        self.method = method
+
+    def __get__(self, library: Library, owner: type[Library]) -> Callable[Parameters, Value]:
+        if library is None:
+            return self.method  # type: ignore[unreachable]
+        return MethodType(self.method, getattr(library, self._part))
 
 
 class Library:
@@ -118,8 +129,7 @@ class Library:
         return self._of(self.index.as_caller(agent=agent, tenant=tenant, environment=environment))
 
     @functools.cached_property
-    def finder(self) -> Finder:
-        """Search, catalog and selection over the index."""
+    def _finder(self) -> Finder:
         return Finder(self.index)
 
     def __repr__(self) -> str:
@@ -129,10 +139,6 @@ class Library:
     def snapshot(self) -> Snapshot:
         """The last complete state; it never changes, a refresh replaces it."""
         return self.index.snapshot
-
-    def latest(self) -> Snapshot:
-        """The last complete state, with what administrators deployed since: one `stat` when that is nothing."""
-        return self.index.latest()
 
     @property
     def caller(self) -> Caller:
@@ -144,10 +150,6 @@ class Library:
         """The places that it indexes, strongest first within a layer."""
         return self.index.places
 
-    def entries(self, *, all: bool = False) -> tuple[Entry, ...]:  # noqa: A002
-        """The skills, sorted by name; with `all`, also those that are shadowed, broken or left out."""
-        return self.index.entries(all=all)
-
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.index)
 
@@ -157,150 +159,26 @@ class Library:
     def __contains__(self, name: object) -> bool:
         return name in self.index
 
-    def get(self, name: str) -> Entry:
-        """The skill of a name, a folder, or `name@source`; raises `SkillNotFound` with a suggestion."""
-        return self.index.get(name)
+    latest = _method_of("index", SkillIndex.latest)
+    entries = _method_of("index", SkillIndex.entries)
+    get = _method_of("index", SkillIndex.get)
+    findings = _method_of("index", SkillIndex.findings)
+    document = _method_of("index", SkillIndex.document)
+    package = _method_of("index", SkillIndex.package)
+    files = _method_of("index", SkillIndex.files)
+    read = _method_of("index", SkillIndex.read)
+    digest = _method_of("index", SkillIndex.digest)
+    content = _method_of("index", SkillIndex.content)
+    refresh = _method_of("index", SkillIndex.refresh)
+    changes = _method_of("index", SkillIndex.changes)
+    invalidate = _method_of("index", SkillIndex.invalidate)
+    watch = _method_of("index", SkillIndex.watch)
 
-    def findings(self) -> tuple[SourceDiagnostic, ...]:
-        """Diagnostics about the places, beside those about the skills in them."""
-        return self.index.findings()
-
-    def document(self, name: str) -> Document:
-        """The skill and its instructions as they are on disk now; one `lstat` when nothing changed."""
-        return self.index.document(name)
-
-    def package(self, name: str) -> Package:
-        """The files of a skill."""
-        return self.index.package(name)
-
-    def files(self, name: str) -> PackageListing:
-        """The list of a skill's files, with sizes and kinds."""
-        return self.index.files(name)
-
-    def read(self, name: str, path: str) -> bytes:
-        """One file of a skill; refuses every path that leaves it."""
-        return self.index.read(name, path)
-
-    def digest(self, name: str | Entry) -> str:
-        """The content digest of a skill's whole package, computed again only when a file may have changed."""
-        return self.index.digest(name)
-
-    def content(self, name: str | Entry) -> PackageDigest:
-        """The digest of a skill's whole package, and the hashes of the texts in it."""
-        return self.index.content(name)
-
-    def refresh(self) -> Change:
-        """Look at every place again; reads only the files that changed, and returns the changes."""
-        return self.index.refresh()
-
-    def changes(self, before: Snapshot, after: Snapshot) -> Change:
-        """The difference between two snapshots."""
-        return self.index.changes(before, after)
-
-    def invalidate(self, name: str | None = None) -> None:
-        """Forget what is kept in memory of one skill or of all; nothing depends on it but memory."""
-        self.index.invalidate(name)
-
-    def watch(
-        self, on_change: Callable[[Change], object], *, interval: float | None = 5.0, events: bool = True
-    ) -> Watch:
-        """Refresh by itself from now on, and call `on_change` with what changed, until the watch is closed.
-
-        The operating system's events show a change within milliseconds; a look every `interval` seconds finds what
-        they miss. With `interval=None` and `events=False` nothing runs.
-        """
-        return self.index.watch(on_change, interval=interval, events=events)
-
-    def search(
-        self,
-        query: str,
-        k: int = 10,
-        agent: str | None = None,
-        *,
-        include_unlisted: bool = False,
-        names: Collection[str] | None = None,
-        machine: Machine | None = None,
-        listing: Mapping[str, ListingMode] | Listings | None = None,
-    ) -> list[Result]:
-        """The `k` skills that fit a query best, the best first, each with a score and why.
-
-        Words are stemmed and matched in names, descriptions, tags, triggers and bodies; `"a phrase"`, `tag:pdf` and
-        `layer:project` narrow it; `/name` and exact names come first. Skills that are out of scope for the caller are
-        as good as absent. Skills that are not for models, or cannot work here, are found only with
-        `include_unlisted`; `listing` gives modes to names and patterns, as for `catalog`. The first search of a
-        library indexes it.
-        """
-        return self.finder.search(
-            query, k, agent, include_unlisted=include_unlisted, names=names, machine=machine, listing=listing
-        )
-
-    def catalog(
-        self,
-        budget: int = _DEFAULT_BUDGET,
-        *,
-        query: str | None = None,
-        listing: Mapping[str, ListingMode] | Listings | None = None,
-        agent: str | None = None,
-        names: Collection[str] | None = None,
-        format: Format = "xml",  # noqa: A002
-        search_tool: str | None = "skills_search",
-        machine: Machine | None = None,
-        mount: str = "",
-    ) -> Catalog:
-        """The catalog that a model is shown of the library, in at most `budget` bytes.
-
-        All skills in full if they fit, else with shortened descriptions; else the pinned ones and those most relevant
-        to `query`, which is usually the user's prompt, with the names of all others, or where those have no room, a
-        digest of what there is and the tool that finds it. The same input gives the same text, and what depends on the
-        query comes last. `listing` gives modes to names and patterns: `{"pdf-*": "pinned", "old": "off"}`. `names`
-        restricts it to an agent's own; `search_tool=None` mentions no tool; with `mount`, the folder of that reader's
-        skills, each has its place in it.
-        """
-        return self.finder.catalog(
-            budget,
-            query=query,
-            listing=listing,
-            agent=agent,
-            names=names,
-            format=format,
-            search_tool=search_tool,
-            machine=machine,
-            mount=mount,
-        )
-
-    def select(
-        self,
-        *,
-        contains: str = "",
-        name_prefix: str = "",
-        location_prefix: str = "",
-        names: Collection[str] | None = None,
-        layers: Collection[Layer] = (),
-        sources: Collection[str] = (),
-        inserts: Collection[Literal["instructions", "user-message"]] = (),
-        activity: Literal["any", "active", "inactive"] = "any",
-        active: Collection[str] | None = None,
-    ) -> tuple[Entry, ...]:
-        """The skills of certain names, tags, places or kinds, by name and then location."""
-        return self.finder.select(
-            contains=contains,
-            name_prefix=name_prefix,
-            location_prefix=location_prefix,
-            names=names,
-            layers=layers,
-            sources=sources,
-            inserts=inserts,
-            activity=activity,
-            active=active,
-        )
-
-    def update_index(self, progress: Callable[[int, int], None] | None = None) -> bool:
-        """Bring the search index up to date, which a search does by itself; reports progress as it goes."""
-        return self.finder.update_index(progress)
-
-    def embed_with(self, embedder: Embedder | None) -> None:
-        """Search by meaning too; None for words alone. Without a call, `metier[vectors]` is used where installed."""
-        self.finder.embed_with(embedder)
+    search = _method_of("_finder", Finder.search)
+    catalog = _method_of("_finder", Finder.catalog)
+    select = _method_of("_finder", Finder.select)
+    update_index = _method_of("_finder", Finder.update_index)
+    embed_with = _method_of("_finder", Finder.embed_with)
 
     def session(self, **options: Any) -> Session:
         """A session: what one conversation has loaded. Options are those of `Session`."""

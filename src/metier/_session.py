@@ -5,115 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from metier._suggest import suggestion
 from metier.errors import InvalidArgument
 from metier.guard import Actor, Guard
 from metier.guard.guard import current_user
 from metier.library.clients import PROJECT_FOLDERS
-from metier.session.active_skills import ActiveSkills
-from metier.session.context import SessionContext, checked_id
+from metier.session.context import Options, SessionContext, SessionParts, checked_id
 from metier.session.events import SKILL_EVENTS
-from metier.session.known_skills import KnownSkills
-from metier.session.prompt import Prompt
-from metier.skill.listing import Listings
 from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
+    from typing import Self, Unpack
 
     from metier._library import Library
     from metier.dialect import Dialect, DialectName, SkillTool, Spawn
     from metier.guard import Policy
     from metier.run import Outcome, Runner
     from metier.session import ActiveSkill, Invocation, Lineage, Receipt, Resource, SecretProvider, Vocabulary
+    from metier.session.active_skills import ActiveSkills
     from metier.session.calls import Calls
     from metier.session.context import By
-    from metier.session.copies import Copies
     from metier.session.events import Listener, View
-    from metier.session.files import SkillFiles
-    from metier.session.hooks import HookRunner
-    from metier.session.job_sandbox import JobSandbox
-    from metier.session.loader import Loader, LoadMode
-    from metier.session.prompt import Delivery
-    from metier.session.runs import Runs
-    from metier.session.shell import SessionShell
-    from metier.skill.listing import ListingMode
+    from metier.session.files import ReadOptions
+    from metier.session.loader import LoadMode
+    from metier.session.prompt import Prompt
+    from metier.session.runs import RunOptions, Runs
     from metier.tools import Executor, Tool
-
-Part = TypeVar("Part")
-
-MAX_ACTIVE = 8
-DEFAULT_BUDGET = 5_120
-LEAST_BUDGET = 512
-"""Bytes that hold the shortest rules of every dialect, the counts of any library and a way to search it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The settings of a session. All of them are given to `Library.session`."""
-
-    max_active: int = MAX_ACTIVE
-    """The number of skills that may be active at once; 1 gives one skill at a time."""
-    delivery: Delivery = "result"
-    """The way of a skill's instructions to a model: in the result of the call that loads it, or at the top level."""
-    budget: int = DEFAULT_BUDGET
-    """Bytes of the catalog together with the text that stands around it, at least 512."""
-    listing: Mapping[str, ListingMode] = field(default_factory=dict)
-    """Listing modes by name or pattern: `{"pdf-*": "pinned"}`; what policy files keep from models stays so."""
-    names: frozenset[str] | None = None
-    """The only skills that this session may know of."""
-    dependencies: Literal["hint", "load"] = "hint"
-    """Whether the skills that one requires are named to the model, or loaded before it."""
-    script_folders: tuple[str, ...] = ("scripts",)
-    """The folders of a skill whose files may be run."""
-    mount: str = "/.sandbox/skills"
-    """The folder of the virtual shell that has the files of skills, each in a folder of its name."""
-    proposals: bool = False
-    """Whether a model gets the tools by which it proposes changed and new skills, for others to decide about."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.budget, int) or self.budget < LEAST_BUDGET:
-            raise InvalidArgument(
-                f"A budget of {self.budget!r:.40} bytes is too small for a catalog and how to use it.",
-                hint=f"Give at least {LEAST_BUDGET}; {DEFAULT_BUDGET:,} is the default.",
-            )
-        Listings.of(self.listing)
-        if self.max_active < 1:
-            raise InvalidArgument(f"max_active is {self.max_active}.", hint="At least one skill can be active.")
-        if self.delivery not in ("result", "instructions"):
-            raise InvalidArgument(f"There is no delivery {self.delivery!r}.", hint="Use result or instructions.")
-        if self.dependencies not in ("hint", "load"):
-            raise InvalidArgument(f"dependencies is {self.dependencies!r}.", hint="Use hint or load.")
-        if not isinstance(self.mount, str) or not _is_mount(self.mount):
-            raise InvalidArgument(
-                f"mount is {self.mount!r:.80}.", hint="Give an absolute path inside the virtual shell, such as /skills."
-            )
-
-
-class _part(Generic[Part]):  # noqa: N801  (it is written like `property`)
-    """A part of a session that is made when it is first used, once, whatever threads use it."""
-
-    def __init__(self, make: Callable[[Any], Part]) -> None:
-        self._make = make
-        self.__doc__ = make.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, session: Session, owner: type) -> Part:
-        if session is None:
-            return self  # type: ignore[unreachable]
-        with session.loaded.lock:
-            parts = session.__dict__
-            if self._name not in parts:
-                parts[self._name] = self._make(session)
-            made: Part = parts[self._name]
-            return made
 
 
 class Session:
@@ -134,14 +56,8 @@ class Session:
 
     library: Library
     """The library that its skills come from."""
-    options: Options
-    """Its settings."""
-    context: SessionContext
-    """The actor, the workspace, the guard and the listeners."""
-    known: KnownSkills
-    """The skills that it may know of, and how its model sees each."""
-    loaded: ActiveSkills
-    """The skills that are active, kept true to the library and the guard."""
+    parts: SessionParts
+    """The parts that it is composed of, for adapters and tools that are built on sessions."""
 
     def __init__(
         self,
@@ -172,11 +88,11 @@ class Session:
         `listen`.
         """
         guard = _checked_guard(guard, policy, workspace if workspace is not None else _project_of(library))
-        self.options = _checked_options(options)
+        settings = _checked_options(options)
         self.library = library
         own_id = checked_id(id) if id else uuid.uuid4().hex
         caller = library.caller
-        self.context = SessionContext(
+        context = SessionContext(
             id=own_id,
             workspace=os.path.abspath(workspace if workspace is not None else os.getcwd()),
             index=library.index,
@@ -189,17 +105,15 @@ class Session:
                 session=own_id,
                 correlation_id=correlation_id,
             ),
+            options=settings,
             given_lineage=lineage,
         )
-        self.known = KnownSkills(self.context, self.options.names, self.options.listing)
-        self.loaded = ActiveSkills(self.context, self.known)
-        self._runner = runner
-        self._secrets = secrets
+        self.parts = SessionParts(context, runner, secrets)
         self._is_released = False
         if on_event is not None:
             self.listen(on_event)
         if isinstance(bound, str) or bound:
-            self.loader.bind(bound)
+            self.parts.loader.bind(bound)
         if isinstance(skills, str) or skills:
             from metier.session.loader import checked_names
 
@@ -218,6 +132,11 @@ class Session:
         return self.context.id
 
     @property
+    def context(self) -> SessionContext:
+        """The actor, the workspace, the settings and the listeners."""
+        return self.parts.context
+
+    @property
     def guard(self) -> Guard:
         """The guard that decides what it may do."""
         return self.context.guard
@@ -225,103 +144,27 @@ class Session:
     @property
     def active(self) -> tuple[ActiveSkill, ...]:
         """The active skills, the most recently loaded last, without those that are gone or blocked by now."""
-        return self.loaded.open
+        return self.parts.loaded.open
 
-    # The parts below are made when they are first used.
+    @property
+    def loaded(self) -> ActiveSkills:
+        """The skills that are active, kept true to the library and the guard: `session.loaded.one("deploy")`."""
+        return self.parts.loaded
 
-    @_part
+    @property
     def prompt(self) -> Prompt:
         """The texts for its model: rules, catalog, contents of skills."""
-        options = self.options
-        return Prompt(
-            self.context,
-            self.library.finder,
-            self.known,
-            self.loaded,
-            budget=options.budget,
-            delivery=options.delivery,
-            mount=options.mount,
-        )
+        return self.parts.prompt
 
-    @_part
-    def loader(self) -> Loader:
-        """The loader of its skills, with nested activations."""
-        from metier.session.loader import Loader
-
-        return Loader(
-            self.context,
-            self.known,
-            self.loaded,
-            self._copies,
-            prompt=lambda: self.prompt,
-            calls=lambda: self.calls,
-            sandbox=lambda: self._sandbox,
-            hooks=lambda: self._hooks,
-            max_active=self.options.max_active,
-            dependencies=self.options.dependencies,
-        )
-
-    @_part
+    @property
     def calls(self) -> Calls:
         """The admission of tool calls: the gate of its executors."""
-        from metier.session.calls import Calls
+        return self.parts.calls
 
-        return Calls(self.context, self.loaded, self._hooks)
-
-    @_part
-    def files(self) -> SkillFiles:
-        """The files of its active skills."""
-        from metier.session.files import SkillFiles
-
-        return SkillFiles(self.context, self.loaded, self._copies)
-
-    @_part
+    @property
     def runs(self) -> Runs:
         """Runs of scripts and commands, and the virtual shell."""
-        from metier.session.runs import Runs
-
-        folders = self.options.script_folders
-        return Runs(self.context, self.loaded, self._copies, self._sandbox, lambda: self._shell, script_folders=folders)
-
-    @_part
-    def _copies(self) -> Copies:
-        from metier.session.copies import Copies
-
-        return Copies()
-
-    @_part
-    def _sandbox(self) -> JobSandbox:
-        from metier.session.job_sandbox import JobSandbox
-
-        return JobSandbox(
-            self.context,
-            self.loaded,
-            self._copies,
-            runner=self._runner,
-            provider=self._secrets,
-            mount=self.options.mount,
-        )
-
-    @_part
-    def _hooks(self) -> HookRunner:
-        from metier.session.hooks import HookRunner
-
-        return HookRunner(self.context, self._copies, self._sandbox)
-
-    @_part
-    def _shell(self) -> SessionShell:
-        from metier.session.shell import SessionShell
-
-        return SessionShell(
-            self.context,
-            self.known,
-            self.loaded,
-            self.calls,
-            self._copies,
-            self._sandbox,
-            mount=self.options.mount,
-            script_folders=self.options.script_folders,
-        )
+        return self.parts.runs
 
     def load(
         self,
@@ -337,11 +180,11 @@ class Session:
         A skill that is loaded already moves to the end. `args` are the arguments that its instructions ask for. Where
         there would be too many, it is an error, or with `make_room` those go that were loaded longest ago.
         """
-        return self.loader.load(names, mode, args=args, by=by, make_room=make_room)
+        return self.parts.loader.load(names, mode, args=args, by=by, make_room=make_room)
 
     def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
         """Unload some skills, or all; one that is not loaded does not matter."""
-        return self.loader.unload(names, all=all, by=by)
+        return self.parts.loader.unload(names, all=all, by=by)
 
     def invoke(
         self, text: str, *, words: Vocabulary | None = None, make_room: bool = False, by: By = "user"
@@ -354,23 +197,21 @@ class Session:
         """
         from metier.session.prompt import RUNTIME
 
-        return self.loader.invoke(text, words=words or RUNTIME, make_room=make_room, by=by)
+        return self.parts.loader.invoke(text, words=words or RUNTIME, make_room=make_room, by=by)
 
-    def read(self, path: str, skill: str | None = None, **options: Any) -> Resource:
-        """Return a file of an active skill; of the most recently loaded one when none is named.
+    def read(self, path: str, skill: str | None = None, *, by: By = "host", **options: Unpack[ReadOptions]) -> Resource:
+        """Return a file of an active skill; of the most recently loaded one when none is named."""
+        return self.parts.files.read(path, skill, by=by, **options)
 
-        Options are `encoding` (text or base64), `start` and `end` (lines from 1), `limit` (bytes) and `by`.
-        """
-        return self.files.read(path, skill, **options)
-
-    async def run(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `stdin`, `by` and `on_output`.
-
-        `on_output` is told each line as it comes, perhaps from another thread.
-        """
+    async def run(
+        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Unpack[RunOptions]
+    ) -> Outcome:
+        """Run a script of an active skill."""
         return await self.runs.script(script, args, skill, **options)
 
-    def run_blocking(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
+    def run_blocking(
+        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Unpack[RunOptions]
+    ) -> Outcome:
         """`run`, for programs without an event loop."""
         return self.runs.script_blocking(script, args, skill, **options)
 
@@ -388,7 +229,7 @@ class Session:
         option `proposals`, there are those too by which a model proposes changes to skills.
         """
         found = _dialect(dialect).tools(self, spawn)
-        if self.options.proposals:
+        if self.context.options.proposals:
             from metier.dialect.skill_proposals import proposal_tools
 
             found = [*found, *proposal_tools(self)]
@@ -413,7 +254,7 @@ class Session:
 
         given = [*self.tools(dialect, spawn=spawn), *tools, *self._built_in(builtin)]
         if is_all:
-            self.known.set_tools(tool.name for tool in given)
+            self.parts.known.set_tools(tool.name for tool in given)
         return Executor(ToolRegistry(given), self.calls, words=_dialect(dialect).words.tools)
 
     def _built_in(self, names: Sequence[str]) -> list[Tool]:
@@ -429,12 +270,12 @@ class Session:
         workspace = Workspace(
             folder,
             # At the root of one whose copy is gone, and cannot be made again, is nothing to be read.
-            readable=lambda: [one.root for one, _ in self._copies.verified(self.active)],
+            readable=lambda: [one.root for one, _ in self.parts.copies.verified(self.active)],
             allows=lambda tool, path: self.may_call(tool, {"file_path": path}),
             access=self.calls.file_access,
         )
-        runner = self._sandbox.runner_for_commands() if "Bash" in names else None
-        hosts = self._sandbox.reachable_hosts if "WebFetch" in names else None
+        runner = self.parts.sandbox.runner_for_commands() if "Bash" in names else None
+        hosts = self.parts.sandbox.reachable_hosts if "WebFetch" in names else None
         made = builtin_tools(workspace, runner, unsearched=self._unread_scripts, hosts=hosts)
         known = {tool.name: tool for tool in made}
         unknown = [name for name in names if name not in known]
@@ -484,12 +325,12 @@ class Session:
         """
         context = self.context
         context.require_open()
-        given = {field.name: getattr(self.options, field.name) for field in fields(Options)} | options
+        given = {field.name: getattr(context.options, field.name) for field in fields(Options)} | options
         child = type(self)(
             self.library if library is None else library,
             guard=self.guard,
-            runner=self._runner,
-            secrets=self._secrets,
+            runner=self.parts.runner,
+            secrets=self.parts.secrets,
             workspace=context.workspace,
             user=context.actor.user,
             correlation_id=context.actor.correlation_id or self.id,
@@ -506,12 +347,12 @@ class Session:
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """Return a session for a sub-agent that has this one skill and nothing else of this conversation."""
         self.context.require_open()
-        entry = self.known.find(name, by=by)
+        entry = self.parts.known.find(name, by=by)
         # It is there from the first call on, before any tool could have told the sub-agent of it.
         child = self.child(entry.name, delivery="instructions")
         child.loaded.forked_for = entry.name
         try:
-            child.load([child.known.handle(entry)], args=args, by=by)
+            child.load([child.parts.known.handle(entry)], args=args, by=by)
             # That agent is there for this skill alone: nothing that it reads may talk it out of what the skill
             # restricts.
             child.loaded.fix([child.loaded.one()])
@@ -548,7 +389,7 @@ class Session:
         found = SavedState(state)
         session = cls(library, **({"id": found.id} | options))
         session.context.actor = replace(session.context.actor, task=found.task)
-        session.loader.restore(found.resume(session.loader), found.delivered)
+        session.parts.loader.restore(found.resume(session.parts), found.delivered)
         names = {one.name for one in session.loaded.held}
         session.loaded.stack = ActivationStack(frame for frame in found.frames if frame[0] in names)
         return session
@@ -565,10 +406,7 @@ class Session:
         try:
             loaded.end(gone, "host", "closed")
         finally:
-            # Parts that were never used have nothing to close.
-            for part in (vars(self).get("_shell"), vars(self).get("_copies")):
-                if part is not None:
-                    part.close()
+            self.parts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -618,10 +456,6 @@ def _checked_options(given: Mapping[str, Any]) -> Options:
         if value is not None:
             lists[name] = frozenset(value) if name == "names" else tuple(value)
     return Options(**{**given, **lists})
-
-
-def _is_mount(path: str) -> bool:
-    return path.startswith("/") and path.isprintable() and os.path.normpath(path) == path and path.strip("/") != ""
 
 
 def _dialect(chosen: DialectName | Dialect) -> Dialect:

@@ -87,8 +87,8 @@ USES: dict[str, Callable[[Session, str], object]] = {
     "load beside another": lambda session, name: session.load(["caller", name]),
     "invoke": lambda session, name: session.invoke(f"/{name}"),
     "invoke by a client": lambda session, name: session.invoke(f"/{name}", by="client"),
-    "activate": lambda session, name: session.loader.activate(name),
-    "bind": lambda session, name: session.loader.bind([name]),
+    "activate": lambda session, name: session.parts.loader.activate(name),
+    "bind": lambda session, name: session.parts.loader.bind([name]),
     "fork": lambda session, name: session.fork(name),
     "child": lambda session, name: session.child("helper", bound=[name]),
 }

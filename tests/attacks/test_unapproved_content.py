@@ -346,7 +346,7 @@ USES: dict[str, Callable[[Session], object]] = {
     "load again": lambda session: (session.load("tool"), session.prompt.content()),
     "by a model": lambda session: session.load("tool", by="model"),
     "invoke": lambda session: session.invoke("/tool"),
-    "activate": lambda session: session.loader.activate("tool"),
+    "activate": lambda session: session.parts.loader.activate("tool"),
     "fork": lambda session: session.fork("tool"),
     "child": lambda session: session.child("helper", bound=["tool"]).prompt.content(),
 }

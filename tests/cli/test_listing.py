@@ -100,10 +100,10 @@ def test_doctor_says_when_there_are_more_skills_than_models_cope_with(
 
 
 def test_the_command_and_a_session_have_one_default_budget() -> None:
-    from metier import _session
     from metier.cli import parser
+    from metier.session import context
 
-    assert parser.DEFAULT_BUDGET == _session.DEFAULT_BUDGET
+    assert parser.DEFAULT_BUDGET == context.DEFAULT_BUDGET
 
 
 def test_a_name_that_no_skill_has_is_set_and_said_to_be_nobodys(

@@ -326,10 +326,10 @@ def test_skills_are_activated_and_deactivated_in_reverse_order(skill: Any) -> No
     assert (first.result["status"], first.result["skill_name"]) == ("activated", "a")
     assert first.result["content"]
     assert skill("b", "activate").success
-    assert (active(skill), skill.session.loader.activations) == (["a", "b"], ("a", "b"))
+    assert (active(skill), skill.session.parts.loader.activations) == (["a", "b"], ("a", "b"))
     assert skill("b", "deactivate").result == {"skill_name": "b", "status": "deactivated"}
     assert skill("a", "deactivate").result == {"skill_name": "a", "status": "deactivated"}
-    assert (active(skill), skill.session.loader.activations) == ([], ())
+    assert (active(skill), skill.session.parts.loader.activations) == ([], ())
 
 
 @pytest.mark.covers("ACC-8", "O-38")
@@ -371,7 +371,7 @@ def test_a_skill_that_was_unloaded_can_be_activated_again(skill: Any) -> None:
     skill("a", "activate")
     skill("b", "activate")
     assert skill("a", "unload").success
-    assert skill.session.loader.activations == ("b",)
+    assert skill.session.parts.loader.activations == ("b",)
     assert skill("a", "activate").success
     assert skill("b", "load").success
     for name in ("a", "b"):

@@ -89,7 +89,7 @@ def test_nor_is_it_bound(put: Put, begin: Begin, swapped_once_decided: Callable[
     swapped_once_decided(put("personal", "peek", "Harmless."))
     session = begin()
     with pytest.raises(SkillChanged):
-        session.loader.bind(["peek"])
+        session.parts.loader.bind(["peek"])
     assert session.loaded.bound == frozenset()
 
 
@@ -127,7 +127,7 @@ def test_what_is_bound_must_still_be_there_and_not_be_blocked(
     monkeypatch.setattr(Guard, "enter", entered)
     session = begin()
     with pytest.raises(Refused) as caught:
-        session.loader.bind(["peek"])
+        session.parts.loader.bind(["peek"])
     assert "quarantine" in str(caught.value)
     assert session.loaded.bound == frozenset()
 
@@ -182,8 +182,8 @@ def test_a_rule_about_nesting_counts_for_a_session_that_is_resumed(
     for name in ("outer", "inner"):
         put("personal", name)
     session = begin()
-    session.loader.activate("outer")
-    session.loader.activate("inner")
+    session.parts.loader.activate("outer")
+    session.parts.loader.activate("inner")
     saved = session.save()
     enterprise(NESTED)
     resumed = Session.resume(library(), saved, guard=Guard(audit=MemoryLog()))
@@ -194,10 +194,10 @@ def test_no_skill_is_its_own_rival_after_it_changed(put: Put, begin: Begin, ente
     enterprise(COLLIDES)
     folder = put("plugin", "law", "Harmless.")
     session = begin()
-    entry = session.known.find("law")
+    entry = session.parts.known.find("law")
     swap(folder)
     session.library.refresh()
-    assert session.known.load_action(entry, session.library.digest(entry), "model").rivals == frozenset()
+    assert session.parts.known.load_action(entry, session.library.digest(entry), "model").rivals == frozenset()
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_no_attempt_binds_forks_nests_or_pins_another_skill(world: World, begin:
         for way in ("fork", "activate", "bind"):
             with begin(listing={attempt: "pinned"}) as session:
                 try:
-                    made = getattr(session if way == "fork" else session.loader, way)(
+                    made = getattr(session if way == "fork" else session.parts.loader, way)(
                         [attempt] if way == "bind" else attempt
                     )
                 except MetierError:

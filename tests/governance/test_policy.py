@@ -196,9 +196,9 @@ def test_nested_skills_leave_what_both_allow(put: Put, begin: Begin) -> None:
     def may() -> set[str]:
         return {tool for tool in ("Read", "Write", "Bash") if session.may_call(tool, {"command": "ls"})}
 
-    with session.loader.activation("a"):
+    with session.parts.loader.activation("a"):
         assert may() == {"Read", "Bash"}
-        with session.loader.activation("b"):
+        with session.parts.loader.activation("b"):
             assert may() == {"Read"}
         assert may() == {"Read", "Bash"}
 

@@ -12,9 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 from tests.serve.clients import MODES, talk, text_of
 
-from metier._session import MAX_ACTIVE
 from metier.guard import MemoryLog
 from metier.serve.mcp import SkillServer
+from metier.session.context import MAX_ACTIVE
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -25,7 +25,7 @@ def test_a_child_has_nothing_of_its_parent_but_its_restrictions(library: Library
     assert [one.name for one in child.active] == ["strict"]
     assert child.calls.allowed_tools == frozenset({"read"})
     assert not child.may_call("Glob", {"pattern": "*"})
-    assert (child.guard, child.context.actor.user, child.options.max_active) == (parent.guard, "ada", 3)
+    assert (child.guard, child.context.actor.user, child.context.options.max_active) == (parent.guard, "ada", 3)
     assert child.context.actor.correlation_id == parent.id
     assert child.context.lineage.chain == ("agent:helper",)
 
@@ -51,7 +51,7 @@ def test_children_are_not_without_end(library: Library) -> None:
 def test_what_is_bound_later_stays_to_the_end_too(library: Library) -> None:
     log = MemoryLog()
     session = library.session(guard=Guard(audit=log), skills=["free"])
-    session.loader.bind(["strict", "free"])
+    session.parts.loader.bind(["strict", "free"])
     assert [one.name for one in session.active] == ["strict", "free"]
     session.unload(all=True)
     session.load("lists")
@@ -67,7 +67,7 @@ def test_what_is_bound_later_stays_to_the_end_too(library: Library) -> None:
 def test_what_cannot_be_bound_changes_nothing(library: Library) -> None:
     session = library.session(guard=Guard(audit=MemoryLog()), skills=["free"])
     with pytest.raises(SkillNotFound):
-        session.loader.bind(["strict", "nope"])
+        session.parts.loader.bind(["strict", "nope"])
     assert [one.name for one in session.active] == ["free"]
     session.unload(all=True)
     assert session.active == ()

@@ -258,6 +258,6 @@ def test_the_files_that_a_body_speaks_of_are_listed_with_what_it_says_of_them(
         f"- {session.loaded.one().root}/notes.txt: more",
         f"- {session.loaded.one().root}/reference.md (1,200 lines): API documentation",
     ]
-    assert session.files.paths_read == frozenset()
+    assert session.parts.files.paths_read == frozenset()
     session.read("reference.md")
-    assert session.files.paths_read == {("forms", "reference.md")}
+    assert session.parts.files.paths_read == {("forms", "reference.md")}

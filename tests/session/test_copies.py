@@ -246,10 +246,10 @@ def test_copies_go_when_the_skill_or_the_session_does(
 
 def test_a_copy_stays_for_as_long_as_something_runs_from_it(session: Session, scratch: Path) -> None:
     one = session.loaded.one()
-    with session.loader.copies.of(one) as root:
+    with session.parts.copies.of(one) as root:
         session.close()
         assert Path(root, "scripts", "x.sh").read_text() == "echo original\n"
-        with session.loader.copies.of(one) as other:
+        with session.parts.copies.of(one) as other:
             assert other == root
     assert roots_in(scratch) == [], "nothing is kept once it is closed"
 
@@ -260,7 +260,7 @@ def test_several_at_once_share_one_copy(session: Session, scratch: Path) -> None
 
     def use() -> None:
         together.wait()
-        with session.loader.copies.of(one) as root:
+        with session.parts.copies.of(one) as root:
             roots.add(root)
 
     threads = [threading.Thread(target=use) for _ in range(8)]

@@ -144,7 +144,7 @@ def test_post_runs_however_a_skill_ends(place: Place, how: str) -> None:
             session.library.refresh()
             assert session.active == ()
         case _:
-            with session.loader.activation("a"):
+            with session.parts.loader.activation("a"):
                 pass
     # A blocked skill runs nothing any more, not even what would tidy up.
     assert place.trace == (["a pre"] if how == "block" else ["a pre", "a post"])
@@ -235,7 +235,7 @@ def test_a_skill_is_not_used_without_its_check(
     for use in (
         lambda: session.load("a"),
         lambda: session.load(["b", "a"]),
-        lambda: session.loader.activate("a"),
+        lambda: session.parts.loader.activate("a"),
         lambda: session.invoke("/a"),
         lambda: place.session(policy, runner=PlainRunner(), skills=["a"]),
         lambda: place.session(policy, runner=PlainRunner(), bound=["a"]),

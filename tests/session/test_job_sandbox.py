@@ -171,7 +171,7 @@ def test_what_must_be_enforced_and_cannot_be_is_an_error_that_names_it(
 
 
 def test_without_a_runner_a_session_takes_the_strongest_of_this_machine(begin: Begin) -> None:
-    assert isinstance(begin().runs.sandbox.runner, AutoRunner)
+    assert isinstance(begin().parts.sandbox.runner, AutoRunner)
 
 
 # --- what a job gets --------------------------------------------------------------------------------------------------

@@ -111,10 +111,10 @@ def test_people_start_what_is_manual_and_not_what_is_off(session: Session) -> No
 
 
 def test_the_mode_of_a_skill_names_what_sets_it(session: Session) -> None:
-    rule = session.known.listing_of(session.library.get("shy"))
+    rule = session.parts.known.listing_of(session.library.get("shy"))
     assert rule.mode == "name-only"
     assert str(rule.origin).endswith("policy.yaml:2 (enterprise)") or rule.origin == "the session"
-    assert session.known.listing_of(session.library.get("plain")).mode == "listed"
+    assert session.parts.known.listing_of(session.library.get("plain")).mode == "listed"
 
 
 def test_what_a_file_keeps_from_models_no_program_gives_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

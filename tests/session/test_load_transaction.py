@@ -355,7 +355,7 @@ def test_a_source_selects_in_every_way_in(skill: Files, how: str) -> None:
     elif how == "fork":
         one = session.fork("deploy@first").loaded.one()
     else:
-        one = session.loader.activate("deploy@first")
+        one = session.parts.loader.activate("deploy@first")
     assert one.body.startswith("From the first.")
 
 

@@ -119,11 +119,11 @@ def test_a_session_that_goes_on_with_less_room_says_what_it_left_out(
 @pytest.mark.covers("ACC-4")
 def test_what_made_room_is_no_longer_activated(begin: Callable[..., Session]) -> None:
     session = begin(max_active=1)
-    session.loader.activate("skill-a")
+    session.parts.loader.activate("skill-a")
     session.load("skill-b", "add", make_room=True)
-    assert session.loader.activations == ()
+    assert session.parts.loader.activations == ()
     session.unload(all=True)
-    assert session.loader.activate("skill-a").name == "skill-a"
+    assert session.parts.loader.activate("skill-a").name == "skill-a"
 
 
 FORKED = skill("research", "context: fork\n")
@@ -181,7 +181,7 @@ def test_an_agent_of_its_own_is_told_nothing_of_the_kind(begin: Callable[..., Se
     seen: list[str] = []
 
     async def spawn(active: Any, task: str, child: Any) -> str:
-        seen.append(json.dumps(child.loader.receipt(("research",)).as_dict()) + child.instructions())
+        seen.append(json.dumps(child.parts.loader.receipt(("research",)).as_dict()) + child.instructions())
         return "Found."
 
     executor = session.executor(spawn=spawn)

@@ -316,7 +316,7 @@ def test_a_command_can_work_in_the_root(outside: World) -> None:
 
 def test_all_that_a_model_is_told_names_the_same_root(outside: World) -> None:
     session, root = outside.session, outside.root
-    item = session.loader.receipt().active[0]
+    item = session.parts.loader.receipt().active[0]
     told = session.prompt.content()
     assert (item.root_dir, item.location) == (root, f"{root}/SKILL.md")
     assert f'root="{root}"' in told

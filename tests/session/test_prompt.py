@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from metier import Library, Session
+from metier.find import Finder
 
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
@@ -76,7 +77,7 @@ def test_a_second_call_reads_nothing_again(begin_in: Begin, write_skill: Write, 
     first = session.instructions("do it")
     with (
         mock.patch.object(type(session.library.index), "document", side_effect=AssertionError),
-        mock.patch.object(type(session.library.finder), "catalog", side_effect=AssertionError),
+        mock.patch.object(Finder, "catalog", side_effect=AssertionError),
     ):
         assert session.instructions("do it") == first
 

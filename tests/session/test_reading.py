@@ -16,6 +16,7 @@ from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard import MemoryLog
 from metier.hints import for_model, for_person
 from metier.session import RUNTIME
+from metier.session.files import Encoding
 
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
@@ -81,7 +82,7 @@ def test_what_is_no_text_comes_as_base64_and_says_so(session: Session) -> None:
 
 @pytest.mark.parametrize("encoding", ["text", "base64"])
 @pytest.mark.parametrize("limit", [1, 4, 5, 13])
-def test_what_is_cut_says_so(session: Session, encoding: str, limit: int) -> None:
+def test_what_is_cut_says_so(session: Session, encoding: Encoding, limit: int) -> None:
     resource = session.read("references/x.md", "a", encoding=encoding, limit=limit)
     assert resource.truncated
     assert resource.as_dict()["truncated"] is True

@@ -14,6 +14,7 @@ from metier import Library, Place, Policy, Session
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, Refused, SkillNotActive
 from metier.guard import Guard, MemoryLog
 from metier.run import PlainRunner
+from metier.session.context import By
 from metier.source import MemorySource
 
 Files = Callable[..., dict[str, str]]
@@ -183,7 +184,7 @@ def test_a_model_cannot_set_variables_that_the_skill_does_not_ask_for(
 
 
 @pytest.mark.parametrize("by", ["host", "user"])
-def test_people_and_programs_set_what_does_not_steer(session: Session, by: str) -> None:
+def test_people_and_programs_set_what_does_not_steer(session: Session, by: By) -> None:
     outcome = session.run_blocking("scripts/show.py", env={"OTHER_KEY": "k"}, by=by)
     assert json.loads(outcome.stdout)["env"]["OTHER_KEY"] == "k"
     with pytest.raises(InvalidArgument):

@@ -42,17 +42,17 @@ def test_a_session_goes_on_as_it_was(begin: Begin, skill: Files, form: Callable[
     )
     session.load("a", args="x")
     session.load("b", "add")
-    session.loader.activate("c")
+    session.parts.loader.activate("c")
     session.prompt.content("a")
     again = resumed(session, form(session.save()))
-    assert (again.id, active(again), again.loader.activations) == ("s-1", ["a", "b", "c"], ("c",))
+    assert (again.id, active(again), again.parts.loader.activations) == ("s-1", ["a", "b", "c"], ("c",))
     assert again.active == session.active
     assert not again.active[0].is_stale
     assert "stand unchanged earlier" in again.prompt.content("a")
     assert again.prompt.content("b").startswith("<skill_content ")
     assert not again.may_call("Bash", {"command": "curl x"})
     assert again.may_call("Bash", {"command": "git status"})
-    again.loader.deactivate("c")
+    again.parts.loader.deactivate("c")
     assert active(again) == ["a", "b"]
 
 
@@ -81,11 +81,11 @@ def test_a_skill_that_is_gone_is_left_out(begin_in: Begin, write_skill: Write, t
     for name in "ab":
         write_skill(tmp_path / "s" / name)
     session = begin_in(tmp_path / "s", skills=["a"])
-    session.loader.activate("b")
+    session.parts.loader.activate("b")
     state = session.save()
     shutil.rmtree(tmp_path / "s" / "b")
     again = Library.from_folder(tmp_path / "s").resume(state, guard=session.guard)
-    assert (active(again), again.loader.activations) == (["a"], ())
+    assert (active(again), again.parts.loader.activations) == (["a"], ())
 
 
 def test_a_skill_that_is_blocked_by_now_is_left_out_and_that_is_recorded(begin: Begin, skill: Files) -> None:

@@ -68,7 +68,7 @@ def test_secrets_of_the_host_are_not_visible(
     for name in ("AWS_SECRET_KEY", "API_TOKEN", "DATABASE_PASSWORD"):
         monkeypatch.setenv(name, "hush-hush")
     session = begin(skill("a", **{"scripts/x.sh": script}), skills=["a"], policy=FREE)
-    if script != "env" and not session.runs.sandbox.isolates():
+    if script != "env" and not session.parts.sandbox.isolates():
         pytest.skip("a plain process sees others of its user")
     outcome = session.run_blocking("scripts/x.sh")
     assert outcome.is_success
@@ -103,7 +103,7 @@ def survivors() -> list[bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps track of a process that hides well")
 def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(begin: Begin, skill: Files) -> None:
     session = begin(skill("a", **{"scripts/x.py": GRANDCHILD}), skills=["a"], policy=FREE)
-    assert session.runs.sandbox.isolates() in (
+    assert session.parts.sandbox.isolates() in (
         True,
         False,
     )  # what this machine can do is found out before the clock starts
@@ -180,7 +180,7 @@ def test_nothing_of_a_run_stays_behind(
     session = begin(skill("a", **{"scripts/x.sh": 'echo x > "$TMPDIR/left"'}), skills=["a"], policy=FREE)
     assert session.run_blocking("scripts/x.sh").is_success
     session.close()
-    if session.runs.sandbox.isolates():
+    if session.parts.sandbox.isolates():
         assert [path for path in scratch.iterdir() if not path.name.startswith("skill-idle-")] == []
 
 

@@ -126,7 +126,7 @@ def test_a_secret_is_looked_up_for_every_run_and_kept_nowhere(begin: Begin, skil
     for _ in range(2):
         assert session.run_blocking("scripts/tell.py").stdout.startswith(f"out {MARK}\n")
     assert asked == ["API_TOKEN", "API_TOKEN"]
-    kept = [json.dumps(session.save()), repr(told), repr(vars(session)), repr(vars(session.runs.sandbox))]
+    kept = [json.dumps(session.save()), repr(told), repr(vars(session)), repr(vars(session.parts.sandbox))]
     kept += [record.as_line().decode() for record in log.records]
     assert not any(VALUE in text for text in kept)
 

@@ -52,7 +52,7 @@ def test_a_session_is_found_by_its_id(many: Many) -> None:
     assert sessions.get(one.id) is one
     assert sessions.get("mine") is other
     assert (len(sessions), one.id in sessions, "gone" in sessions, 5 in sessions) == (2, True, False, False)
-    assert (one.options.max_active, other.options.max_active) == (8, 1)
+    assert (one.context.options.max_active, other.context.options.max_active) == (8, 1)
 
 
 @pytest.mark.covers("G-25", "G-33")

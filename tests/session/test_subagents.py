@@ -28,7 +28,10 @@ def test_a_child_has_its_skill_and_nothing_else_of_its_parent(begin: Begin, skil
     assert child.id != parent.id
     assert child.context.actor.user == "ada"
     assert child.context.actor.correlation_id == parent.id
-    assert (child.context.lineage.chain, child.context.lineage.parent_id) == (("a",), parent.context.lineage.id)
+    assert (child.context.lineage.chain, child.context.lineage.parent_id) == (
+        ("a",),
+        parent.context.lineage.id,
+    )
     assert [(event.kind, event.session) for event in told] == [("loading", child.id), ("loaded", child.id)]
 
 
@@ -98,7 +101,7 @@ def test_a_model_cannot_fork_what_it_may_not_load(skill: Files) -> None:
 def test_a_child_keeps_the_options_of_its_parent(begin: Begin, skill: Files) -> None:
     parent = begin(skill("a"), skill("b"), names=["a"], max_active=3, delivery="instructions")
     child = parent.fork("a")
-    assert child.options == parent.options
+    assert child.context.options == parent.context.options
     with pytest.raises(SkillNotFound):
         child.load("b")
 

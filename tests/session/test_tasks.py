@@ -24,13 +24,13 @@ def test_at_its_end_everything_is_unloaded(
         with session.task("t-1") as same:
             assert same is session
             session.load("a")
-            session.loader.activate("b")
+            session.parts.loader.activate("b")
             assert not session.may_call("Bash", {})
             if error is not None:
                 raise error
     except BaseException as caught:
         assert type(caught) is error
-    assert (session.active, session.loader.activations) == ((), ())
+    assert (session.active, session.parts.loader.activations) == ((), ())
     assert session.may_call("Bash", {})
     assert [(one.event, one.skill, one.task) for one in log.records] == [
         ("load", "a", "t-1"),

@@ -91,7 +91,7 @@ def test_each_skill_leaves_one_record_when_it_ends(begin: Begin, skill: Files, l
         lambda session: session.run_blocking("scripts/x.py"),
         lambda session: session.active,
         lambda session: session.loaded.one(),
-        lambda session: session.loader.receipt(),
+        lambda session: session.parts.loader.receipt(),
         lambda session: session.loaded.one().listing,
         lambda session: session.prompt.content(),
         lambda session: session.instructions(),
@@ -100,8 +100,8 @@ def test_each_skill_leaves_one_record_when_it_ends(begin: Begin, skill: Files, l
         lambda session: session.prompt.matching(),
         lambda session: session.invoke("/a"),
         lambda session: session.may_call("Bash", {}),
-        lambda session: session.loader.activate("a"),
-        lambda session: session.loader.deactivate("a"),
+        lambda session: session.parts.loader.activate("a"),
+        lambda session: session.parts.loader.deactivate("a"),
         lambda session: session.fork("a"),
         lambda session: session.task().__enter__(),
         lambda session: session.save(),
@@ -180,7 +180,7 @@ def test_a_skill_that_is_changed_is_stale_until_it_is_loaded_again(
     session.library.refresh()
     (one,) = session.active
     assert (one.body.strip(), one.is_stale) == ("Old.", True)
-    assert session.loader.receipt().as_dict()["active"][0]["stale"] is True
+    assert session.parts.loader.receipt().as_dict()["active"][0]["stale"] is True
     assert told == ["stale"]
     session.load("a")
     (one,) = session.active

@@ -251,7 +251,10 @@ class Agent:
 
     async def instructions(self, session: Session) -> str:
         """The instructions of the agent, the same for every task."""
-        variables: dict[str, Any] = {"user": session.context.actor.user or "", "workspace": session.context.workspace}
+        variables: dict[str, Any] = {
+            "user": session.context.actor.user or "",
+            "workspace": session.context.workspace,
+        }
         return await anyio.to_thread.run_sync(functools.partial(self.agents.instructions, self.manifest, **variables))
 
     async def enriched(self, session: Session, prompt: str) -> str:

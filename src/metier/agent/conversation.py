@@ -135,7 +135,7 @@ class Conversation:
         if self.questions:
             self.questions, self._history = (), tuple(complete_calls(self._history, NOT_MADE))
         invoked = parse_invocation(text)
-        if invoked is not None and self.session.known.find(invoked[0]).skill.context == "fork":
+        if invoked is not None and self.session.parts.known.find(invoked[0]).skill.context == "fork":
             return await self._forked(turn, text, *invoked)
         prompt = text if invoked is None else await self.agent.guard.in_thread(self._invoked, text)
         prompt = await self.agent.enriched(self.session, prompt)

@@ -36,7 +36,7 @@ class AgentSession(Session):
     def fork(self, name: str, *, args: str = "", by: By = "host") -> Self:
         """A session for a skill with an agent of its own: of the agent that it names, else of this one."""
         self.context.require_open()
-        agent, entry = self.agent, self.known.find(name, by=by)
+        agent, entry = self.agent, self.parts.known.find(name, by=by)
         wanted = entry.skill.agent
         if agent is None or not wanted:
             child = super().fork(name, args=args, by=by)
@@ -49,7 +49,7 @@ class AgentSession(Session):
             raise
         child.loaded.forked_for = entry.name
         try:
-            child.load([child.known.handle(entry)], "add", args=args, by=by)
+            child.load([child.parts.known.handle(entry)], "add", args=args, by=by)
             child.loaded.fix([child.loaded.one(entry.name)])
         except SkillNotFound as error:
             child.close()

@@ -194,7 +194,7 @@ class SessionPrompt:
 
     def _active(self, _: str) -> None:
         if self._json:
-            _print(self._session.loader.receipt().as_dict())
+            _print(self._session.parts.loader.receipt().as_dict())
             return
         active = self._session.active
         rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.folder) for one in active]

@@ -140,7 +140,7 @@ class Thread:
         """Return the loads that were not written yet: name, handle, origin and arguments of each."""
         known = {one["name"] for one in self._written[0]["active"]} if self._written else set()
         new = [one for one in session.active if one.name not in known and one.name not in session.loaded.bound]
-        return [(one.name, session.known.handle(one.entry), one.by, one.arguments) for one in new]
+        return [(one.name, session.parts.known.handle(one.entry), one.by, one.arguments) for one in new]
 
     def update(self, session: Session, step: str, value: Any = None, *, is_call: bool = False) -> dict[str, Any] | None:
         """Return the update of the graph's state; None where nothing has changed.

@@ -57,15 +57,15 @@ class Operations:
         session = self.session
 
         def activate() -> Receipt:
-            entry, before = session.known.find(name, by="model"), {one.name for one in session.loaded.live()}
+            entry, before = session.parts.known.find(name, by="model"), {one.name for one in session.loaded.live()}
             if entry.name in before:
                 raise ActivationFailed(
                     f"Skill {entry.name!r} is already active.",
                     hint="Follow its instructions, which you have; or deactivate it first, to begin again.",
                     name=entry.name,
                 )
-            session.loader.activate(name, args=args, by="model")
-            return session.loader.receipt(tuple(one.name for one in session.active if one.name not in before))
+            session.parts.loader.activate(name, args=args, by="model")
+            return session.parts.loader.receipt(tuple(one.name for one in session.active if one.name not in before))
 
         if self._spawn is not None and self._is_forked(name):
             return await self.load([name], "add", args)
@@ -77,9 +77,9 @@ class Operations:
 
         def deactivate() -> str:
             active = [one.name for one in session.loaded.live()]
-            wanted = name if name in active else session.known.find(name, by="model").name
-            if wanted in session.loader.activations or wanted not in active:
-                session.loader.deactivate(wanted, by="model")
+            wanted = name if name in active else session.parts.known.find(name, by="model").name
+            if wanted in session.parts.loader.activations or wanted not in active:
+                session.parts.loader.deactivate(wanted, by="model")
             elif active[-1] != wanted:
                 raise ActivationFailed(
                     f"Skill {wanted!r} is not at top of stack: {' -> '.join(active)}.",
@@ -94,12 +94,12 @@ class Operations:
                 )
             return wanted
 
-        return await self._in_thread_if(session.loader.may_take_long, deactivate)
+        return await self._in_thread_if(session.parts.loader.may_take_long, deactivate)
 
     async def _delivered(self, load: Callable[..., Receipt], *args: Any, **options: Any) -> Loaded:
         """Load by a function, with the text of each skill that is loaded by it."""
         session = self.session
-        receipt = await self._in_thread_if(session.loader.may_take_long, load, *args, **options)
+        receipt = await self._in_thread_if(session.parts.loader.may_take_long, load, *args, **options)
         texts = {
             name: await self._in_thread_if(
                 self.words.execute is not None, session.prompt.content, name, words=self.words
@@ -114,7 +114,7 @@ class Operations:
         if not names and not all_of_them:
             raise InvalidArgument("Nothing was named to unload.", hint="Name skills, or say all.")
         return await self._in_thread_if(
-            session.loader.may_take_long, session.unload, tuple(names), all=all_of_them, by="model"
+            session.parts.loader.may_take_long, session.unload, tuple(names), all=all_of_them, by="model"
         )
 
     async def read(self, path: str, skill: str | None, **options: Any) -> Resource:
@@ -184,7 +184,7 @@ class Operations:
 
     def _is_forked(self, name: str) -> bool:
         try:
-            return self.session.known.find(name, by="model").skill.context == "fork"
+            return self.session.parts.known.find(name, by="model").skill.context == "fork"
         except SkillNotFound:
             return False  # loading it says so, and leaves a record
 
@@ -197,12 +197,12 @@ class Operations:
             import anyio
 
             with anyio.CancelScope(shield=True):
-                await self._in_thread_if(session.loader.may_take_long, child.close)
-        return Loaded(session.loader.receipt(), {}, session, output=str(output))
+                await self._in_thread_if(session.parts.loader.may_take_long, child.close)
+        return Loaded(session.parts.loader.receipt(), {}, session, output=str(output))
 
     async def _begun(self, name: str, args: str) -> Session:
         session = self.session
-        if not session.loader.may_take_long:
+        if not session.parts.loader.may_take_long:
             return session.fork(name, args=args, by="model")
         # Nobody but whoever waits for it would ever close it.
         begun: ThreadHandoff[Session] = ThreadHandoff(lambda child: child.close(), session.guard.in_thread)
@@ -219,7 +219,7 @@ class Operations:
 
         A list that nobody narrowed (`is_listed`) has names alone of skills whose listing mode says so.
         """
-        text = self.session.known.description(entry) if is_listed else entry.description
+        text = self.session.parts.known.description(entry) if is_listed else entry.description
         return escape_tags(shortened(one_line(text), MAX_DESCRIPTION, len))
 
 

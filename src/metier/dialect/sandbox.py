@@ -60,7 +60,7 @@ class SandboxDialect:
     def description(self, session: Session) -> str:
         """Return the description of `get_skill`, with the catalog in it."""
         # Without the virtual shell, the files of a skill are nowhere before it is loaded.
-        mount = session.options.mount if session.runs.has_shell else ""
+        mount = session.context.options.mount if session.runs.has_shell else ""
         catalog = session.prompt.catalog(words=self.words, mount=mount, with_active=True, around=_ABOUT)
         return _ABOUT + (catalog or "No skills are currently available.")
 

@@ -79,7 +79,7 @@ class _Calls:
             return propose_update(
                 session.library,
                 self._scope_of(),
-                session.known.find(arguments["skill"].strip(), by="model"),
+                session.parts.known.find(arguments["skill"].strip(), by="model"),
                 arguments["diff"],
                 arguments["justification"],
                 arguments.get("evidence", ()),

@@ -171,7 +171,9 @@ class Kit:
     def executor(self) -> Executor:
         """The executor of its tools."""
         # Made again while there are no skills, so that the first one that is added finds its tools.
-        others = len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.options.proposals else 0)
+        others = (
+            len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.context.options.proposals else 0)
+        )
         if self._made is None or len(self._made.registry) <= others:
             self._made = self.session.executor(
                 self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn, is_all=False
@@ -185,7 +187,7 @@ class Kit:
 
     def set_others(self, names: Iterable[str]) -> None:
         """Name all tools that the agent has beside these: skills that require others still are not shown."""
-        self.session.known.set_tools([*(tool.name for tool in self.tools), *names])
+        self.session.parts.known.set_tools([*(tool.name for tool in self.tools), *names])
 
     def owns(self, tool: str) -> bool:
         """Whether a tool is one of these, and not one that the agent has from elsewhere."""

@@ -89,7 +89,7 @@ class ToolDialect:
 
     def description(self, session: Session) -> str:
         """Return the description of the tool, with the catalog in it."""
-        usage = fitting(session.options.budget, _USAGE, _BRIEF)
+        usage = fitting(session.context.options.budget, _USAGE, _BRIEF)
         listed = session.prompt.catalog(words=self.words, format="markdown", with_active=True, around=_ABOUT + usage)
         return f"{_ABOUT}{listed or 'No skills currently available.'}{usage}"
 

@@ -324,7 +324,7 @@ class SkillIndex:
         return content
 
     def refresh(self) -> Change:
-        """Look at every place again; reads only the files that changed, and says what did."""
+        """Look at every place again; reads only the files that changed, and returns the changes."""
         before, after, read = self._state.refresh()
         return Change(files_read=read) if after is before else difference(before, after, self._caller, read)
 

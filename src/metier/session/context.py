@@ -1,26 +1,91 @@
-"""The context of a session: who acts, where, over which index of skills, under which guard, and who listens."""
+"""A session from the inside: its settings, its context (who acts, where, under which guard), and its parts."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.hints import Hint
+from metier.session.active_skills import ActiveSkills
 from metier.session.events import Event, Listeners
+from metier.session.known_skills import KnownSkills
+from metier.session.prompt import Prompt
+from metier.skill.listing import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from metier.guard import Action, Actor, Guard
     from metier.guard.audited_action import AuditedAction
     from metier.library import SkillIndex
+    from metier.run import Runner
+    from metier.session.calls import Calls
+    from metier.session.copies import Copies
+    from metier.session.files import SkillFiles
+    from metier.session.hooks import HookRunner
+    from metier.session.job_sandbox import JobSandbox
     from metier.session.lineage import Lineage
+    from metier.session.loader import Loader
+    from metier.session.prompt import Delivery
+    from metier.session.runs import Runs
+    from metier.session.secrets import SecretProvider
+    from metier.session.shell import SessionShell
+    from metier.skill.listing import ListingMode
 
 By: TypeAlias = Literal["model", "user", "host", "client"]
 """The origin of a request: the model, a person, the program itself, or a client that speaks for a person."""
 MAX_ID = 200
+MAX_ACTIVE = 8
+DEFAULT_BUDGET = 5_120
+LEAST_BUDGET = 512
+"""Bytes that hold the shortest rules of every dialect, the counts of any library and a way to search it."""
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of a session. All of them are given to `Library.session`."""
+
+    max_active: int = MAX_ACTIVE
+    """The number of skills that may be active at once; 1 gives one skill at a time."""
+    delivery: Delivery = "result"
+    """The way of a skill's instructions to a model: in the result of the call that loads it, or at the top level."""
+    budget: int = DEFAULT_BUDGET
+    """Bytes of the catalog together with the text that stands around it, at least 512."""
+    listing: Mapping[str, ListingMode] = field(default_factory=dict)
+    """Listing modes by name or pattern: `{"pdf-*": "pinned"}`; what policy files keep from models stays so."""
+    names: frozenset[str] | None = None
+    """The only skills that this session may know of."""
+    dependencies: Literal["hint", "load"] = "hint"
+    """Whether the skills that one requires are named to the model, or loaded before it."""
+    script_folders: tuple[str, ...] = ("scripts",)
+    """The folders of a skill whose files may be run."""
+    mount: str = "/.sandbox/skills"
+    """The folder of the virtual shell that has the files of skills, each in a folder of its name."""
+    proposals: bool = False
+    """Whether a model gets the tools by which it proposes changed and new skills, for others to decide about."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, int) or self.budget < LEAST_BUDGET:
+            raise InvalidArgument(
+                f"A budget of {self.budget!r:.40} bytes is too small for a catalog and how to use it.",
+                hint=f"Give at least {LEAST_BUDGET}; {DEFAULT_BUDGET:,} is the default.",
+            )
+        Listings.of(self.listing)
+        if self.max_active < 1:
+            raise InvalidArgument(f"max_active is {self.max_active}.", hint="At least one skill can be active.")
+        if self.delivery not in ("result", "instructions"):
+            raise InvalidArgument(f"There is no delivery {self.delivery!r}.", hint="Use result or instructions.")
+        if self.dependencies not in ("hint", "load"):
+            raise InvalidArgument(f"dependencies is {self.dependencies!r}.", hint="Use hint or load.")
+        if not isinstance(self.mount, str) or not _is_mount(self.mount):
+            raise InvalidArgument(
+                f"mount is {self.mount!r:.80}.", hint="Give an absolute path inside the virtual shell, such as /skills."
+            )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,6 +98,7 @@ class SessionContext:
     guard: Guard
     actor: Actor
     """The actor of audit records; it changes with the task and with the model that answers."""
+    options: Options
     listeners: Listeners = field(default_factory=Listeners)
     is_closed: bool = False
     given_lineage: Lineage | None = None
@@ -77,6 +143,109 @@ class SessionContext:
         return await self.guard.enter_async(action, self.actor)
 
 
+class _part(Generic[Part]):  # noqa: N801  (it is written like `property`)
+    """A part of a session that is made when it is first used, once, whatever threads use it."""
+
+    def __init__(self, make: Callable[[SessionParts], Part]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, parts: SessionParts, owner: type) -> Part:
+        with parts.loaded.lock:
+            made = vars(parts)
+            if self._name not in made:
+                made[self._name] = self._make(parts)
+            part: Part = made[self._name]
+            return part
+
+
+class SessionParts:
+    """The parts that a session is composed of. Adapters and tools use them; programs use `Session`."""
+
+    def __init__(self, context: SessionContext, runner: Runner | None, secrets: SecretProvider | None) -> None:
+        self.context = context
+        """The actor, the workspace, the guard, the settings and the listeners."""
+        self.known = KnownSkills(context)
+        """The skills that it may know of, and how its model sees each."""
+        self.loaded = ActiveSkills(context, self.known)
+        """The skills that are active, kept true to the library and the guard."""
+        self.runner = runner
+        """The runner that the program gave it, if any."""
+        self.secrets = secrets
+        """The source of secrets for scripts."""
+
+    @_part
+    def prompt(self) -> Prompt:
+        """The texts for its model: rules, catalog, contents of skills."""
+        return Prompt(self.context, self.known, self.loaded)
+
+    @_part
+    def loader(self) -> Loader:
+        """The loader of its skills, with nested activations."""
+        from metier.session.loader import Loader
+
+        return Loader(self)
+
+    @_part
+    def calls(self) -> Calls:
+        """The admission of tool calls: the gate of its executors."""
+        from metier.session.calls import Calls
+
+        return Calls(self.context, self.loaded, self.hooks)
+
+    @_part
+    def files(self) -> SkillFiles:
+        """The files of its active skills."""
+        from metier.session.files import SkillFiles
+
+        return SkillFiles(self.context, self.loaded, self.copies)
+
+    @_part
+    def runs(self) -> Runs:
+        """Runs of scripts and commands, and the virtual shell."""
+        from metier.session.runs import Runs
+
+        return Runs(self.context, self.loaded, self.copies, self.sandbox, lambda: self.shell)
+
+    @_part
+    def copies(self) -> Copies:
+        """The verified copies of its active skills."""
+        from metier.session.copies import Copies
+
+        return Copies()
+
+    @_part
+    def sandbox(self) -> JobSandbox:
+        """The sandbox that scripts, hooks and commands run in."""
+        from metier.session.job_sandbox import JobSandbox
+
+        return JobSandbox(self.context, self.loaded, self.copies, self.runner, self.secrets)
+
+    @_part
+    def hooks(self) -> HookRunner:
+        """The hooks of active skills, which run around loads and calls."""
+        from metier.session.hooks import HookRunner
+
+        return HookRunner(self.context, self.copies, self.sandbox)
+
+    @_part
+    def shell(self) -> SessionShell:
+        """The virtual shell, which is started when a command first needs it."""
+        from metier.session.shell import SessionShell
+
+        return SessionShell(self)
+
+    def close(self) -> None:
+        """Close the parts that were made and hold something."""
+        for name in ("shell", "copies"):
+            part: Any = vars(self).get(name)
+            if part is not None:
+                part.close()
+
+
 def checked_id(id: object) -> str:  # noqa: A002
     """Return an id that can stand in records and in the environment of a script; raises `InvalidArgument`."""
     if not isinstance(id, str) or not id.isprintable() or len(id) > MAX_ID:
@@ -84,3 +253,7 @@ def checked_id(id: object) -> str:  # noqa: A002
             f"{id!r:.80} is no id of a session.", hint=f"Use printable text of at most {MAX_ID} characters."
         )
     return id
+
+
+def _is_mount(path: str) -> bool:
+    return path.startswith("/") and path.isprintable() and os.path.normpath(path) == path and path.strip("/") != ""

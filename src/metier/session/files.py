@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument
@@ -15,6 +15,8 @@ from metier.skill.package import relative_to_root
 from metier.tools.patch import line_range, split_lines
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.context import By, SessionContext
     from metier.session.copies import Copies
@@ -22,6 +24,19 @@ if TYPE_CHECKING:
 Encoding: TypeAlias = Literal["text", "base64"]
 
 MAX_BYTES = 256 * 1024
+
+
+class ReadOptions(TypedDict, total=False):
+    """The part of a file to read, and the form it is returned in."""
+
+    encoding: Encoding
+    """`text`, or `base64` for what is no text."""
+    start: int | None
+    """The first line, from 1."""
+    end: int | None
+    """The line after the last."""
+    limit: int
+    """Bytes that are returned at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,28 +84,15 @@ class SkillFiles:
         """The files that were read, each with the skill it belongs to."""
         return frozenset(self._read)
 
-    def read(
-        self,
-        path: str,
-        skill: str | None = None,
-        *,
-        encoding: str = "text",
-        start: int | None = None,
-        end: int | None = None,
-        limit: int = MAX_BYTES,
-        by: By = "host",
-    ) -> Resource:
-        """Return a file of an active skill; of the most recently loaded one when none is named.
-
-        The path may begin with the root that the model was told.
-        """
+    def read(self, path: str, skill: str | None = None, *, by: By = "host", **options: Unpack[ReadOptions]) -> Resource:
+        """Return a file, as `Session.read` does; its path may begin with the root that the model was told."""
         one = self._loaded.one(skill, by=by)
         path = relative_to_root(path, one.root)
         where = path if isinstance(path, str) else ""
         instead = where if by == "model" and one.listing.is_script(where) else ""
         action = Action(point="read", skill=one.subject, path=where, command=instead, by=by)
         with self._context.audited(action), self._copies.of(one):
-            resource = read_resource(one, path, encoding=encoding, start=start, end=end, limit=limit)
+            resource = read_resource(one, path, **options)
         self._read.add((one.name, resource.path))
         describe_skill(one.entry.description, one.entry.location)
         self._context.emit(Event(kind="read", skill=one.name, message=f"Read {shown(path)} of {one.name}."))
@@ -101,7 +103,7 @@ def read_resource(
     active: ActiveSkill,
     path: str,
     *,
-    encoding: str = "text",
+    encoding: Encoding = "text",
     start: int | None = None,
     end: int | None = None,
     limit: int = MAX_BYTES,

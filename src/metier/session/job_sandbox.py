@@ -58,16 +58,14 @@ class JobSandbox:
         context: SessionContext,
         loaded: ActiveSkills,
         copies: Copies,
-        *,
-        runner: Runner | None = None,
-        provider: SecretProvider | None = None,
-        mount: str = "",
+        runner: Runner | None,
+        provider: SecretProvider | None,
     ) -> None:
         self._context = context
         self._loaded = loaded
         self._copies = copies
         self._runner = runner
-        self._mount = mount
+        self._mount = context.options.mount
         self.provider = provider
         """The source of secrets."""
 

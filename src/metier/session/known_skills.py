@@ -20,11 +20,11 @@ from metier.skill.names import is_taken_for
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from metier.library import Entry
     from metier.session.context import By, SessionContext
-    from metier.skill.listing import ListingMode, ListingRule
+    from metier.skill.listing import ListingRule
 
 _SUGGESTED_AMONG = 2_000
 
@@ -32,13 +32,11 @@ _SUGGESTED_AMONG = 2_000
 class KnownSkills:
     """The part of the library that one session may know of, and how each skill is listed for its model."""
 
-    def __init__(
-        self, context: SessionContext, names: frozenset[str] | None, listing: Mapping[str, ListingMode]
-    ) -> None:
+    def __init__(self, context: SessionContext) -> None:
         self._context = context
-        self.names = names
+        self.names = context.options.names
         """The only names that the session may know of; None is all."""
-        self._own_listings = Listings.of(listing, "the session")
+        self._own_listings = Listings.of(context.options.listing, "the session")
         self._tools: frozenset[str] | None = None
         self.tools_version = 0
         """A number that changes with the tools of the agent."""

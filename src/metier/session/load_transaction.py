@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from metier.guard.audited_action import AuditedAction
     from metier.guard.decision import Ceiling
     from metier.library import Entry
-    from metier.session.context import By, SessionContext
+    from metier.session.context import By, SessionContext, SessionParts
     from metier.session.injection import InjectedCommand
-    from metier.session.loader import Loader
     from metier.session.substitution import Segment
     from metier.skill import Document, PackageListing, Skill
 log = logger("metier.session")
@@ -40,9 +39,11 @@ _ATTEMPTS = 3
 class LoadTransaction:
     """One load, from the decisions about its skills to the moment it takes effect or is abandoned."""
 
-    def __init__(self, loader: Loader, by: By, arguments: str) -> None:
-        self._loader = loader
-        self._context = loader.context
+    def __init__(self, parts: SessionParts, by: By, arguments: str) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._known = parts.known
+        self._loaded = parts.loaded
         self._by = by
         self._arguments = arguments
         self._wanted: dict[str, Subject | None] = {}
@@ -73,7 +74,7 @@ class LoadTransaction:
                 )
             if entry.name not in found:
                 for name in entry.skill.requires:
-                    add(self._loader.known.find(name, by=self._by), (*chain, entry.name))
+                    add(self._known.find(name, by=self._by), (*chain, entry.name))
                 found[entry.name] = entry
 
         for entry in entries:
@@ -88,7 +89,7 @@ class LoadTransaction:
         try:
             self._wanted = dict.fromkeys(names)
             entries = list({(id(entry.place), entry.key): entry for entry in map(self._find, names)}.values())
-            if self._loader.dependencies == "load":
+            if self._context.options.dependencies == "load":
                 entries = self._with_dependencies(entries)
             self._require_few(entries, is_bound=is_bound)
             decided = [(entry, self._enter(entry)) for entry in entries]
@@ -115,7 +116,7 @@ class LoadTransaction:
 
     def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
-        context, known = self._context, self._loader.known
+        context, known = self._context, self._known
         for one in loaded:
             entry = context.index.get(known.handle(one.entry))
             if not is_same(entry, one.entry):
@@ -123,7 +124,7 @@ class LoadTransaction:
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
             if context.guard.is_excluded(subject_of(entry, one.digest), context.actor):
-                nested = self._loader.loaded.is_nested
+                nested = self._loaded.is_nested
                 action = known.load_action(entry, one.digest, self._by, nested=nested)
                 raise context.guard.decide(action, context.actor).as_error()
 
@@ -144,34 +145,34 @@ class LoadTransaction:
             self._tidy_up()
             if active.root not in text:
                 # A message that names it is read for as long as the session lasts.
-                self._loader.copies.forget(active)
+                self._parts.copies.forget(active)
         return text
 
     def _find(self, name: str) -> Entry:
-        entry = self._loader.known.find(name, by=self._by)
+        entry = self._known.find(name, by=self._by)
         self._wanted[name] = subject_of(entry)
         if "@" not in name:
             self._bare.add(entry.name)
         return entry
 
     def _require_few(self, entries: Sequence[Entry], *, is_bound: bool) -> None:
-        most, names = self._loader.max_active, {entry.name for entry in entries}
+        most, names = self._context.options.max_active, {entry.name for entry in entries}
         if len(names) < len(entries):
             raise InvalidArgument(
                 "Two skills of one name cannot be active at once.", hint="Load one of them, by name@source."
             )
-        others = 0 if is_bound else len(names - self._loader.loaded.bound)
+        others = 0 if is_bound else len(names - self._loaded.bound)
         if others > most:
             raise too_many(others, most)
 
     def _enter(self, entry: Entry) -> str:
         """The digest of what was decided about."""
-        context, known = self._context, self._loader.known
+        context, known = self._context, self._known
         context.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
         digest = context.index.digest(entry)
         # From here on the guard records what becomes of it.
         self._entered.add(entry.name)
-        action = known.load_action(entry, digest, self._by, nested=self._loader.loaded.is_nested)
+        action = known.load_action(entry, digest, self._by, nested=self._loaded.is_nested)
         audited = context.guard.enter(action, context.actor)
         self._audited_actions.append((audited, subject_of(entry, digest)))
         notes = self._noted[entry.name] = self._notes(entry, digest)
@@ -195,7 +196,7 @@ class LoadTransaction:
         if severity in ("high", "critical"):
             found.append(f"Skill {entry.name!r} has findings of severity {severity}.")
             context.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
-        if self._loader.loaded.is_inline(entry):
+        if self._loaded.is_inline(entry):
             found.append(f"Skill {entry.name!r} asks for an agent of its own, and is loaded into this conversation.")
             context.emit(Event(kind="noted", skill=entry.name, message=found[-1]))
         if entry.layer == "plugin" and entry.name in self._bare:
@@ -204,7 +205,7 @@ class LoadTransaction:
             if others:
                 named = ", ".join(one.reference for one in others)
                 found.append(f"Several packages define {entry.name!r}: this is {entry.reference}, not {named}.")
-        known = self._loader.known.machine
+        known = self._known.machine
         own = set(map(known.tool_name, known.tools or ()))
         unknown = [name for name in unknown_tools(entry.skill.allowed_tools) if known.tool_name(name) not in own]
         if unknown:
@@ -220,16 +221,16 @@ class LoadTransaction:
             return self._with_body(active, document)
         except BaseException:
             self._tidy_up()
-            self._loader.forget_copies(self._copied)
+            self._parts.loader.forget_copies(self._copied)
             raise
 
     def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
         active, document = self._begun(entry, digest)
-        for one in self._loader.loaded.open:
+        for one in self._loaded.open:
             same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
-        if not any(is_same_load(one, active) for one in self._loader.loaded.open):
+        if not any(is_same_load(one, active) for one in self._loaded.open):
             self._check(active)
         return self._with_body(active, document)
 
@@ -239,7 +240,7 @@ class LoadTransaction:
             return
         self._hooked.append(active)
         try:
-            self._loader.hooks().before_load(active, self._context.actor)
+            self._parts.hooks.before_load(active, self._context.actor)
         except Refused:
             # What never began has nothing to tidy up.
             self._hooked.remove(active)
@@ -255,7 +256,7 @@ class LoadTransaction:
                 hint="Load it again.",
                 name=entry.name,
             )
-        root = self._loader.copies.keep(entry, digest, listing)
+        root = self._parts.copies.keep(entry, digest, listing)
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
@@ -289,7 +290,7 @@ class LoadTransaction:
         index = self._context.index
         for _ in range(_ATTEMPTS):
             before = index.content(entry)
-            handle = self._loader.known.handle(entry)
+            handle = self._known.handle(entry)
             document = index.document(handle)
             listing = entry.package.listing()
             # The digest alone could be that of a state before and after the one whose text was read.
@@ -308,11 +309,11 @@ class LoadTransaction:
         wanted = [command for marker in find_commands(document.body) for command in marker.commands]
         if not wanted:
             return document.body
-        context, loader = self._context, self._loader
+        context, parts = self._context, self._parts
 
         def against(words: list[str]) -> str | None:
             """The reason for which a call of Bash with it would be refused."""
-            decision = loader.calls().decide("Bash", {"command": words}, active.ceiling)
+            decision = parts.calls.decide("Bash", {"command": words}, active.ceiling)
             return None if decision.is_allowed else decision.reason
 
         action = Action(
@@ -321,7 +322,7 @@ class LoadTransaction:
             # Whoever is asked sees what would be run.
             arguments={"commands": wanted},
             by="host",
-            isolated=loader.sandbox().isolates(active),
+            isolated=parts.sandbox.isolates(active),
         )
         # A skill that is not on disk came over some wire: its commands are nobody's to run.
         decision = context.guard.settle(action, context.actor)
@@ -334,13 +335,13 @@ class LoadTransaction:
         rules = document.skill.allowed_tools
         with contextlib.ExitStack() as used:
             if decision.is_allowed:
-                used.enter_context(loader.copies.of(active))
+                used.enter_context(parts.copies.of(active))
             injected = inject(
                 document.body,
                 rules=None if rules is None else parse_rules(rules),
                 enabled=decision.is_allowed,
                 because=decision.reason,
-                runner=loader.sandbox().runner_for_skill(active, isolated=action.isolated),
+                runner=parts.sandbox.runner_for_skill(active, isolated=action.isolated),
                 folder=context.workspace,
                 env=job_environment(workspace=context.workspace, skill_dir=active.root, session_id=context.id),
                 roots=(active.root,),
@@ -370,7 +371,7 @@ class LoadTransaction:
     def _tidy_up(self) -> None:
         """Run `post` for each skill whose `pre` began something, where it is not used after all, or no longer."""
         for active in self._hooked:
-            self._loader.hooks().after_unload(active, self._context.actor)
+            self._parts.hooks.after_unload(active, self._context.actor)
 
     def _abandon(self, error: BaseException) -> None:
         context = self._context
@@ -378,7 +379,7 @@ class LoadTransaction:
         try:
             self._tidy_up()
         finally:
-            self._loader.forget_copies(self._copied)
+            self._parts.loader.forget_copies(self._copied)
             wanted = (subject or Subject(name=shown(name)) for name, subject in self._wanted.items())
             for subject in dict.fromkeys(wanted):
                 if subject.name not in self._entered:

@@ -17,16 +17,11 @@ from metier.session.prompt import RUNTIME, delivery_key
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.session.active_skills import ActiveSkill, ActiveSkills
-    from metier.session.calls import Calls
-    from metier.session.context import By, SessionContext
-    from metier.session.copies import Copies
-    from metier.session.hooks import HookRunner
-    from metier.session.job_sandbox import JobSandbox
-    from metier.session.known_skills import KnownSkills
-    from metier.session.prompt import Prompt, Vocabulary
+    from metier.session.active_skills import ActiveSkill
+    from metier.session.context import By, SessionParts
+    from metier.session.prompt import Vocabulary
 
 log = logger("metier.session")
 
@@ -39,32 +34,14 @@ MAX_ARGUMENTS = 64 * 1024
 class Loader:
     """Loads and unloads the skills of one session. A load that fails changes nothing."""
 
-    def __init__(
-        self,
-        context: SessionContext,
-        known: KnownSkills,
-        loaded: ActiveSkills,
-        copies: Copies,
-        *,
-        prompt: Callable[[], Prompt],
-        calls: Callable[[], Calls],
-        sandbox: Callable[[], JobSandbox],
-        hooks: Callable[[], HookRunner],
-        max_active: int,
-        dependencies: Literal["hint", "load"] = "hint",
-    ) -> None:
-        """Make a loader; `prompt`, `calls`, `sandbox` and `hooks` return parts that few loads need."""
-        self.context = context
-        self.known = known
-        self.loaded = loaded
-        self.calls = calls
-        self.copies = copies
-        self.sandbox = sandbox
-        self.hooks = hooks
-        self.max_active = max_active
-        self.dependencies = dependencies
-        self._prompt = prompt
-        loaded.on_end += [self._run_post_hook, lambda one: self.forget_copies([one])]
+    def __init__(self, parts: SessionParts) -> None:
+        """Make a loader of all parts, as few loads need more than a few of them, which are then made."""
+        self._parts = parts
+        self._context = parts.context
+        self._known = parts.known
+        self._loaded = parts.loaded
+        self._max_active = parts.context.options.max_active
+        parts.loaded.on_end += [self._run_post_hook, lambda one: self.forget_copies([one])]
 
     def load(
         self,
@@ -75,17 +52,13 @@ class Loader:
         by: By = "host",
         make_room: bool = False,
     ) -> Receipt:
-        """Load skills: instead of those that are active, or in addition to them.
-
-        A skill that is loaded already moves to the end. `args` are the arguments that its instructions ask for. Where
-        there would be too many, it is an error, or with `make_room` those go that were loaded longest ago.
-        """
-        context, loaded = self.context, self.loaded
+        """Load skills, as `Session.load` says."""
+        context, loaded = self._context, self._loaded
         context.require_open()
         wanted = checked_names(names)
         if mode not in ("", "replace", "add"):
             raise InvalidArgument(f"There is no mode {shown(str(mode), 40)!r}.", hint="Modes are replace and add.")
-        transaction = LoadTransaction(self, by, checked_arguments(args))
+        transaction = LoadTransaction(self._parts, by, checked_arguments(args))
         new = transaction.prepare(wanted)
         with transaction.committed():
             loaded.live()
@@ -93,10 +66,10 @@ class Loader:
                 context.require_open()
                 before = loaded.held
                 now = self._after_loading(before, new, "add" if mode == "add" else "replace")
-                room = self.max_active + sum(one.name in loaded.fixed for one in now)
+                room = self._max_active + sum(one.name in loaded.fixed for one in now)
                 removed: list[ActiveSkill] = []
                 if make_room and len(new) <= room:
-                    removed = [one for one in now if one.name not in loaded.fixed][: -self.max_active]
+                    removed = [one for one in now if one.name not in loaded.fixed][: -self._max_active]
                     now = tuple(one for one in now if one not in removed)
                 if len(now) > room:
                     raise too_many(len(now), room)
@@ -117,12 +90,12 @@ class Loader:
         return self.receipt(tuple(one.name for one in new), gone)
 
     def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
-        """Unload some skills, or all; one that is not loaded does not matter."""
-        self.context.require_open()
-        loaded = self.loaded
+        """Unload skills, as `Session.unload` says."""
+        self._context.require_open()
+        loaded = self._loaded
         wanted = () if all else checked_names(names)
         known = {one.name for one in loaded.live()}
-        chosen = {name if name in known else self.known.find(name, by=by).name for name in wanted}
+        chosen = {name if name in known else self._known.find(name, by=by).name for name in wanted}
         with loaded.lock:
             gone = [one for one in loaded.held if (all or one.name in chosen) and one.name not in loaded.fixed]
             loaded.set(tuple(one for one in loaded.held if one not in gone))
@@ -131,11 +104,11 @@ class Loader:
 
     def bind(self, names: Sequence[str]) -> None:
         """Make skills part of the agent's own instructions; they stay loaded to the end."""
-        self.context.require_open()
-        loaded = self.loaded
+        self._context.require_open()
+        loaded = self._loaded
         wanted = checked_names(names)
         active = {one.name: one for one in loaded.live()}
-        transaction = LoadTransaction(self, "host", "")
+        transaction = LoadTransaction(self._parts, "host", "")
         missing = [name for name in wanted if name not in active]
         new = transaction.prepare(missing, is_bound=True) if missing else []
         with transaction.committed(), loaded.lock:
@@ -145,20 +118,20 @@ class Loader:
         bound = [*new, *(active[name] for name in wanted if name in active)]
         loaded.bound |= {one.name for one in bound}
         loaded.fix(bound)
-        self._prompt().delivered.update(delivery_key(one) for one in bound)
+        self._parts.prompt.delivered.update(delivery_key(one) for one in bound)
 
     def restore(self, skills: tuple[ActiveSkill, ...], delivered: set[tuple[str, str, str]]) -> None:
         """Put the skills of a saved session beside those that are bound, the last ones where there are too many."""
-        loaded = self.loaded
-        last = skills[-self.max_active :]
+        loaded = self._loaded
+        last = skills[-self._max_active :]
         names = {one.name for one in last}
         loaded.set((*(one for one in loaded.held if one.name not in names), *last))
-        self._prompt().delivered = delivered
-        self._end_for_room(skills[: -self.max_active], "host")
+        self._parts.prompt.delivered = delivered
+        self._end_for_room(skills[: -self._max_active], "host")
 
     def receipt(self, changed: tuple[str, ...] = (), gone: Sequence[ActiveSkill] = ()) -> Receipt:
         """Return the skills that are loaded, after a change by which some are `gone`."""
-        active = self.loaded.open
+        active = self._loaded.open
         names = {one.name for one in active}
         missing = {
             one.name: needed
@@ -170,48 +143,41 @@ class Loader:
             changed=changed,
             requires=missing,
             unloaded=tuple(one.name for one in gone if one.name not in names),
-            inline=tuple(one.name for one in active if one.name in changed and self.loaded.is_inline(one.entry)),
+            inline=tuple(one.name for one in active if one.name in changed and self._loaded.is_inline(one.entry)),
         )
 
     def invoke(
         self, text: str, *, words: Vocabulary = RUNTIME, make_room: bool = False, by: By = "user"
     ) -> Invocation | None:
-        """Invoke the skill that a person asks for by `/name arguments`; None when the text is no such thing.
-
-        Whoever types a name agrees by that to a skill that nobody vouches for. Where a program says that somebody did,
-        it is `by="client"`, and is asked about.
-
-        The skill is loaded beside those that are active, with `make_room` as by `load`. One whose `insert` is
-        `user-message` is not loaded: it is the text of a message that the user need not type.
-        """
-        context = self.context
+        """Invoke the skill that a person asks for, as `Session.invoke` says."""
+        context = self._context
         context.require_open()
         found = parse_invocation(text)
         if found is None:
             return None
         name, arguments = found[0], checked_arguments(found[1])
-        entry = self.known.find(name)
+        entry = self._known.find(name)
         if entry.skill.insert == "user-message":
             digest = context.index.digest(entry)
-            with context.audited(self.known.load_action(entry, digest, by, nested=self.loaded.is_nested)):
-                message = LoadTransaction(self, by, arguments).render(entry, digest)
+            with context.audited(self._known.load_action(entry, digest, by, nested=self._loaded.is_nested)):
+                message = LoadTransaction(self._parts, by, arguments).render(entry, digest)
             return Invocation(name=entry.name, arguments=arguments, text=message, is_user_message=True)
-        receipt = self.load([self.known.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
-        content = self._prompt().content(entry.name, words=words)
+        receipt = self.load([self._known.handle(entry)], "add", args=arguments, by=by, make_room=make_room)
+        content = self._parts.prompt.content(entry.name, words=words)
         text = "\n\n".join((content, *receipt.notes))
         return Invocation(name=entry.name, arguments=arguments, text=text, receipt=receipt)
 
     @property
     def activations(self) -> tuple[str, ...]:
         """The skills that are activated inside one another, the innermost last."""
-        return self.loaded.stack.names
+        return self._loaded.stack.names
 
     def activate(self, name: str, *, args: str = "", by: By = "host") -> ActiveSkill:
         """Activate a skill inside those that are activated; `deactivate` ends it, the innermost first."""
-        entry, loaded = self.known.find(name, by=by), self.loaded
+        entry, loaded = self._known.find(name, by=by), self._loaded
         frame = loaded.stack.push(entry.name, was_loaded=any(one.name == entry.name for one in loaded.open))
         try:
-            self.load([self.known.handle(entry)], "add", args=args, by=by)
+            self.load([self._known.handle(entry)], "add", args=args, by=by)
         except BaseException:
             loaded.stack.drop(frame)
             raise
@@ -219,9 +185,9 @@ class Loader:
 
     def deactivate(self, name: str, *, by: By = "host") -> None:
         """End the innermost activation, which must be this skill's."""
-        self.context.require_open()
-        _, was_loaded = self.loaded.stack.pop(name)
-        if not was_loaded and any(one.name == name for one in self.loaded.live()):
+        self._context.require_open()
+        _, was_loaded = self._loaded.stack.pop(name)
+        if not was_loaded and any(one.name == name for one in self._loaded.live()):
             self.unload([name], by=by)
 
     @contextlib.contextmanager
@@ -232,38 +198,38 @@ class Loader:
             yield active
         finally:
             # Whatever was activated inside and not ended ends with it.
-            while active.name in self.activations and not self.context.is_closed:
+            while active.name in self.activations and not self._context.is_closed:
                 self.deactivate(self.activations[-1])
 
     @property
     def may_take_long(self) -> bool:
         """Whether loading or unloading may take a while: hooks, commands, skills to scan, somebody to be asked."""
-        guard = self.context.guard
+        guard = self._context.guard
         policy = guard.policy
         return policy.hooks != "deny" or policy.injection != "deny" or guard.may_ask or guard.governance.may_take_long
 
     def forget_copies(self, gone: Sequence[ActiveSkill]) -> None:
         """Remove the copies of skills, but for what is active still or again, perhaps from elsewhere."""
-        used = {(one.name, one.digest) for one in self.loaded.held}
+        used = {(one.name, one.digest) for one in self._loaded.held}
         for one in gone:
             if (one.name, one.digest) not in used:
-                self.copies.forget(one)
+                self._parts.copies.forget(one)
 
     def _after_loading(
         self, before: tuple[ActiveSkill, ...], new: Sequence[ActiveSkill], mode: LoadMode
     ) -> tuple[ActiveSkill, ...]:
         """The active skills after a load: the loaded ones last, in the order they were asked for."""
         names = {one.name for one in new}
-        staying = (one for one in before if mode == "add" or one.name in self.loaded.fixed)
+        staying = (one for one in before if mode == "add" or one.name in self._loaded.fixed)
         return (*(one for one in staying if one.name not in names), *new)
 
     def _end_for_room(self, removed: Sequence[ActiveSkill], by: By, whom: str = "") -> None:
-        why = f"removed to make room{whom}, as {self.max_active} skills are the most"
-        self.loaded.end(removed, by, why, rule="max_active")
+        why = f"removed to make room{whom}, as {self._max_active} skills are the most"
+        self._loaded.end(removed, by, why, rule="max_active")
 
     def _run_post_hook(self, one: ActiveSkill) -> None:
         if one.skill.hooks is not None:
-            self.hooks().after_unload(one, self.context.actor)
+            self._parts.hooks.after_unload(one, self._context.actor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

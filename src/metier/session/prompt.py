@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._cache import BoundedCache
+from metier.find.finder import Finder
 from metier.find.visibility import Visibility
 from metier.hints import USES
 from metier.session.content import attribute, skill_content
@@ -15,7 +16,7 @@ from metier.session.content import attribute, skill_content
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-    from metier.find import Finder, Result
+    from metier.find import Result
     from metier.library import Entry
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.context import SessionContext
@@ -145,24 +146,12 @@ RUNTIME = Vocabulary(
 class Prompt:
     """The texts of one session for a model. They depend on the library, the guard, what is active, and the prompt."""
 
-    def __init__(
-        self,
-        context: SessionContext,
-        finder: Finder,
-        known: KnownSkills,
-        loaded: ActiveSkills,
-        *,
-        budget: int,
-        delivery: Delivery,
-        mount: str,
-    ) -> None:
+    def __init__(self, context: SessionContext, known: KnownSkills, loaded: ActiveSkills) -> None:
         self._context = context
-        self._finder = finder
+        self._finder = Finder(context.index)
         self._known = known
         self._loaded = loaded
-        self._budget = budget
-        self._delivery = delivery
-        self._mount = mount
+        self._options = context.options
         self.delivered: set[tuple[str, str, str]] = set()
         """The contents that stand in the conversation already: name, digest, and a hash of root and body."""
         self._texts: BoundedCache[Hashable, tuple[tuple[ActiveSkill, ...], Any]] = BoundedCache(_MAX_CACHED)
@@ -205,14 +194,14 @@ class Prompt:
         around: str,
         options: dict[str, Any],
     ) -> str:
-        left_out = active if self._delivery == "instructions" and not with_active else ()
+        left_out = active if self._options.delivery == "instructions" and not with_active else ()
         names = tuple(one.name for one in left_out)
         key = ("catalog", prompt, words, names, around, tuple(options.items()), self._version)
 
         def make() -> str:
             known = self._known
             asked = {"search_tool": words.search, "listing": known.listings, "machine": known.machine, **options}
-            budget = self._budget - len(around.encode())
+            budget = self._options.budget - len(around.encode())
             return str(self._finder.catalog(budget, query=prompt, names=self._names(frozenset(names)), **asked))
 
         return str(self._cached(key, (), make))
@@ -223,7 +212,7 @@ class Prompt:
         For a model that has a shell, its files are where the shell has them, and not where they are on disk.
         """
         one = self._loaded.one(name)
-        if self._delivery == "instructions":
+        if self._options.delivery == "instructions":
             return f"Skill {one.name!r} is active; its instructions are in the top-level instructions."
         key = delivery_key(one)
         with self._lock:
@@ -236,7 +225,7 @@ class Prompt:
 
     def active_instructions(self, words: Vocabulary) -> str:
         """Return the active skills with their instructions; empty where these stand in results of tool calls."""
-        if self._delivery != "instructions":
+        if self._options.delivery != "instructions":
             return ""
         root_of = self.root_of if words.execute else None
         return active_block(self._loaded.open, words, with_bodies=True, bound=self._loaded.bound, root_of=root_of)
@@ -245,7 +234,7 @@ class Prompt:
         """Return where commands find the files of a skill: in the virtual shell, or else in its verified copy."""
         from metier.session.shell import is_installed
 
-        return f"{self._mount}/{active.name}" if is_installed() else active.root
+        return f"{self._options.mount}/{active.name}" if is_installed() else active.root
 
     def forget_delivered(self) -> None:
         """Send content again when it is loaded again: earlier tool results are gone from the history."""
@@ -301,11 +290,11 @@ class Prompt:
         return found
 
     def _compose(self, active: tuple[ActiveSkill, ...], prompt: str | None, words: Vocabulary) -> str:
-        how = fitting(self._budget, rules(words), brief_rules(words))
+        how = fitting(self._options.budget, rules(words), brief_rules(words))
         catalog = self._catalog(active, prompt, words, False, how + SEPARATOR, {})
         if not catalog and not active:
             return ""
-        with_bodies = self._delivery == "instructions"
+        with_bodies = self._options.delivery == "instructions"
         return compose(
             how if catalog else rules(words, has_catalog=False),
             catalog,

@@ -7,7 +7,7 @@ import hashlib
 import os
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from metier._log import logger
 from metier._paths import is_inside
@@ -25,6 +25,7 @@ from metier.skill.package import checked_path, relative_to_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from metier.guard.audited_action import AuditedAction
     from metier.run import Outcome
@@ -182,6 +183,23 @@ def following_output(listener: Callable[[OutputLine], None]) -> Iterator[None]:
         _following.reset(token)
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of the run of a script."""
+
+    env: Mapping[str, Any] | None
+    """Environment variables for it; a model can set those that the skill asks for."""
+    folder: str | None
+    """The working folder, inside the workspace; the workspace by default."""
+    seconds: float | None
+    """Seconds that it may take, at most 600; 30 by default."""
+    stdin: bytes
+    """The bytes that it reads, at most 16 MiB."""
+    by: By
+    """The origin of the request: `model`, `user`, `host` (the program) or `client` (a program for a person)."""
+    on_output: Callable[[OutputLine], None] | None
+    """A function that is told each line as it comes, perhaps from another thread."""
+
+
 class Runs:
     """Runs scripts of active skills and commands of bash for one session, where policy allows it."""
 
@@ -192,14 +210,11 @@ class Runs:
         copies: Copies,
         sandbox: JobSandbox,
         shell: Callable[[], SessionShell],
-        *,
-        script_folders: Sequence[str] = SCRIPT_FOLDERS,
     ) -> None:
         self.context = context
         self.copies = copies
         self.sandbox = sandbox
         """The sandbox that scripts, hooks and commands run in."""
-        self.script_folders = script_folders
         self._loaded = loaded
         self._shell = shell
 
@@ -216,11 +231,10 @@ class Runs:
         """Whether there is a virtual shell here."""
         return is_installed()
 
-    async def script(self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any) -> Outcome:
-        """Run a script of an active skill; options are `env`, `folder`, `seconds`, `stdin`, `by` and `on_output`.
-
-        `on_output` is told each line as it comes, perhaps from another thread.
-        """
+    async def script(
+        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Unpack[RunOptions]
+    ) -> Outcome:
+        """Run a script of an active skill."""
         from anyio.to_thread import run_sync
 
         run = await run_sync(self._prepare, script, args, skill, options)
@@ -230,7 +244,7 @@ class Runs:
         return self._finish(run, outcome)
 
     def script_blocking(
-        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Any
+        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Unpack[RunOptions]
     ) -> Outcome:
         """`script`, for programs without an event loop."""
         run = self._prepare(script, args, skill, options)
@@ -269,7 +283,7 @@ class Runs:
         context.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
         return outcome
 
-    def _prepare(self, script: object, args: object, skill: str | None, options: Mapping[str, Any]) -> ScriptRun:
+    def _prepare(self, script: object, args: object, skill: str | None, options: RunOptions) -> ScriptRun:
         """A script that was asked for; one that cannot be run was asked for all the same, and leaves a record."""
         context, by = self.context, options.get("by", "host")
         one = self._loaded.one(skill, by=by)
@@ -322,7 +336,7 @@ class ScriptRun:
             )
         self._stdin = stdin
         self._on_output = on_output or _following.get()
-        self.path = checked_script(active, script, runs.script_folders)
+        self.path = checked_script(active, script, runs.context.options.script_folders)
         self._args = checked_args(args)
         if env is not None and not hasattr(env, "items"):
             raise InvalidArgument("env must be a dictionary.", hint='Write env={"NAME": "value"}.')

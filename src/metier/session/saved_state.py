@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from metier.library import Entry, SkillIndex
     from metier.session.active_skills import ActiveSkill, Frame
-    from metier.session.context import By, SessionContext
+    from metier.session.context import By, SessionContext, SessionParts
     from metier.session.known_skills import KnownSkills
-    from metier.session.loader import Loader
 
 FORMAT = 1
 MAX_SKILLS = 1_000
@@ -93,37 +92,37 @@ class SavedState:
             if isinstance(key, list) and len(key) == 3 and all(isinstance(part, str) for part in key)
         }
 
-    def resume(self, loader: Loader) -> tuple[ActiveSkill, ...]:
+    def resume(self, parts: SessionParts) -> tuple[ActiveSkill, ...]:
         """The skills that are still there and still allowed, as they were; there may be more than may be active."""
         found = []
         inner = {name for name, _ in self.frames[1:]}
         for item in self.skills:
             # What is part of the agent is there already, as it is now.
             nested = item["name"] in inner
-            one = None if item["name"] in loader.loaded.bound else _resumed(loader, item, nested=nested)
+            one = None if item["name"] in parts.loaded.bound else _resumed(parts, item, nested=nested)
             if one is not None:
                 found.append(one)
         return tuple(found)
 
 
-def _resumed(loader: Loader, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
-    context = loader.context
+def _resumed(parts: SessionParts, item: Mapping[str, Any], *, nested: bool) -> ActiveSkill | None:
+    context = parts.context
     try:
-        entry = _saved_entry(loader.known, context.index, item)
+        entry = _saved_entry(parts.known, context.index, item)
         if entry is None:
             return None
         digest = context.index.digest(entry)
     except MetierError:
         return None
     by = _by(item) if entry.trusted else "model"
-    audited = context.guard.enter(loader.known.load_action(entry, digest, by, nested=nested), context.actor)
+    audited = context.guard.enter(parts.known.load_action(entry, digest, by, nested=nested), context.actor)
     with audited:
         if not audited.decision.is_allowed:
             decision = audited.decision
             context.emit(Event(kind="refused", skill=entry.name, code=decision.code, message=decision.reason))
             return None
         try:
-            one = LoadTransaction(loader, by, item["arguments"]).again(entry, digest)
+            one = LoadTransaction(parts, by, item["arguments"]).again(entry, digest)
         except MetierError as error:
             audited.close(success=False, code=error.code)
             context.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import json
 import os
@@ -26,18 +25,14 @@ from metier.skill import FolderPackage
 from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping
 
     from metier.library import Entry
     from metier.run import Job, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
-    from metier.session.active_skills import ActiveSkill, ActiveSkills
-    from metier.session.calls import Calls
-    from metier.session.context import SessionContext
-    from metier.session.copies import Copies
-    from metier.session.job_sandbox import JobSandbox
-    from metier.session.known_skills import KnownSkills
+    from metier.session.active_skills import ActiveSkill
+    from metier.session.context import SessionParts
     from metier.session.prompt import Vocabulary
     from metier.skill import PackageFile
 
@@ -56,23 +51,13 @@ _STAND_INS = {
 class SkillMounts:
     """The skills of one shell."""
 
-    def __init__(
-        self,
-        shell: VirtualShell,
-        context: SessionContext,
-        known: KnownSkills,
-        loaded: ActiveSkills,
-        calls: Calls,
-        copies: Copies,
-        script_folders: Sequence[str],
-    ) -> None:
+    def __init__(self, shell: VirtualShell, parts: SessionParts) -> None:
         self._shell = shell
-        self._context = context
-        self._known = known
-        self._loaded = loaded
-        self._calls = calls
-        self._copies = copies
-        self._script_folders = script_folders
+        self._context = parts.context
+        self._known = parts.known
+        self._loaded = parts.loaded
+        self._calls = parts.calls
+        self._copies = parts.copies
         self._mounted: dict[str, tuple[str, contextlib.ExitStack]] = {}
         self._entries: dict[str, Entry] = {}
         self._open: OrderedDict[str, str] = OrderedDict()
@@ -195,7 +180,7 @@ class SkillMounts:
 
     def _is_program(self, file: PackageFile, data: bytes) -> bool:
         folder = file.path.partition("/")[0]
-        is_named = folder in self._script_folders or bool(program_of(file.path))
+        is_named = folder in self._context.options.script_folders or bool(program_of(file.path))
         return file.kind != "skill" and (is_named or file.executable or data.startswith(b"#!"))
 
 
@@ -222,31 +207,10 @@ class SessionShell:
     are handed to the session's runner, if policy lets them run there.
     """
 
-    def __init__(
-        self,
-        context: SessionContext,
-        known: KnownSkills,
-        loaded: ActiveSkills,
-        calls: Calls,
-        copies: Copies,
-        sandbox: JobSandbox,
-        *,
-        mount: str,
-        script_folders: Sequence[str],
-    ) -> None:
-        self._context = context
-        self._sandbox = sandbox
-        self._mount = mount
-        self._make_mounts = functools.partial(
-            SkillMounts,
-            context=context,
-            known=known,
-            loaded=loaded,
-            calls=calls,
-            copies=copies,
-            script_folders=script_folders,
-        )
-        loaded.on_change.append(self.follow)
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._context = parts.context
+        parts.loaded.on_change.append(self.follow)
         self._shell: VirtualShell | None = None
         self._mounts: SkillMounts | None = None
         self._lock = threading.RLock()
@@ -261,9 +225,9 @@ class SessionShell:
             if self._shell is None or self._mounts is None:
                 from metier.run.virtual import VirtualShell
 
-                native = _AnsweringRunner(self._sandbox.runner_for_commands(have_places=True))
-                self._shell = VirtualShell(mount=self._mount, native=native, before=self._open)
-                self._mounts = self._make_mounts(self._shell)
+                native = _AnsweringRunner(self._parts.sandbox.runner_for_commands(have_places=True))
+                self._shell = VirtualShell(mount=self._context.options.mount, native=native, before=self._open)
+                self._mounts = SkillMounts(self._shell, self._parts)
             self._mounts.follow(words)
             return self._shell
 

@@ -306,7 +306,7 @@ def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(s
     executor = session.executor(builtin=["Read", "Write"])
     session.invoke("/a")
     executor.execute_blocking("skills_load", {"skills": ["b"], "mode": "add"})
-    with session.loader.activation("c"), session.loader.activation("d"):
+    with session.parts.loader.activation("c"), session.parts.loader.activation("d"):
         pass
     executor.execute_blocking("Write", {"file_path": "x", "content": "y"})
     session.close()

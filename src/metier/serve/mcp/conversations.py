@@ -147,7 +147,10 @@ class Conversations:
 
         For the `host`, those that people may know of: policy may keep some from models alone.
         """
-        names, is_hidden = self.window.session.options.names, self.window.session.known.hidden_predicate(by=by)
+        names, is_hidden = (
+            self.window.session.context.options.names,
+            self.window.session.parts.known.hidden_predicate(by=by),
+        )
         for entry in self.library.entries():
             if entry.name <= after or (names is not None and entry.name not in names):
                 continue
@@ -156,10 +159,10 @@ class Conversations:
 
     def may_know(self, entry: Entry) -> bool:
         """Whether a skill is neither blocked nor outside of what these conversations may know of."""
-        names = self.window.session.options.names
+        names = self.window.session.context.options.names
         if names is not None and entry.name not in names:
             return False
-        return not self.window.session.known.is_hidden(entry)
+        return not self.window.session.parts.known.is_hidden(entry)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Prompts:
 
     def _prompt(self, entry: Entry) -> Prompt:
         """The prompt of a skill for clients, who may show it to a model: its name alone where policy says so."""
-        told = self._conversations.window.session.known.description(entry)
+        told = self._conversations.window.session.parts.known.description(entry)
         return Prompt(name=entry.name, description=told or None, arguments=_arguments(entry))
 
     def _for_people(self, after: str) -> Iterator[Entry]:
@@ -94,7 +94,7 @@ class Prompts:
             assert made is not None
             text = f"{made.text}\n\n{naming(key)}" if key and session.active else made.text
             message = PromptMessage(role="user", content=TextContent(text=text))
-            return GetPromptResult(description=session.known.description(entry) or None, messages=[message])
+            return GetPromptResult(description=session.parts.known.description(entry) or None, messages=[message])
 
         with consent_from_any(answers):
             return await self._conversations.guard.in_thread(invoke)
@@ -103,7 +103,7 @@ class Prompts:
 def _entry(session: Session, name: str) -> Entry:
     # A prompt has one name, where a skill may have several.
     with contextlib.suppress(SkillNotFound):
-        entry = session.known.find(name)
+        entry = session.parts.known.find(name)
         if entry.name == name:
             return entry
     raise SkillNotFound(f"There is no prompt {shown(name)!r}.", hint="prompts/list has all that there are.")

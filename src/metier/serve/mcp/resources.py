@@ -122,7 +122,7 @@ class Resources:
 
     def _manifest(self, entry: Entry) -> dict[str, Any]:
         """The manifest of a skill that is not loaded: where policy shows its name alone, nothing that describes it."""
-        is_bare = bool(entry.description) and not self._conversations.window.session.known.description(entry)
+        is_bare = bool(entry.description) and not self._conversations.window.session.parts.known.description(entry)
         # What is refused when it is read is not listed: a host that verifies a skill reads all that is.
         has_scripts = self._conversations.guard.policy.script_reads == "allow"
         return self._manifests.of(entry).as_dict(is_bare=is_bare, has_scripts=has_scripts)
@@ -189,7 +189,7 @@ class Resources:
         content = self._contents.read(entry, path, limit=MAX_BYTES) if one is None else _of_copy(session, one, path)
         subject = subject_of(entry, content.digest)
         self._require_tool(session, entry, path)
-        wanted = session.known.load_action(entry, content.digest, "model")
+        wanted = session.parts.known.load_action(entry, content.digest, "model")
         if not self._conversations.guard.decide(wanted, session.context.actor).is_allowed:
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
         listing = entry.package.listing() if one is None else one.listing
@@ -254,7 +254,7 @@ class Resources:
 
     def _resource(self, entry: Entry) -> Resource:
         file = entry.key.rpartition("/")[2]  # some are written skill.md
-        told = self._conversations.window.session.known.description(entry)
+        told = self._conversations.window.session.parts.known.description(entry)
         return Resource(uri=uri_of(entry.name, file), name=entry.name, description=told, mime_type="text/markdown")
 
 
@@ -270,7 +270,7 @@ def _active_skill(session: Session, entry: Entry) -> ActiveSkill | None:
 
 def _of_copy(session: Session, one: ActiveSkill, path: str) -> ServedFile:
     """A file of what was loaded, whatever lies in the skill's folder by now."""
-    with session.loader.copies.of(one) as root:
+    with session.parts.copies.of(one) as root:
         try:
             return ServedFile(digest=one.digest, data=FolderPackage(root).read(path, limit=MAX_BYTES))
         except MetierError as error:
