@@ -461,4 +461,4 @@ def _checked_options(given: Mapping[str, Any]) -> Options:
 def _dialect(chosen: DialectName | Dialect) -> Dialect:
     from metier.dialect import dialect
 
-    return dialect(chosen) if isinstance(chosen, str) else chosen
+    return dialect(chosen)

@@ -12,9 +12,9 @@ import pytest
 
 from metier import Policy
 from metier.agent import Manifest
-from metier.agent.budget import TEAM
 from metier.agent.delegates import tool_name
 from metier.agent.streaming import MAX_WAITING
+from metier.agent.turn import TEAM
 from metier.errors import AgentFailed
 from metier.testing import skill
 from metier.tools.tool import checked_name

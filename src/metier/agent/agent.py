@@ -131,7 +131,7 @@ class Agent:
     @functools.cached_property
     def dialect(self) -> Dialect:
         """The dialect in which its model sees skills."""
-        chosen = dialect_of(self._dialect) if isinstance(self._dialect, str) else self._dialect
+        chosen = dialect_of(self._dialect)
         return _Unsaid(chosen) if SkillContext in self._context else chosen
 
     @property

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier import Entry, Library
+    from metier.agent.dependencies import FailureReason
     from metier.agent.manifest import Manifest
     from metier.library.places import Layer
 
@@ -232,11 +233,9 @@ def _discover(start: Path) -> Iterator[Declared]:
         if real in seen:
             return
         if trusted:
+            # Else not seen: a link that a stranger put there must not take a folder away that is trusted elsewhere.
             seen.add(real)
-            yield from _in_folder(os.fspath(folder), layer)
-        else:
-            # Not seen: a link that a stranger put there must not take a folder away that is trusted elsewhere.
-            yield from _untrusted_in(os.fspath(folder))
+        yield from _in_folder(os.fspath(folder), layer, trusted=trusted)
 
     home = home_folder()
     if home is not None:
@@ -249,13 +248,35 @@ def _discover(start: Path) -> Iterator[Declared]:
     yield from once(SHIPPED, "plugin")
 
 
-def _in_folder(folder: str, layer: Layer) -> Iterator[Declared]:
+def _in_folder(folder: str, layer: Layer, *, trusted: bool = True) -> Iterator[Declared]:
     """The manifests of the folders in a folder, in the order of their names."""
-    for path in _folders_in(folder):
-        if isinstance(path, AgentFailure):
-            yield path
-        else:
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(itertools.islice(entries, _MOST_ENTRIES + 1))
+            names = sorted(entry.name for entry in listed if entry.is_dir())
+    except OSError:
+        return
+    if len(listed) > _MOST_ENTRIES:
+        # A folder called `agents` may hold anything; what of it is read must not depend on chance.
+        what = f"{shown(folder, 300)} has more than {_MOST_ENTRIES:,} entries and was not searched for agents."
+        yield AgentFailure(id=folder, reason="invalid", message=what, hint="Move the agents.", folder=folder)
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if trusted:
             yield from _declared_by(path, layer)
+        elif _has_manifest(path):
+            # That it is there is said, but nothing of it is read.
+            yield _failure(
+                path,
+                f"Agent {shown(name)!r} comes from {shown(path, 300)}, which nobody has trusted.",
+                for_people("Read it, then `metier trust` the project.", model=ASK_TO_TRUST),
+                reason="untrusted",
+            )
+
+
+def _failure(path: str, message: str, hint: str, *, reason: FailureReason = "invalid") -> AgentFailure:
+    return AgentFailure(id=os.path.basename(path), reason=reason, message=message, hint=hint, folder=path)
 
 
 def _has_manifest(path: str) -> bool:
@@ -266,20 +287,13 @@ def _declared_by(path: str, layer: Layer) -> Iterator[Declared]:
     try:
         manifest = read_manifest(path, layer=layer)
     except AgentInvalid as error:
-        yield AgentFailure(
-            id=os.path.basename(path), reason="invalid", message=error.message, hint=error.hint, folder=path
-        )
+        yield _failure(path, error.message, error.hint)
     else:
         if manifest is not None:
             yield manifest
         elif os.path.lexists(misnamed := os.path.join(path, _MISNAMED)):
-            yield AgentFailure(
-                id=os.path.basename(path),
-                reason="invalid",
-                message=f"{shown(misnamed, 300)} is not read: the file of an agent is called {MANIFEST_FILE}.",
-                hint=f"Rename it to {MANIFEST_FILE}.",
-                folder=path,
-            )
+            message = f"{shown(misnamed, 300)} is not read: the file of an agent is called {MANIFEST_FILE}."
+            yield _failure(path, message, f"Rename it to {MANIFEST_FILE}.")
 
 
 def _place(manifest: Manifest) -> tuple[Layer, str]:
@@ -303,37 +317,6 @@ def _second(manifest: Manifest, winner: Manifest) -> AgentFailure:
         hint="Write another `id:` for one of them, or remove one.",
         folder=manifest.folder,
     )
-
-
-def _untrusted_in(folder: str) -> Iterator[AgentFailure]:
-    """The agents of a project that nobody vouches for: that they are there is said, but nothing of them is read."""
-    for path in _folders_in(folder):
-        if isinstance(path, AgentFailure):
-            yield path
-        elif _has_manifest(path):
-            name = os.path.basename(path)
-            yield AgentFailure(
-                id=name,
-                reason="untrusted",
-                message=f"Agent {shown(name)!r} comes from {shown(path, 300)}, which nobody has trusted.",
-                hint=for_people("Read it, then `metier trust` the project.", model=ASK_TO_TRUST),
-                folder=path,
-            )
-
-
-def _folders_in(folder: str) -> list[str | AgentFailure]:
-    """The folders in a folder, by name, or why they are not listed; none in one that is not there."""
-    try:
-        with os.scandir(folder) as entries:
-            listed = list(itertools.islice(entries, _MOST_ENTRIES + 1))
-            names = sorted(entry.name for entry in listed if entry.is_dir())
-    except OSError:
-        return []
-    if len(listed) > _MOST_ENTRIES:
-        # A folder called `agents` may hold anything; what of it is read must not depend on chance.
-        what = f"{shown(folder, 300)} has more than {_MOST_ENTRIES:,} entries and was not searched for agents."
-        return [AgentFailure(id=folder, reason="invalid", message=what, hint="Move the agents.", folder=folder)]
-    return [os.path.join(folder, name) for name in names]
 
 
 def _vouched_for(manifest: Manifest, name: str, library: Library) -> Entry:

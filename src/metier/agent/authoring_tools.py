@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metier._paths import open_below
 from metier.errors import FileMissing, FileRefused, InvalidArgument, SkillExists
@@ -21,13 +21,11 @@ from metier.skill.validate import check
 from metier.tools import FunctionTool, ToolResult, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from metier import Session
     from metier.skill import Diagnostic, Document
     from metier.tools import Tool
-
-    MayCall = Callable[[str, Mapping[str, Any]], bool]
 
 DRAFTS = "skill-drafts"
 """The folder of the workspace that new skills are written to."""
@@ -45,10 +43,23 @@ def skill_authoring_tools(workspace: Workspace | str, *, session: Session | None
     >>> [tool.name for tool in skill_authoring_tools(tempfile.mkdtemp())]
     ['write_skill', 'validate_skill']
     """
-    may_call, access = (session.may_call, session.calls.file_access) if session is not None else (None, None)
-    place = _Place(workspace if isinstance(workspace, Workspace) else Workspace(workspace, access=access), may_call)
+    drafts = _Drafts(workspace, session)
+    tools: list[Tool] = [FunctionTool(drafts.write_skill), FunctionTool(drafts.validate_skill)]
+    if session is not None:
+        tools.append(FunctionTool(drafts.propose_draft))
+    return tuple(tools)
+
+
+class _Drafts:
+    """The drafts in a workspace, as an agent writes, checks and proposes them."""
+
+    def __init__(self, workspace: Workspace | str, session: Session | None) -> None:
+        access = None if session is None else session.calls.file_access
+        self._workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace, access=access)
+        self._session = session
 
     def write_skill(
+        self,
         name: str,
         description: str,
         body: str,
@@ -64,22 +75,60 @@ def skill_authoring_tools(workspace: Workspace | str, *, session: Session | None
             allowed_tools: The only tools it may use, such as Read or Bash(git:*); leave out for no limit of its own.
             supporting_files: Texts of further files by path, below scripts/, references/ or assets/.
         """
-        return _write(place, name, description, body, allowed_tools, supporting_files or {})
+        fields = {"name": name, "description": " ".join(description.split())}
+        if allowed_tools is not None:
+            # As one text: clients that serve skills over MCP take no list.
+            fields["allowed-tools"] = " ".join(tool.strip() for tool in allowed_tools)
+        data = written(fields, body)
+        files = {**_supporting(supporting_files or {}), "SKILL.md": data}
+        package = MemoryPackage(files)
+        document, found = check(data, package, folder=name, strict=True)
+        wrong = [note for note in found if note.severity != "info"]
+        if wrong:
+            return ToolResult.failure(
+                "skill-invalid",
+                f"Nothing was written. {_listed(wrong)}",
+                hint="Correct this and call write_skill again.",
+                data={"findings": [note.as_json() for note in wrong]},
+            )
+        folder = self._new_folder(name)
+        try:
+            for (
+                path,
+                content,
+            ) in files.items():  # SKILL.md last: before it is there, nobody takes the folder for a skill
+                self._workspace.write(f"{DRAFTS}/{name}/{path}", content)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        text = f"Wrote {DRAFTS}/{name}: {', '.join(sorted(files))}.\n{_summary(document, package)}"
+        return ToolResult(success=True, result=text, data={"folder": folder, "digest": package.digest()})
 
-    def validate_skill(folder: str) -> ToolResult:
+    def validate_skill(self, folder: str) -> ToolResult:
         """Check a skill in the workspace under the strictest rules. Nothing of it is run, nothing is changed.
 
         Args:
             folder: The folder with its SKILL.md, relative to the workspace.
         """
-        return _validate(place, folder)
+        named, package = self._open(folder)
+        try:
+            data = package.read("SKILL.md", limit=MAX_SKILL_BYTES)
+        except FileMissing:
+            raise FileMissing(
+                f"There is no SKILL.md in {shown(named)!r}.", hint="Name the folder of a skill.", path=named
+            ) from None
+        document, found = check(data, package, folder=os.path.basename(package.root), strict=True)
+        errors = sum(note.severity == "error" for note in found)
+        verdict = "is valid" if not errors else f"has {errors:,} {'error' if errors == 1 else 'errors'}"
+        text = f"{shown(named)} {verdict}.\n{_listed(found)}".rstrip()
+        findings = [note.as_json() for note in found]
+        return ToolResult(
+            success=True,
+            result=escape_tags(text),
+            data={"ok": not errors, "name": document.skill.name, "findings": findings},
+        )
 
-    tools = FunctionTool(write_skill), FunctionTool(validate_skill)
-    if session is None:
-        return tools
-    begun = session
-
-    def propose_draft(folder: str, justification: str, evidence: list[str] | None = None) -> ToolResult:
+    def propose_draft(self, folder: str, justification: str, evidence: list[str] | None = None) -> ToolResult:
         """Propose a new skill of which there is a draft. Nobody can use it until a person has looked at it and agreed.
 
         Args:
@@ -87,61 +136,54 @@ def skill_authoring_tools(workspace: Workspace | str, *, session: Session | None
             justification: Why it is needed: what is done again and again, and what becomes better.
             evidence: What shows that it is needed: quotes of what the user said, of results, of files.
         """
-        return _propose(place, begun, folder, justification, evidence or [])
+        from metier.dialect.skill_proposals import propose_files
+        from metier.skill.package import files_of
 
-    return (*tools, FunctionTool(propose_draft))
+        assert self._session is not None
+        _, package = self._open(folder)
+        for file in package.listing().files:
+            self._require("Read", os.path.join(package.root, *file.path.split("/")))
+        name = os.path.basename(package.root)
+        return propose_files(self._session, name, files_of(package), justification, evidence or [])
 
-
-class _Place:
-    """A workspace, and what may be done in it."""
-
-    def __init__(self, workspace: Workspace, may_call: MayCall | None) -> None:
-        self.workspace = workspace
-        self._may_call = may_call
-
-    def require(self, tool: str, path: str) -> None:
+    def _require(self, tool: str, path: str) -> None:
         """Raise unless a built-in tool could be used on a path."""
-        if self._may_call is not None and not self._may_call(tool, {"file_path": path}):
+        if self._session is not None and not self._session.may_call(tool, {"file_path": path}):
             raise FileRefused(
                 f"{tool} may not be used on {shown(path, 300)!r}, and so neither may this tool.",
                 hint="Ask the user to allow it.",
                 path=path,
             )
 
+    def _open(self, folder: str) -> tuple[str, FolderPackage]:
+        """The folder of a skill in the workspace, as it was named, and its files."""
+        named = folder.removesuffix("SKILL.md").rstrip("/") or "."
+        real = self._workspace.folder(named, tool="Read")
+        self._require("Read", os.path.join(real, "SKILL.md"))
+        return named, FolderPackage(real, contain=real)
 
-def _write(
-    place: _Place,
-    name: str,
-    description: str,
-    body: str,
-    allowed_tools: list[str] | None,
-    supporting: Mapping[str, str],
-) -> ToolResult:
-    fields = {"name": name, "description": " ".join(description.split())}
-    if allowed_tools is not None:
-        # As one text: clients that serve skills over MCP take no list.
-        fields["allowed-tools"] = " ".join(tool.strip() for tool in allowed_tools)
-    data = written(fields, body)
-    files = {**_supporting(supporting), "SKILL.md": data}
-    package = MemoryPackage(files)
-    document, found = check(data, package, folder=name, strict=True)
-    wrong = [note for note in found if note.severity != "info"]
-    if wrong:
-        return ToolResult.failure(
-            "skill-invalid",
-            f"Nothing was written. {_listed(wrong)}",
-            hint="Correct this and call write_skill again.",
-            data={"findings": [note.as_json() for note in wrong]},
-        )
-    folder = _new_folder(place, name)
-    try:
-        for path, content in files.items():  # SKILL.md last: before it is there, nobody takes the folder for a skill
-            place.workspace.write(f"{DRAFTS}/{name}/{path}", content)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    text = f"Wrote {DRAFTS}/{name}: {', '.join(sorted(files))}.\n{_summary(document, package)}"
-    return ToolResult(success=True, result=text, data={"folder": folder, "digest": package.digest()})
+    def _new_folder(self, name: str) -> str:
+        """A folder that was not there before, for a draft."""
+        root = self._workspace.root
+        folder = os.path.join(root, DRAFTS, name)
+        self._require("Write", os.path.join(folder, "SKILL.md"))
+        try:
+            with open_below(root, (DRAFTS, name), create=True, check=self._workspace.access.require_open) as safe:
+                if safe.path != folder:
+                    # A link could lead to where skills are used from.
+                    raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)
+                os.mkdir(safe.at(), dir_fd=safe.parent)
+        except FileExistsError:
+            raise SkillExists(
+                f"{DRAFTS}/{name} exists already.", hint="Choose another name; nothing is overwritten.", path=folder
+            ) from None
+        except OSError as error:
+            raise FileRefused(
+                f"{DRAFTS}/{name} cannot be made: {error.strerror}.",
+                hint="Ask the user to look at the folder.",
+                path=folder,
+            ) from None
+        return folder
 
 
 def _supporting(given: Mapping[str, str]) -> dict[str, bytes]:
@@ -168,30 +210,6 @@ def _supporting(given: Mapping[str, str]) -> dict[str, bytes]:
     return files
 
 
-def _new_folder(place: _Place, name: str) -> str:
-    """A folder that was not there before, for a draft."""
-    folder = os.path.join(place.workspace.root, DRAFTS, name)
-    place.require("Write", os.path.join(folder, "SKILL.md"))
-    try:
-        check = place.workspace.access.require_open
-        with open_below(place.workspace.root, (DRAFTS, name), create=True, check=check) as safe:
-            if safe.path != folder:
-                # A link could lead to where skills are used from.
-                raise FileRefused(f"{DRAFTS}/{name} leads through a link.", hint="Remove the link.", path=folder)
-            os.mkdir(safe.at(), dir_fd=safe.parent)
-    except FileExistsError:
-        raise SkillExists(
-            f"{DRAFTS}/{name} exists already.", hint="Choose another name; nothing is overwritten.", path=folder
-        ) from None
-    except OSError as error:
-        raise FileRefused(
-            f"{DRAFTS}/{name} cannot be made: {error.strerror}.",
-            hint="Ask the user to look at the folder.",
-            path=folder,
-        ) from None
-    return folder
-
-
 def _summary(document: Document, package: MemoryPackage) -> str:
     """The capabilities of a skill, for the person who decides about it."""
     tools = document.skill.allowed_tools
@@ -204,44 +222,6 @@ def _summary(document: Document, package: MemoryPackage) -> str:
             f"Instructions: about {estimate_tokens(document.body):,} tokens.",
             "It is a draft: nobody uses it until it was proposed and a person has agreed.",
         )
-    )
-
-
-def _write_draft(place: _Place, folder: str) -> tuple[str, str, FolderPackage]:
-    """The folder of a skill in the workspace: as it was named, where it is, and its files."""
-    named = folder.removesuffix("SKILL.md").rstrip("/") or "."
-    real = place.workspace.folder(named, tool="Read")
-    place.require("Read", os.path.join(real, "SKILL.md"))
-    return named, real, FolderPackage(real, contain=real)
-
-
-def _propose(place: _Place, session: Session, folder: str, justification: str, evidence: Sequence[str]) -> ToolResult:
-    from metier.dialect.skill_proposals import propose_files
-    from metier.skill.package import files_of
-
-    _, real, package = _write_draft(place, folder)
-    for file in package.listing().files:
-        place.require("Read", os.path.join(real, *file.path.split("/")))
-    return propose_files(session, os.path.basename(real), files_of(package), justification, evidence)
-
-
-def _validate(place: _Place, folder: str) -> ToolResult:
-    named, real, package = _write_draft(place, folder)
-    try:
-        data = package.read("SKILL.md", limit=MAX_SKILL_BYTES)
-    except FileMissing:
-        raise FileMissing(
-            f"There is no SKILL.md in {shown(named)!r}.", hint="Name the folder of a skill.", path=named
-        ) from None
-    document, found = check(data, package, folder=os.path.basename(real), strict=True)
-    errors = sum(note.severity == "error" for note in found)
-    verdict = "is valid" if not errors else f"has {errors:,} {'error' if errors == 1 else 'errors'}"
-    text = f"{shown(named)} {verdict}.\n{_listed(found)}".rstrip()
-    findings = [note.as_json() for note in found]
-    return ToolResult(
-        success=True,
-        result=escape_tags(text),
-        data={"ok": not errors, "name": document.skill.name, "findings": findings},
     )
 
 

@@ -66,33 +66,31 @@ class Conversation:
         """The messages of the conversation, as pydantic-ai has them; it only ever gets longer."""
         return self._history
 
-    async def send(self, text: str, *, view: View = "full") -> AsyncGenerator[Event]:
+    def send(self, text: str, *, view: View = "full") -> AsyncGenerator[Event]:
         """Say something, and be told what happens: text as it comes, skills, tool calls, and last the answer.
 
         `/name arguments` uses a skill by name. Whoever stops iterating ends the turn. Calls that wait for somebody to
         agree are given up by that.
         """
-        async with contextlib.aclosing(self._run(lambda turn, pace: self._answered(turn, text, pace), view)) as events:
-            async for event in events:
-                yield event
+        return self._run(lambda turn, pace: self._answered(turn, text, pace), view)
 
-    async def resume(self, answers: Mapping[str, bool] | None = None, *, view: View = "full") -> AsyncGenerator[Event]:
+    def resume(self, answers: Mapping[str, bool] | None = None, *, view: View = "full") -> AsyncGenerator[Event]:
         """Go on with a turn that was suspended: make the calls again that wait, and be told what happens.
 
         `answers` are by the ids of `questions`; what an approver has granted meanwhile needs none.
         """
-        if not self.questions:
-            raise nothing_waits()
-        async with contextlib.aclosing(self._run(lambda turn, pace: self._resumed(turn, answers, pace), view)) as told:
-            async for event in told:
-                yield event
+        self._require_questions()
+        return self._run(lambda turn, pace: self._resumed(turn, answers, pace), view)
 
     async def resumed(self, answers: Mapping[str, bool] | None = None) -> Answer:
         """`resume`, for whoever only wants to know what came of it."""
-        if not self.questions:
-            raise nothing_waits()
+        self._require_questions()
         with self._busy():
             return await self._resumed(Turn(self.agent, self.session, model=self.agent.model), answers, None)
+
+    def _require_questions(self) -> None:
+        if not self.questions:
+            raise InvalidArgument("Nothing waits for an answer here.", hint="Say something to the agent instead.")
 
     async def _run(self, work: Callable[[Turn, Any], Awaitable[Answer]], view: View) -> AsyncGenerator[Event]:
         with self._busy():
@@ -180,8 +178,3 @@ class Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def nothing_waits() -> InvalidArgument:
-    """The error for whoever would go on with what is not suspended."""
-    return InvalidArgument("Nothing waits for an answer here.", hint="Say something to the agent instead.")

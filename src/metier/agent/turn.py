@@ -22,7 +22,6 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from metier._otel_setup import agent_instrumentation
 from metier.agent.answer import Answer, ModelUsage
-from metier.agent.budget import Budget
 from metier.agent.delegates import delegate_tools
 from metier.agent.instructions import OwnInstructions
 from metier.agent.streaming import EventEmitter
@@ -44,11 +43,14 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from metier.agent.agent import Agent
+    from metier.agent.manifest import Manifest
     from metier.agent.streaming import Pace
     from metier.agent.subagents import AgentSession
 
 _EMPTY_ANSWERS = 2
 """The number of times that a model with an empty answer is asked again."""
+TEAM = 10
+"""All agents together may take this many times the turns of the agent that was asked."""
 INTERRUPTED = "The call was interrupted; nobody knows what it did."
 NOT_MADE = "The call was not made: somebody had to agree first, and nobody did."
 
@@ -242,6 +244,32 @@ class Turn:
             why = f"{type(error).__name__}: {why}" if why else type(error).__name__
         why = shown(redact(why), 500).rstrip(".")
         return AgentFailed(f"Agent {manifest.id!r} came to no answer: {why}.", hint=hint, agent=manifest.id)
+
+
+class Budget:
+    """The requests that an agent may make for one task, together with all agents that it starts.
+
+    Each agent keeps to its own `limits.max_turns`; this bounds what they start among themselves.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._agent = manifest.id
+        self.limit = TEAM * manifest.max_turns
+        """The number of requests that are allowed."""
+        self.left = self.limit
+        """The number of requests that are left."""
+
+    def take(self) -> None:
+        """One more request; raises `AgentFailed` where there may be none."""
+        if self.left <= 0:
+            raise AgentFailed(
+                f"Agent {self._agent!r} and the agents it started came to no answer in {self.limit} turns together "
+                f"({TEAM} times its limits.max_turns).",
+                hint="Ask for less at a time, or raise `limits.max_turns` in its agent.yaml.",
+                agent=self._agent,
+                limit="team",
+            )
+        self.left -= 1
 
 
 class _Kit(Kit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from metier.errors import InvalidArgument
@@ -50,29 +51,29 @@ class Dialect(Protocol):
         ...
 
 
-def dialect(name: str) -> Dialect:
-    """The dialect of a name.
+_CLASSES = {
+    "registry": "RegistryDialect",
+    "tool": "ToolDialect",
+    "runtime": "RuntimeDialect",
+    "sandbox": "SandboxDialect",
+}
+"""The class of each dialect, in the module of its name."""
+
+
+def dialect(chosen: str | Dialect) -> Dialect:
+    """The dialect of a name; one that is given itself stays as it is.
 
     >>> dialect("runtime").words.load
     'skills_load'
     """
-    if name == "registry":
-        from metier.dialect.registry import RegistryDialect
-
-        return RegistryDialect()
-    if name == "tool":
-        from metier.dialect.tool import ToolDialect
-
-        return ToolDialect()
-    if name == "runtime":
-        from metier.dialect.runtime import RuntimeDialect
-
-        return RuntimeDialect()
-    if name == "sandbox":
-        from metier.dialect.sandbox import SandboxDialect
-
-        return SandboxDialect()
-    raise InvalidArgument(f"There is no dialect {name!r}.", hint="Dialects are registry, tool, runtime and sandbox.")
+    if not isinstance(chosen, str):
+        return chosen
+    if chosen not in _CLASSES:
+        raise InvalidArgument(
+            f"There is no dialect {chosen!r}.", hint="Dialects are registry, tool, runtime and sandbox."
+        )
+    found: Dialect = getattr(importlib.import_module(f"metier.dialect.{chosen}"), _CLASSES[chosen])()
+    return found
 
 
 def has_skills(session: Session) -> bool:
@@ -86,15 +87,15 @@ class SkillTool:
     def __init__(
         self,
         name: str,
-        describe: Callable[[], str],
+        about: str | Callable[[], str],
         parameters: Mapping[str, Any],
         call: Callable[[Mapping[str, Any]], Awaitable[Any]],
         *,
-        timeout: float | None,
+        timeout: float | None = None,
         is_control: bool = True,
         tags: tuple[str, ...] = (),
     ) -> None:
-        self._describe = describe
+        self._about = about
         self._call = call
         self.name = name
         self.parameters = parameters
@@ -109,7 +110,7 @@ class SkillTool:
     @property
     def description(self) -> str:
         """The description for a model; a catalog in it is always the current one."""
-        return self._describe()
+        return self._about if isinstance(self._about, str) else self._about()
 
     async def call(self, arguments: Mapping[str, Any]) -> Any:
         """Do it."""

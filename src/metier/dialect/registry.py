@@ -65,14 +65,10 @@ class RegistryDialect:
         if not has_skills(session):
             return []
         do = _Calls(Operations(session, self.words, spawn))
-
-        def tool(name: str, about: str, parameters: Mapping[str, Any], call: Any) -> SkillTool:
-            return SkillTool(name, lambda: about, parameters, call, timeout=None)
-
         return [
-            tool("list_skills", _ABOUT_LISTING, LIST, do.list_skills),
-            tool("read_skill", _ABOUT_READING, READ, do.read_skill),
-            tool("read_skill_resource", "Read a file of a skill that you have read.", RESOURCE, do.read_resource),
+            SkillTool("list_skills", _ABOUT_LISTING, LIST, do.list_skills),
+            SkillTool("read_skill", _ABOUT_READING, READ, do.read_skill),
+            SkillTool("read_skill_resource", "Read a file of a skill that you have read.", RESOURCE, do.read_resource),
         ]
 
 

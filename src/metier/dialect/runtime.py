@@ -71,16 +71,15 @@ class RuntimeDialect:
         if not has_skills(session):
             return []
         do = _Calls(Operations(session, self.words, spawn))
-
-        def tool(name: str, about: str, parameters: Mapping[str, Any], call: Any, *tags: str) -> SkillTool:
-            return SkillTool(name, lambda: about, parameters, call, timeout=None, tags=tags)
-
+        load = "Load skills: returns their instructions, which you then follow."
+        read = "Read a reference, template or other file of a loaded skill."
+        run = "Run a script of a loaded skill and get what it prints."
         return [
-            tool("skills_load", "Load skills: returns their instructions, which you then follow.", LOAD, do.load),
-            tool("skills_unload", "Unload skills that are no longer needed.", UNLOAD, do.unload),
-            tool("skills_read", "Read a reference, template or other file of a loaded skill.", READ, do.read),
-            tool("skills_run", "Run a script of a loaded skill and get what it prints.", RUN, do.run, "exec"),
-            tool("skills_search", "Find skills that fit a task, the best first.", SEARCH, do.search),
+            SkillTool("skills_load", load, LOAD, do.load),
+            SkillTool("skills_unload", "Unload skills that are no longer needed.", UNLOAD, do.unload),
+            SkillTool("skills_read", read, READ, do.read),
+            SkillTool("skills_run", run, RUN, do.run, tags=("exec",)),
+            SkillTool("skills_search", "Find skills that fit a task, the best first.", SEARCH, do.search),
         ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import SkillTool, number, schema, text
@@ -50,11 +51,9 @@ class SandboxDialect:
         do = _Calls(Operations(session, self.words, spawn))
         about = "Run a command in a shell that has the files of the skills, and get what it prints."
         return [
-            SkillTool("get_skill", lambda: self.description(session), GET, do.get_skill, timeout=None),
+            SkillTool("get_skill", partial(self.description, session), GET, do.get_skill),
             # It is a shell and no skill-control tool: what active skills and policy say of Bash counts for it.
-            SkillTool(
-                "sandbox_execute", lambda: about, EXECUTE, do.execute, timeout=None, is_control=False, tags=("exec",)
-            ),
+            SkillTool("sandbox_execute", about, EXECUTE, do.execute, is_control=False, tags=("exec",)),
         ]
 
     def description(self, session: Session) -> str:

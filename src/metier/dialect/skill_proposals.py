@@ -62,8 +62,8 @@ def proposal_tools(session: Session, scope_of: Callable[[], TenantScope] | None 
         "should be done the same way again and no skill says how."
     )
     return [
-        SkillTool("propose_skill_update", lambda: update, _UPDATE, calls.update, timeout=DEFAULT_TIMEOUT),
-        SkillTool("propose_skill", lambda: new, _NEW, calls.new, timeout=DEFAULT_TIMEOUT),
+        SkillTool("propose_skill_update", update, _UPDATE, calls.update, timeout=DEFAULT_TIMEOUT),
+        SkillTool("propose_skill", new, _NEW, calls.new, timeout=DEFAULT_TIMEOUT),
     ]
 
 

@@ -11,6 +11,7 @@ from metier._aliases import TOOLS
 from metier.dialect.call_order import Order
 from metier.dialect.cancellation import ended_with_its_threads
 from metier.dialect.dialects import PROPOSAL_TOOLS
+from metier.dialect.dialects import dialect as dialect_of
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.guard import Guard
 from metier.guard.question import consent_from_any
@@ -77,7 +78,7 @@ class Skills:
             )
         self.library = library_of(library)
         self.guard = guard or Guard(policy, audit=audit, approve=approve, project=options.get("workspace"))
-        self.dialect = _dialect(dialect)
+        self.dialect = dialect_of(dialect)
         self._builtin = tuple(builtin)
         options.setdefault("lineage", Lineage(max_depth=MAX_FORKS))
         # What is wrong with an option is said here, and not in the first conversation.
@@ -160,7 +161,7 @@ class Kit:
         `order` is that of the calls in this session, where it has several kits.
         """
         self.session = session
-        self._dialect = _dialect(dialect)
+        self._dialect = dialect_of(dialect)
         self._spawn = spawn
         self._builtin = tuple(builtin)
         self._own = tuple(tools)
@@ -261,12 +262,6 @@ def library_of(where: Where | None) -> Library:
         return where
     folders = [where] if isinstance(where, str | os.PathLike) else list(cast("Sequence[str]", where))
     return Library.from_folder(*(os.fspath(folder) for folder in folders))
-
-
-def _dialect(chosen: DialectName | Dialect) -> Dialect:
-    from metier.dialect.dialects import dialect
-
-    return dialect(chosen) if isinstance(chosen, str) else chosen
 
 
 def _as_id(conversation: str) -> str:

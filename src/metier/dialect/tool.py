@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import SkillTool, choice, schema, text
@@ -84,8 +85,8 @@ class ToolDialect:
     def tools(self, session: Session, spawn: Spawn | None = None) -> list[SkillTool]:
         """The one tool."""
         do = _Calls(Operations(session, self.words, spawn))
-        describe = lambda: self.description(session)  # noqa: E731
-        return [SkillTool("skill", describe, SKILL, do.skill, timeout=self.timeout, tags=("exec",))]
+        about = partial(self.description, session)
+        return [SkillTool("skill", about, SKILL, do.skill, timeout=self.timeout, tags=("exec",))]
 
     def description(self, session: Session) -> str:
         """Return the description of the tool, with the catalog in it."""
