@@ -117,9 +117,7 @@ class FileAccess:
 
     def hides(self, path: str) -> bool:
         """Whether a path, absolute and free of links, is one that tools must not see."""
-        if self.is_open:
-            return False
-        return self._hidden_place(path) is not None
+        return not self.is_open and self._hidden_place(path) is not None
 
     def hidden_in(self, folder: str) -> tuple[str, ...]:
         """The hidden paths below a folder, but for those that a name alone hides."""
@@ -134,24 +132,12 @@ class FileAccess:
 
     def _hidden_place(self, path: str) -> str | None:
         """The hidden place or secret name that a path leads to or through; a workspace in one is hidden as well."""
-        above = _folded(path)
-        while above not in self._hidden:
-            above, before = os.path.dirname(above), above
-            if above == before:
-                return self._secret_name(path)
-        return above
+        return _place_of(_folded(path), self._hidden) or self._secret_name(path)
 
     def _read_only_place(self, path: str) -> str | None:
-        above, workspace = _folded(path), _folded(self.workspace)
-        is_in_workspace = is_inside(above, workspace)
-        while above not in self._read_only:
-            above, before = os.path.dirname(above), above
-            if above == before:
-                return None
-            # A workspace may lie in such a place, as the folder of a skill does: then it is what is worked on.
-            if is_in_workspace and above == workspace:
-                return None
-        return above
+        # A workspace may lie in such a place, as the folder of a skill does: then it is what is worked on.
+        path, workspace = _folded(path), _folded(self.workspace)
+        return _place_of(path, self._read_only, below=workspace if is_inside(path, workspace) else "")
 
     def _secret_name(self, path: str) -> str | None:
         if path.isascii() and not _SECRET_WORD(path.lower()):
@@ -178,10 +164,7 @@ class WorkspaceFiles:
     """The access of tools to files in each workspace under one guard."""
 
     def __init__(
-        self,
-        governance: FileTerms,
-        policy: Callable[[], Policy | None],
-        read_only: Callable[[], Iterable[str]],
+        self, governance: FileTerms, policy: Callable[[], Policy | None], read_only: Callable[[], Iterable[str]]
     ) -> None:
         """`policy` gives the program's own, which policy files narrow; `read_only` the paths that no tool writes."""
         self._governance, self._policy, self._read_only = governance, policy, read_only
@@ -234,6 +217,15 @@ def protection_hint(place: str) -> str:
         "No policy grants this place by itself: do it yourself.",
         model="Write elsewhere, or ask the user to do it.",
     )
+
+
+def _place_of(path: str, places: Collection[str], *, below: str = "") -> str | None:
+    """The place that a path is or lies in, of those below a folder."""
+    while path not in places:
+        path, before = os.path.dirname(path), path
+        if path in (before, below):
+            return None
+    return path
 
 
 def _folded(path: str) -> str:

@@ -100,12 +100,9 @@ def started_paths(folders: tuple[str, ...], work_tree: str) -> Iterator[str]:
 
 def commonly_started_paths(work_tree: str) -> Iterator[str]:
     """The same for the settings of the user and of the machine, with the files that variables name for these."""
-    home = os.path.expanduser("~")
-    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    of_user = [os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
     named = [path for path in map(os.environ.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")) if path]
     yield from named
-    yield from _named_in(["/etc/gitconfig", *of_user, *named], work_tree)
+    yield from _named_in(["/etc/gitconfig", *_user_files(), *named], work_tree)
     for key, words in _settings_in_variables():
         yield from _paths_of(key, words, (work_tree,))
 
@@ -115,14 +112,8 @@ def committer_variables(work_tree: str) -> dict[str, str]:
 
     Jobs have another home folder than the user, whose settings they do not see.
     """
-    home = os.path.expanduser("~")
-    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    known: dict[str, str] = {}
-    for file in (os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")):
-        known |= _user_in(file)
-    own = {
-        key for folder in repository_folders(os.path.join(work_tree, ".git")) for key in _user_in(folder + "/config")
-    }
+    known = _committer_in(_user_files())
+    own = _committer_in([f"{folder}/config" for folder in repository_folders(os.path.join(work_tree, ".git"))])
     return {
         f"GIT_{who}_{key.upper()}": value
         for key, value in known.items()
@@ -131,18 +122,30 @@ def committer_variables(work_tree: str) -> dict[str, str]:
     }
 
 
-def _user_in(file: str) -> dict[str, str]:
-    """Name and address of the section `user` of a file of settings."""
-    found: dict[str, str] = {}
+def _user_files() -> list[str]:
+    """The settings of the user, the last of which count."""
+    home = os.path.expanduser("~")
+    configuration = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return [os.path.join(configuration, "git", "config"), os.path.join(home, ".gitconfig")]
+
+
+def _committer_in(files: list[str]) -> dict[str, str]:
+    """Name and address of the section `user` in files of settings."""
+    return {
+        key: value[:_MOST_NAME]
+        for file in files
+        for section, key, value in _entries(file)
+        if section == "user" and key in ("name", "email") and value and value.isprintable()
+    }
+
+
+def _entries(file: str) -> Iterator[tuple[str, str, str]]:
+    """The settings of a file that have a value: section, key, and the value without quotes and escapes."""
     section = ""
     for matched in _TOKEN.finditer(_text_of(file)):
         section = section if matched["section"] is None else matched["section"].lower()
-        key = (matched["key"] or "").lower()
-        if section == "user" and key in ("name", "email") and matched["value"]:
-            value = _ESCAPED.sub(r"\1", matched["value"]).strip()
-            if value and value.isprintable():
-                found[key] = value[:_MOST_NAME]
-    return found
+        if matched["value"]:
+            yield section, matched["key"].lower(), _ESCAPED.sub(r"\1", matched["value"]).strip()
 
 
 def _settings_in_variables() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -182,15 +185,11 @@ def _paths_of(key: str, words: tuple[str, ...], bases: tuple[str, ...]) -> Itera
 def _read_settings(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The settings in a file of git's that may name something to start or to read: the key of each, and its words."""
     found = []
-    section = ""
-    for matched in _TOKEN.finditer(_text_of(file)):
-        section = section if matched["section"] is None else matched["section"].partition(".")[0].lower()
-        if matched["value"]:
-            value = _ESCAPED.sub(r"\1", matched["value"]).strip()
-            key = "command" if value.startswith("!") or section in _OF_PROGRAMS else matched["key"].lower()
-            words = _words(key, value)
-            if words:
-                found.append((key, words))
+    for section, key, value in _entries(file):
+        if value.startswith("!") or section.partition(".")[0] in _OF_PROGRAMS:
+            key = "command"
+        if words := _words(key, value):
+            found.append((key, words))
     return tuple(found)
 
 

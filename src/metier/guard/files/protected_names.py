@@ -196,33 +196,36 @@ class ProtectedEntry(NamedTuple):
 
     path: str
     name: str
-    normal: str
     kind: str
     """`folder`, `link`, or `file` for all else."""
+    protected: tuple[str, ...]
+    """The protected names that it is or, as a link, leads into; none if it is a folder and the first part of one."""
+
+    def protected_by(self, grants: Collection[str]) -> str | None:
+        """Its protected name, of several one that is not granted."""
+        return next((name for name in self.protected if name not in grants), next(iter(self.protected), None))
 
 
 class FolderListing(NamedTuple):
     """The entries of a folder that protection needs."""
 
-    folders: tuple[tuple[str, str, str], ...] = ()
-    """The folders in it: path, name, and the name as it is compared."""
+    folders: tuple[tuple[str, str], ...] = ()
+    """The folders in it: path and name."""
     entries: tuple[ProtectedEntry, ...] = ()
     links: tuple[str, ...] = ()
     """The paths of all links."""
     is_repository: bool = False
     has_head: bool = False
-
-
-NO_LISTING = FolderListing()
+    is_readable: bool = True
 
 
 def _read_listing(path: str) -> FolderListing:
-    folders: list[tuple[str, str, str]] = []
+    folders: list[tuple[str, str]] = []
     entries: list[ProtectedEntry] = []
     links: list[str] = []
-    parent = normal_name(os.path.basename(path))
     names = names_by_first_part()
-    seconds = {parts[1] for parts, _ in names.get(parent, ()) if len(parts) == 2}
+    same_first_part = names.get(normal_name(os.path.basename(path)), ())
+    by_second_part = {parts[1]: name for parts, name in same_first_part if len(parts) == 2}
     marks = set()
     with os.scandir(path) as listing:
         for entry in listing:
@@ -231,15 +234,17 @@ def _read_listing(path: str) -> FolderListing:
             if entry.is_symlink():
                 links.append(entry.path)
             if is_folder:
-                folders.append((entry.path, entry.name, normal))
+                folders.append((entry.path, entry.name))
             if entry.name in OF_REPOSITORIES:
                 marks.add(entry.name)
-            if normal in names or normal in seconds:
+            if normal in names or normal in by_second_part:
                 kind = "link" if entry.is_symlink() else "folder" if is_folder else "file"
-                entries.append(ProtectedEntry(entry.path, entry.name, normal, kind))
+                protected = [name for parts, name in names.get(normal, ()) if len(parts) == 1 or kind == "link"]
+                protected += [by_second_part[normal]] if normal in by_second_part else []
+                entries.append(ProtectedEntry(entry.path, entry.name, kind, tuple(protected)))
     # The rest of a repository may be where `commondir` says.
     is_repository = marks.issuperset(REPOSITORY_MARKS) or marks.issuperset(("HEAD", "commondir"))
     return FolderListing(tuple(folders), tuple(entries), tuple(links), is_repository, "HEAD" in marks)
 
 
-folder_listings: FileCache[FolderListing | None] = FileCache(_read_listing, None)
+folder_listings = FileCache(_read_listing, FolderListing(is_readable=False))

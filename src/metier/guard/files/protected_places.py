@@ -8,12 +8,12 @@ installed packages only repositories count: their code runs as part of the work 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import stat
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repos
 from metier.guard.files.protected_names import (
     CLOSED_IN_REPOSITORY,
     MOST_FOLDERS,
-    NO_LISTING,
     OF_REPOSITORIES,
     REPOSITORY,
     folder_listings,
@@ -35,7 +34,7 @@ from metier.guard.files.protected_names import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from metier.guard.files.protected_names import FolderListing, ProtectedEntry
+    from metier.guard.files.protected_names import FolderListing
 
 _OF_PACKAGES = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "site-packages"})
 _NO_LINKS: Mapping[str, str] = MappingProxyType({})
@@ -98,33 +97,29 @@ def _find_places(
     found = _Search(root, grants)
     if looks_around:
         found.take_around()
-    waiting = deque([(root, normal_name(os.path.basename(root)))])
-    packages: deque[str] = deque()
-    searched = 0
-    while waiting and searched < MOST_FOLDERS:
-        path, parent = waiting.popleft()
-        searched += 1
-        listing = folder_listings.get(path)
-        if listing is None:
-            if path != root:
-                found.take_unreadable(path)
-            continue
-        hits = found.take(path, parent, listing)
-        for below, name, normal in listing.folders:
+    waiting, packages = deque([root]), deque[str]()
+    for path, listing in _listings(waiting):
+        hits = found.take(path, listing)
+        for below, name in listing.folders:
             if name in _OF_PACKAGES:
                 packages.append(below)
             elif name not in hits:
-                waiting.append((below, normal))
-    searched = 0
-    while with_packages and packages and searched < MOST_FOLDERS:
-        path = packages.popleft()
-        searched += 1
-        listing = folder_listings.get(path)
-        if listing is None:
-            found.take_unreadable(path)
-        elif not found.take_repository(path, listing):
-            packages.extend(below for below, _, _ in listing.folders)
-    return found.places(is_cut=bool(waiting) or bool(with_packages and packages))
+                waiting.append(below)
+    if not with_packages:
+        packages.clear()
+    for path, listing in _listings(packages):
+        if not found.take_repository(path, listing):
+            packages.extend(below for below, _ in listing.folders)
+    return found.places(is_cut=bool(waiting or packages))
+
+
+def _listings(waiting: deque[str]) -> Iterator[tuple[str, FolderListing]]:
+    """The listing of each folder that waits, up to a limit; a caller may add more of them meanwhile."""
+    for _ in range(MOST_FOLDERS):
+        if not waiting:
+            return
+        path = waiting.popleft()
+        yield path, folder_listings.get(path)
 
 
 def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
@@ -172,7 +167,7 @@ def _repository_above(root: str, relative: str, grants: Collection[str]) -> str 
     folder = root
     for part in relative.split(os.sep):
         listing = folder_listings.get(folder)
-        if listing is None:
+        if not listing.is_readable:
             return None
         if listing.is_repository and folder != root:
             return os.path.relpath(folder, root)
@@ -200,20 +195,19 @@ def _other_names(root: str, found: ProtectedPlaces) -> Iterator[str]:
     """The files in a folder that are protected files under a second name."""
     shared = _shared_files(found)
     inodes = {inode for _, inode in shared}
-    for files in _files_below(root) if shared else ():
-        for entry in files:
-            if entry.inode() not in inodes or any(is_inside(entry.path, one) for one in found.closed):
-                continue
-            with contextlib.suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                if (status.st_dev, status.st_ino) in shared:
-                    yield entry.path
+    for entry in _files_below(root) if shared else ():
+        if entry.inode() not in inodes or any(is_inside(entry.path, one) for one in found.closed):
+            continue
+        with contextlib.suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            if (status.st_dev, status.st_ino) in shared:
+                yield entry.path
 
 
 def _shared_files(found: ProtectedPlaces) -> dict[tuple[int, int], str]:
     """The protected files that have a second name somewhere."""
     shared = {}
-    for path in islice((*_files_in(found.closed), *found.outside), _MOST_SHARED):
+    for path in islice(chain(_files_in(found.closed), found.outside), _MOST_SHARED):
         with contextlib.suppress(OSError):
             status = os.lstat(path)
             if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
@@ -223,26 +217,22 @@ def _shared_files(found: ProtectedPlaces) -> dict[tuple[int, int], str]:
 
 def _files_in(paths: Collection[str]) -> Iterator[str]:
     for path in paths:
-        if not os.path.isdir(path):
+        if os.path.isdir(path):
+            yield from (entry.path for entry in _files_below(path, without=_NOTHING_STARTS))
+        else:
             yield path
-            continue
-        for files in _files_below(path, without=_NOTHING_STARTS):
-            yield from (entry.path for entry in files)
 
 
-def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[list[os.DirEntry[str]]]:
+def _files_below(folder: str, without: Collection[str] = ()) -> Iterator[os.DirEntry[str]]:
     """The entries of a folder and of each folder below it, but for folders; no link is followed."""
     waiting = [folder]
     while waiting:
-        path = waiting.pop()
-        files: list[os.DirEntry[str]] = []
-        with contextlib.suppress(OSError), os.scandir(path) as entries:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    files.append(entry)
+                    yield entry
                 elif entry.name not in without:
                     waiting.append(entry.path)
-        yield files
 
 
 class _Search:
@@ -251,7 +241,7 @@ class _Search:
     def __init__(self, root: str, grants: Collection[str]) -> None:
         self._root, self._grants = root, frozenset(grants)
         self._names: set[str] = set()
-        self._closed: dict[str, None] = {}
+        self._closed: set[str] = set()
         self._links: dict[str, str] = {}
         self._targets: set[str] = set()
         self._unreadable: set[str] = set()
@@ -260,26 +250,22 @@ class _Search:
 
     def take_around(self) -> None:
         """Add what protected names in the home folder, and up to the outermost repository above, lead to here."""
-        above = list(_folders_above(self._root))
+        above = list(map(str, PurePath(self._root).parents))
         repositories = [at for at, folder in enumerate(above) if os.path.lexists(os.path.join(folder, ".git"))]
         # Others, such as /tmp, may be large and change all the time.
         waiting = above[: max(repositories, default=-1) + 1]
-        home = _real_home(os.path.expanduser("~"))
+        home = os.path.realpath(os.path.expanduser("~"))
         waiting += [home] if home not in (self._root, *waiting) else []
         self._take_settings_around()
         for folder in above:
-            if (
-                os.path.lexists(os.path.join(folder, "HEAD"))
-                and (folder_listings.get(folder) or NO_LISTING).is_repository
-            ):
+            if os.path.lexists(os.path.join(folder, "HEAD")) and folder_listings.get(folder).is_repository:
                 self._take_repository_around(folder)
         for folder in waiting:
-            parent = normal_name(os.path.basename(folder))
-            for entry in (folder_listings.get(folder) or NO_LISTING).entries:
+            for entry in folder_listings.get(folder).entries:
                 path = entry.path
                 if path == self._root or (entry.kind == "folder" and is_inside(self._root, path)):
                     continue  # the way to the folder itself, which `protected_name_above` judges
-                name = _matching(parent, entry, self._grants)
+                name = entry.protected_by(self._grants)
                 if name is None:
                     if entry.kind == "folder":
                         waiting.append(path)  # the first part of a name of two
@@ -302,8 +288,7 @@ class _Search:
         if is_inside(configuration, self._root) or (configuration != os.sep and is_inside(self._root, configuration)):
             for parts, name in names_by_first_part()[".config"]:
                 if name not in self._grants:
-                    for step in _way_of(os.path.join(configuration, parts[1])):
-                        self._close(step, around=name)
+                    self._close_way(os.path.join(configuration, parts[1]), around=name)
 
     def _take_repository_around(self, repository: str, work_tree: str | None = None) -> None:
         self._settings(repository, work_tree or repository, is_around=True)
@@ -325,48 +310,47 @@ class _Search:
         elif kind == "file":
             self._outside.append(path)
         else:
-            for link in (folder_listings.get(path) or NO_LISTING).links:
+            for link in folder_listings.get(path).links:
                 self._close_way(link, around=name)
 
-    def take(self, folder: str, parent: str, listing: FolderListing) -> set[str]:
+    def take(self, folder: str, listing: FolderListing) -> set[str]:
         """Add what a folder holds; the names of its entries that need no more search."""
+        if not listing.is_readable:
+            self._take_unreadable(folder)
         hits = set()
         if listing.is_repository:
             hits |= self._repository(folder, is_top=folder == self._root)
         for entry in listing.entries:
-            name = _matching(parent, entry, self._grants)
-            if name is None:
-                continue
-            path = entry.path
-            is_granted = name in self._grants
-            if is_granted and name in REPOSITORY and entry.kind == "folder":
-                self._granted_repository(path)
-            elif not is_granted or name in REPOSITORY:
-                # Also one that is granted: a file or link in the place of a repository says where that is.
-                self._add(path, entry.kind)
-                if name in REPOSITORY:
-                    self._settings(path, folder)
-            else:
+            name = entry.protected_by(self._grants)
+            if name is None or (name in self._grants and name not in REPOSITORY):
                 continue
             hits.add(entry.name)
+            if name in self._grants and entry.kind == "folder":
+                self._granted_repository(entry.path)
+                continue
+            # Also one that is granted: a file or link in the place of a repository says where that is.
+            self._add(entry.path, entry.kind)
+            if name in REPOSITORY:
+                self._settings(entry.path, folder)
         return hits
 
     def take_repository(self, folder: str, listing: FolderListing) -> bool:
         """Add a repository in a folder of packages; whether the folder itself is one, which needs no more search."""
+        if not listing.is_readable:
+            self._take_unreadable(folder)
         if listing.is_repository:
             self._repository(folder, is_top=False)
             return True
         for entry in listing.entries:
-            if entry.normal in REPOSITORY:
+            if entry.protected_by(()) in REPOSITORY:
                 self._add(entry.path, entry.kind)
                 self._settings(entry.path, folder)
         return False
 
-    def take_unreadable(self, folder: str) -> None:
-        """Add a folder that nobody can look into."""
-        if os.path.isdir(folder) and not os.path.islink(folder):
+    def _take_unreadable(self, folder: str) -> None:
+        if folder != self._root and os.path.isdir(folder) and not os.path.islink(folder):
             self._unreadable.add(folder)
-            self._closed[folder] = None
+            self._closed.add(folder)
 
     def places(self, *, is_cut: bool) -> ProtectedPlaces:
         outermost: list[str] = []
@@ -388,17 +372,21 @@ class _Search:
         if kind == "folder" and normal_name(os.path.basename(path)) in _STAND_IN_FOLDERS and not _has_entries(path):
             return  # the stand-in of a job, or of no use to anybody
         self._names.add(path)
-        if kind != "link":
-            self._closed[path] = None
-            if kind == "folder":
-                for link in _links_below(path):
-                    self._close_way(link)
+        if kind == "link":
+            if self._add_link(path):
+                self._close_way(path)
             return
+        self._closed.add(path)
+        for link in _links_below(path) if kind == "folder" else ():
+            self._close_way(link)
+
+    def _add_link(self, path: str) -> bool:
+        """Add the target of a link; False where that cannot be read."""
         try:
             self._links[path] = os.readlink(path)
         except OSError:
-            return
-        self._close_way(path)
+            return False
+        return True
 
     def _close_way(self, link: str, *, around: str | None = None) -> None:
         """Close every link on the way to where one leads, and that place."""
@@ -415,10 +403,9 @@ class _Search:
             return
         self._targets.add(path)
         if os.path.islink(path):
-            with contextlib.suppress(OSError):
-                self._links[path] = os.readlink(path)
+            self._add_link(path)
         elif os.path.lexists(path):
-            self._closed[path] = None
+            self._closed.add(path)
 
     def _close_hooks(self, folder: str) -> None:
         """Close the names under which git starts something in a folder that has other files too."""
@@ -430,10 +417,10 @@ class _Search:
         self._settings(folder, folder)
         self._names.add(os.path.join(folder, "HEAD"))
         if not is_top:
-            self._closed[folder] = None
+            self._closed.add(folder)
             for link in _links_below(folder):
                 self._close_way(link)
-            return {name for _, name, _ in (folder_listings.get(folder) or NO_LISTING).folders}
+            return {name for _, name in folder_listings.get(folder).folders}
         self._granted_repository(folder)
         return set(CLOSED_IN_REPOSITORY)
 
@@ -441,21 +428,18 @@ class _Search:
         for name in CLOSED_IN_REPOSITORY:
             path = os.path.join(repository, name)
             if os.path.lexists(path):
-                is_folder = os.path.isdir(path) and not os.path.islink(path)
-                self._add(path, "link" if os.path.islink(path) else "folder" if is_folder else "file")
+                self._add(path, "link" if os.path.islink(path) else "folder" if os.path.isdir(path) else "file")
         self._settings(repository, os.path.dirname(repository))
         for path in _links_below(repository, without=()):
-            if path not in self._links:
-                with contextlib.suppress(OSError):
-                    self._links[path] = os.readlink(path)
-                    self._names.add(path)
+            if path not in self._links and self._add_link(path):
+                self._names.add(path)
 
     def _settings(self, repository: str, work_tree: str, *, is_around: bool = False) -> None:
         """Close what git starts something from, or takes settings from, in a repository or by its settings."""
         folders = repository_folders(repository)
         for folder in folders:
             steps = list(_way_of(folder, is_whole=True))
-            is_granted = any(os.path.basename(steps[-1]) == name and name in self._grants for name in REPOSITORY)
+            is_granted = os.path.basename(steps[-1]) in self._grants.intersection(REPOSITORY)
             if not is_granted and not is_inside(steps[-1], repository):
                 for step in steps:
                     self._close(step)
@@ -482,26 +466,6 @@ STAND_INS_IN_REPOSITORY: Mapping[str, bytes | None] = MappingProxyType(
 _STAND_IN_FOLDERS = frozenset((*STAND_INS, *STAND_INS_IN_REPOSITORY))
 
 
-@functools.lru_cache(maxsize=8)
-def _real_home(home: str) -> str:
-    return os.path.realpath(home)
-
-
-def _folders_above(folder: str) -> Iterator[str]:
-    above = os.path.dirname(folder)
-    while above != folder:
-        yield above
-        folder, above = above, os.path.dirname(above)
-
-
-def _matching(parent: str, entry: ProtectedEntry, grants: Collection[str]) -> str | None:
-    """The protected name that an entry of a folder is or, as a link, leads into; of several one that is not granted."""
-    names = names_by_first_part()
-    found = [name for parts, name in names.get(entry.normal, ()) if len(parts) == 1 or entry.kind == "link"]
-    found += [name for parts, name in names.get(parent, ()) if len(parts) == 2 and parts[1] == entry.normal]
-    return next((name for name in found if name not in grants), found[0] if found else None)
-
-
 def _has_entries(path: str) -> bool:
     try:
         with os.scandir(path) as entries:
@@ -511,13 +475,10 @@ def _has_entries(path: str) -> bool:
 
 
 def _links_below(folder: str, without: Collection[str] = _OF_PACKAGES | _NOTHING_STARTS) -> Iterator[str]:
-    waiting, searched = [folder], 0
-    while waiting and searched < MOST_FOLDERS:
-        path = waiting.pop()
-        searched += 1
-        listing = folder_listings.get(path) or NO_LISTING
+    waiting = deque([folder])
+    for _, listing in _listings(waiting):
         yield from listing.links
-        waiting.extend(below for below, name, _ in listing.folders if name not in without)
+        waiting.extend(below for below, name in listing.folders if name not in without)
 
 
 def _way_of(path: str, *, is_whole: bool = False) -> Iterator[str]:
