@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.effective import NOTIFY_KINDS, AutoApproval, NotifyCommand, ScanEngine
 from metier.guard.policy.file import Located
-from metier.guard.policy.program import Policy, split_mode
-from metier.guard.policy.value_types import ValueType, choice, number, one_of, read_texts
+from metier.guard.policy.program import VARIABLE, Policy, split_mode
+from metier.guard.policy.value_types import ValueType, choice, number, one_of, read_texts, read_word, subset_list
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.skill.listing import MODES, ListingRule, Listings
@@ -21,7 +21,6 @@ from metier.skill.tool_rules import parse_rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from metier.guard.decision import Origin
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
     from metier.skill.tool_rules import ToolRule
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 _ROLES = ("viewer", "author", "reviewer", "admin")
 _APPROVER = re.compile(r"(role|user|agent|service):(\S.{0,127})").fullmatch
 _SIGNER = re.compile(r"(oms|sigstore):\S.{0,255}").fullmatch
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
+_FINAL_DOT = re.compile(r"\.(?=(?::\d+)?\Z)")
 _SEVERITIES = ("none", *SEVERITIES)
-_ENFORCEMENTS = ("advisory", "enforced")
 _MAX_ARGUMENTS = 64
 
 
@@ -55,15 +54,13 @@ def covers_host(entry: str, other: str) -> bool:
     return _hosts.covers_host(entry, other)
 
 
-def _split_port(entry: str) -> tuple[str, str]:
-    host, colon, port = entry.rpartition(":")
-    return (host, port) if colon and port.isdigit() and not host.endswith(":") else (entry, "")
-
-
 def normal_host(entry: str) -> str:
-    """A host as it is compared: lower case, without the dot at the end."""
-    host, port = _split_port(entry.lower())
-    return host.removesuffix(".") + (f":{port}" if port else "")
+    """A host as it is compared: lower case, without the dot at the end.
+
+    >>> normal_host("API.Example.com.:8443")
+    'api.example.com:8443'
+    """
+    return _FINAL_DOT.sub("", entry.lower())
 
 
 def covers_path(entry: str, other: str) -> bool:
@@ -83,16 +80,13 @@ _ListingModes: TypeAlias = "tuple[tuple[ListingRule, ...], ...]"
 
 def listing_modes() -> ValueType[_ListingModes]:
     """Maps from patterns of skills to listing modes, one for each file that has one; the strictest mode counts."""
-    example = "{my-skill: name-only}"
 
     def read(key: KeyReader, node: Node) -> _ListingModes:
         rules: list[ListingRule] = []
-        for pattern, value in key.pairs(node, example):
+        for pattern, value in key.pairs(node, "{my-skill: name-only}"):
             inner = key.below(pattern)
-            mode = next((one for one in MODES if value.kind == "text" and one == value.text), None)
-            if mode is None:
-                inner.wrong(value, f"Write one of {', '.join(MODES)}.")
-            rules.append(ListingRule(pattern=pattern, mode=mode or MODES[-1], origin=inner.origin(value)))
+            mode = read_word(inner, value, MODES)
+            rules.append(ListingRule(pattern=pattern, mode=mode, origin=inner.origin(value)))
         return (tuple(rules),)
 
     def tighten(base: _ListingModes, value: _ListingModes) -> tuple[_ListingModes, str]:
@@ -108,7 +102,7 @@ def listing_modes() -> ValueType[_ListingModes]:
         maps = [{rule.pattern: rule.mode for rule in layer} for layer in value]
         return maps[0] if len(maps) == 1 else maps
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=Listings, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, setting=Listings, adds_up=True)
 
 
 _Pins: TypeAlias = "Mapping[str, tuple[Located, ...]]"
@@ -116,17 +110,14 @@ _Pins: TypeAlias = "Mapping[str, tuple[Located, ...]]"
 
 def pins() -> ValueType[_Pins]:
     """A map from skills to the only digest that their content may have; two different ones exclude the skill."""
-    example = '{"pdf@acme": "sha256:..."}'
 
     def read(key: KeyReader, node: Node) -> _Pins:
         found: _Pins = {}
-        for name, value in key.pairs(node, example):
+        for name, value in key.pairs(node, '{"pdf@acme": "sha256:..."}'):
             inner = key.below(name)
-            digest = value.text if value.kind == "text" else ""
-            hexadecimal = digest.removeprefix("sha256:")
-            if len(hexadecimal) != 64 or hexadecimal == digest or not set(hexadecimal) <= set("0123456789abcdef"):
+            if not _DIGEST(value.text):
                 inner.wrong(value, "Write sha256: and 64 digits and letters a-f, as `metier show` has them.")
-            found, _ = tighten(found, {name: (Located(digest, inner.origin(value)),)})
+            found, _ = tighten(found, {name: (Located(value.text, inner.origin(value)),)})
         return found
 
     def tighten(base: _Pins, value: _Pins) -> tuple[_Pins, str]:
@@ -139,7 +130,7 @@ def pins() -> ValueType[_Pins]:
     def show(value: _Pins) -> object:
         return {name: pins[0].text if len(pins) == 1 else [one.text for one in pins] for name, pins in value.items()}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
 _Enforcements: TypeAlias = "Mapping[str, Located]"
@@ -147,17 +138,13 @@ _Enforcements: TypeAlias = "Mapping[str, Located]"
 
 def enforcements() -> ValueType[_Enforcements]:
     """A map from layers, sources or folders to `advisory` or `enforced`; a weaker file only enforces."""
-    example = '{plugin: advisory, ".claude/skills": enforced}'
 
     def read(key: KeyReader, node: Node) -> _Enforcements:
         found: dict[str, Located] = {}
-        for pattern, value in key.pairs(node, example):
+        for pattern, value in key.pairs(node, '{plugin: advisory, ".claude/skills": enforced}'):
             inner = key.below(pattern)
-            word = value.text if value.kind == "text" else ""
-            if word not in _ENFORCEMENTS:
-                inner.wrong(value, f"Write one of {', '.join(_ENFORCEMENTS)}.")
-                word = "enforced"
-            elif word == "advisory" and pattern == "enterprise" and key.reader.layer != "enterprise":
+            word = read_word(inner, value, ("advisory", "enforced"))
+            if word == "advisory" and pattern == "enterprise" and key.reader.layer != "enterprise":
                 message = "Only an enterprise file makes the lists of enterprise skills advisory"
                 key.warning(value.line, message, "Take it out.")
                 continue
@@ -176,7 +163,7 @@ def enforcements() -> ValueType[_Enforcements]:
     def show(value: _Enforcements) -> object:
         return {pattern: one.text for pattern, one in value.items()}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
 _Secrets: TypeAlias = "Mapping[str, tuple[str, ...]]"
@@ -184,17 +171,15 @@ _Secrets: TypeAlias = "Mapping[str, tuple[str, ...]]"
 
 def secrets() -> ValueType[_Secrets]:
     """A map from skills to the names of the secrets that they get."""
-    example = "{deploy: [API_TOKEN]}"
 
     def problem_of(entry: str) -> str:
-        return "" if _VARIABLE(entry) else f"{shown(entry)!r}, which is no name"
+        return "" if VARIABLE(entry) else f"{shown(entry)!r}, which is no name"
 
     def read(key: KeyReader, node: Node) -> _Secrets:
         found: dict[str, tuple[str, ...]] = {}
-        for skill, value in key.pairs(node, example):
-            texts = read_texts(key.below(skill), value, problem_of, "[API_TOKEN]")
-            names = tuple(dict.fromkeys(one.text for one in texts))
-            found[skill] = tuple(one for one in names if one in found[skill]) if skill in found else names
+        for skill, value in key.pairs(node, "{deploy: [API_TOKEN]}"):
+            names = dict.fromkeys(one.text for one in read_texts(key.below(skill), value, problem_of, "[API_TOKEN]"))
+            found[skill] = tuple(one for one in names if one in found.get(skill, names))
         return found
 
     def tighten(base: _Secrets, value: _Secrets) -> tuple[_Secrets, str]:
@@ -205,7 +190,7 @@ def secrets() -> ValueType[_Secrets]:
     def show(value: _Secrets) -> object:
         return {skill: list(names) for skill, names in value.items()}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
 _Limits: TypeAlias = "Mapping[str, float]"
@@ -213,17 +198,16 @@ _Limits: TypeAlias = "Mapping[str, float]"
 
 def limits(*names: str) -> ValueType[_Limits]:
     """A map from resources to their limits."""
-    example = "{seconds: 60, memory-bytes: 1073741824}"
 
     def read(key: KeyReader, node: Node) -> _Limits:
         found: dict[str, float] = {}
-        for written, value in key.pairs(node, example):
+        for written, value in key.pairs(node, "{seconds: 60, memory-bytes: 1073741824}"):
             inner, name = key.below(written), written.replace("-", "_")
             if name not in names:
                 known = ", ".join(one.replace("_", "-") for one in names)
                 inner.error(value.line, f"There is no limit {shown(written)!r}", f"Limits are {known}.")
                 continue
-            limit = _positive(value.text if value.kind == "text" else "", is_whole=name != "seconds")
+            limit = _positive(value.text, is_whole=name != "seconds")
             if limit is None:
                 inner.wrong(value, "Write a number above 0; all but the seconds are whole.")
             found[name] = min(limit or 1, found.get(name, limit or 1))
@@ -237,7 +221,7 @@ def limits(*names: str) -> ValueType[_Limits]:
     def show(value: _Limits) -> object:
         return {name.replace("_", "-"): most for name, most in value.items()}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
 def _positive(written: str, *, is_whole: bool) -> float | None:
@@ -250,7 +234,6 @@ def _positive(written: str, *, is_whole: bool) -> float | None:
 
 def approvers() -> ValueType[tuple[str, ...]]:
     """The people, roles and agents who decide about approvals."""
-    example = '["role:admin", "user:ada"]'
 
     def problem_of(entry: str) -> str:
         found = _APPROVER(entry)
@@ -258,9 +241,8 @@ def approvers() -> ValueType[tuple[str, ...]]:
             return ""
         return f"{shown(entry)!r}, which is neither role:{'|'.join(_ROLES)} nor user:NAME or agent:NAME"
 
-    def read(key: KeyReader, node: Node) -> tuple[str, ...]:
-        texts = read_texts(key, node, problem_of, example)
-        return tuple(dict.fromkeys("role:admin" if one.text == "role:skill-admin" else one.text for one in texts))
+    def normalise(entry: str) -> str:
+        return "role:admin" if entry == "role:skill-admin" else entry
 
     def covers(given: str, own: str) -> bool:
         if given == own:
@@ -274,7 +256,8 @@ def approvers() -> ValueType[tuple[str, ...]]:
         lost = next((own for own in value if own not in common), None)
         return common if common or not value else base, f"it cannot add {shown(lost)!r}" if lost is not None else ""
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=list, adds_up=True)
+    # Of a list that a stronger file does not allow at all, nothing counts: somebody has to be able to approve.
+    return replace(subset_list('["role:admin", "user:ada"]', problem_of, normalise=normalise), tighten=tighten)
 
 
 def _read_record(
@@ -310,7 +293,7 @@ def auto_approval() -> ValueType[AutoApproval | None]:
         return tuple(one.text for one in read_texts(key, node, problem_of, '["oms:keys/acme.pub"]'))
 
     def read_flag(key: KeyReader, node: Node) -> bool:
-        if node.kind != "text" or node.text.lower() not in ("true", "false"):
+        if node.text.lower() not in ("true", "false"):
             key.wrong(node, "Write true or false.")
         return node.text.lower() == "true"
 
@@ -349,7 +332,7 @@ def auto_approval() -> ValueType[AutoApproval | None]:
         conditions = (list(value.signer) or None, value.scan_max, value.no_new_capabilities or None)
         return {name: one for name, one in zip(readers, conditions, strict=True) if one is not None}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True, takes_none=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True, takes_none=True)
 
 
 _Engines: TypeAlias = "tuple[ScanEngine, ...]"
@@ -365,10 +348,12 @@ def engines() -> ValueType[_Engines]:
             return None
         found: dict[str, ScanEngine] = {}
         for item in node.items:
-            engine = read_engine(key, item)
-            if engine is not None and engine.command and (flaw := _command_flaw(engine.command)) is not None:
+            try:
+                engine = read_engine(key, item)
+            except InvalidArgument as flaw:
                 key.error(item.line, f"`{key.key}`: {flaw.message.rstrip('.')}", flaw.hint)
-            elif engine is None:
+                continue
+            if engine is None:
                 key.error(item.line, f"`{key.key}` has {shown(item.text) or item.noun}", f"Write such as {example}.")
             elif engine.command and key.reader.layer == "project":
                 key.warning(item.line, "A project's policy adds no scanner", "Add it to your own policy file.")
@@ -385,7 +370,12 @@ def engines() -> ValueType[_Engines]:
         name = fields.get("name") or (os.path.basename(words[0]) if words else "")
         if not command or len(fields) != len(item.pairs) or set(fields) - {"sarif", "name"} or name == "core":
             return None
-        return ScanEngine(name=name, command=command) if name.isprintable() and len(command) <= 1_024 else None
+        if not name.isprintable() or len(command) > 1_024:
+            return None
+        from metier.scan.external import scanner_of
+
+        scanner_of(command)  # which raises for one that can never scan: here, and not when the first skill is scanned
+        return ScanEngine(name=name, command=command)
 
     def tighten(base: _Engines, value: _Engines) -> tuple[_Engines, str]:
         known = {one.name for one in base}
@@ -394,28 +384,14 @@ def engines() -> ValueType[_Engines]:
     def show(value: _Engines) -> object:
         return [{"name": one.name, "command": one.command} if one.command else one.name for one in value]
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
-def _command_flaw(command: str) -> InvalidArgument | None:
-    """The reason why a command can never scan: found while the file is read, not when the first skill is scanned."""
-    from metier.scan.external import scanner_of
+class ToolRuleList(NamedTuple):
+    """The tool rules of one list of one file, each with its line."""
 
-    try:
-        scanner_of(command)
-    except InvalidArgument as error:
-        return error
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRuleList:
-    """The tool rules of one list of one file."""
-
-    rules: tuple[ToolRule, ...]
-    origin: Origin
-    lines: Mapping[str, int]
-    """The line of each rule, by its text."""
+    rules: Mapping[ToolRule, int]
+    line: int
 
 
 TOOL_RULE_EXAMPLE = '["WebFetch", "Bash(curl *)"]'
@@ -425,27 +401,20 @@ def tool_rules() -> ValueType[tuple[ToolRuleList, ...]]:
     """Tool rules, one list for each file that has one; a malformed one allows nothing, and denies its whole tool."""
 
     def read(key: KeyReader, node: Node) -> tuple[ToolRuleList, ...]:
-        rules: dict[ToolRule, None] = {}
-        lines: dict[str, int] = {}
+        rules: dict[ToolRule, int] = {}
         for one in read_texts(key, node, None, TOOL_RULE_EXAMPLE):
             line = one.origin.line if one.origin is not None else node.line
             for rule in parse_rules(one.text):
-                rules[rule] = None
-                lines.setdefault(rule.text, line)
+                rules.setdefault(rule, line)
                 if rule.is_malformed:
                     what = f"`{key.key}` has {shown(rule.text)!r}, which is no rule"
                     key.error(line, what, "Write `Tool` or `Tool(pattern)`, with every parenthesis closed.")
-        return (ToolRuleList(rules=tuple(rules), origin=key.origin(node), lines=lines),)
-
-    def tighten(
-        base: tuple[ToolRuleList, ...], value: tuple[ToolRuleList, ...]
-    ) -> tuple[tuple[ToolRuleList, ...], str]:
-        return (*base, *value), ""
+        return (ToolRuleList(rules, node.line),)
 
     def show(value: tuple[ToolRuleList, ...]) -> object:
         return [[rule.text for rule in one.rules] for one in value] if value else None
 
-    return ValueType(example=TOOL_RULE_EXAMPLE, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=lambda base, value: ((*base, *value), ""), shown=show, adds_up=True)
 
 
 def notify_command() -> ValueType[NotifyCommand]:
@@ -484,4 +453,4 @@ def notify_command() -> ValueType[NotifyCommand]:
             return None
         return {"run": list(value.run), "for": list(value.kinds), "seconds": value.seconds}
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show)
+    return ValueType(read=read, tighten=tighten, shown=show)

@@ -105,14 +105,20 @@ class Policies:
         texts: Iterable[tuple[Layer, str]] = (),
     ) -> None:
         """Read files, each of which must exist, and texts without a file; the strongest layer counts first."""
-        places = [PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files]
-        written = [_parse(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)]
-        for layer in (*(place.layer for place in places), *(file.layer for file in written)):
+        self.places = tuple(
+            PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files
+        )
+        """The places of the files, the strongest first."""
+        self._texts = [
+            _parse(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)
+        ]
+        for layer in (*(place.layer for place in self.places), *(file.layer for file in self._texts)):
             if layer not in _LAYERS:
-                raise InvalidArgument(
-                    f"{layer!r} is no layer that has a policy.", hint=f"Layers are {', '.join(_LAYERS)}."
-                )
-        self._start(places, written)
+                hint = f"Layers are {', '.join(_LAYERS)}."
+                raise InvalidArgument(f"{layer!r} is no layer that has a policy.", hint=hint)
+        self._reading = threading.Lock()
+        # The files and their effective policy are replaced at once: nobody gets the one without the other.
+        self._state: _State | None = None
 
     @classmethod
     def discover(cls, *starts: Path | str | None) -> Policies:
@@ -127,23 +133,9 @@ class Policies:
 
     @classmethod
     def _at(cls, places: list[PolicyPlace]) -> Policies:
-        found = cls.__new__(cls)
-        found._start(places, [])
+        found = cls()
+        found.places = tuple(places)
         return found
-
-    def _start(self, places: list[PolicyPlace], texts: list[PolicyFile]) -> None:
-        self.places = tuple(places)
-        """The places of the files, the strongest first."""
-        self._texts = texts
-        self._reading = threading.Lock()
-        # The files and their effective policy are replaced at once: nobody gets the one without the other.
-        self._state: _State | None = None
-
-    @property
-    def version(self) -> int:
-        """A number that changes whenever the effective policy may have changed."""
-        self.current()
-        return self._state.number if self._state is not None else 0
 
     def current(self) -> EffectivePolicy:
         """The effective policy now."""
@@ -168,18 +160,15 @@ class Policies:
     def _read(self) -> EffectivePolicy:
         with self._reading:
             before = self._state
-            seen = tuple(
-                _read(place, before.seen[number] if before is not None else None)
-                for number, place in enumerate(self.places)
-            )
+            earlier = before.seen if before is not None else (None,) * len(self.places)
+            seen = tuple(map(_read, self.places, earlier))
             files = [*(one.file for one in seen if one.file is not None), *self._texts]
             files.sort(key=lambda file: _LAYERS.index(file.layer))
-            if before is not None and list(before.effective.files) == files:
-                state = _State(seen, before.effective, before.number)
+            if before is not None and before.effective.files == tuple(files):
+                self._state = _State(seen, before.effective)
             else:
-                state = _State(seen, _merge(files), before.number + 1 if before is not None else 1)
-            self._state = state
-            return state.effective
+                self._state = _State(seen, _merge(files))
+            return self._state.effective
 
 
 class _State(NamedTuple):
@@ -187,7 +176,6 @@ class _State(NamedTuple):
 
     seen: tuple[_Seen, ...]
     effective: EffectivePolicy
-    number: int
 
 
 class _Seen(NamedTuple):

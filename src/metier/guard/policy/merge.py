@@ -160,9 +160,12 @@ def _tool_layer(file: PolicyFile) -> ToolLayer | None:
     if not lists:
         return None
     lines = {
-        (name, text): line for name, several in lists.items() for one in several for text, line in one.lines.items()
+        (name, rule.text): line
+        for name, several in lists.items()
+        for one in several
+        for rule, line in one.rules.items()
     }
-    lines |= {(name, ""): several[0].origin.line for name, several in lists.items()}
+    lines |= {(name, ""): several[0].line for name, several in lists.items()}
     rules = {name: tuple(rule for one in several for rule in one.rules) for name, several in lists.items()}
     return ToolLayer(origin=file.origin("tools"), **rules, lines=MappingProxyType(lines))
 

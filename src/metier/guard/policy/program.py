@@ -34,7 +34,7 @@ _CHOICES = {
 NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
 LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NO_WORDS: Mapping[str, Literal["advisory", "enforced"]] = MappingProxyType({})
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
@@ -137,7 +137,7 @@ def _problems(policy: Policy) -> Iterator[tuple[str, str]]:
             yield f"{shown(need)!r} cannot be required by a policy.", f"It can be {', '.join(NEEDS)}."
     secrets: Any = {} if policy.secrets is None else policy.secrets
     if not isinstance(secrets, Mapping) or not all(
-        isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(_VARIABLE, names))
+        isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(VARIABLE, names))
         for skill, names in secrets.items()
     ):
         yield "secrets is a map of skills to names in a policy.", 'Write secrets={"deploy": ["API_TOKEN"]}.'

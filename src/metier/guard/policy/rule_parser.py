@@ -23,6 +23,8 @@ from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metier.guard.decision import Outcome
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
@@ -78,7 +80,7 @@ def rule_list() -> ValueType[tuple[PolicyRule, ...]]:
     def setting(value: tuple[PolicyRule, ...]) -> tuple[PolicyRule, ...]:
         return tuple(sorted(value, key=lambda rule: -EFFECTS.index(rule.effect)))
 
-    return ValueType(example=f"- {_EXAMPLE}", read=read, tighten=tighten, shown=show, setting=setting, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, setting=setting, adds_up=True)
 
 
 class _RuleReader:
@@ -93,15 +95,7 @@ class _RuleReader:
         self._is_whole = True
 
     def read(self) -> PolicyRule | None:
-        seen: set[str] = set()
-        for name, value in self._key.pairs(self._node, _EXAMPLE):
-            if name in seen and name != "effect":
-                self._drop(name)
-            else:
-                self._read_field(name, value)
-            seen.add(name)
-        if len(seen) < len(self._node.pairs):
-            self._is_whole = False  # a key was given twice, or was none at all
+        self._read_map(self._key, self._node, _EXAMPLE, self._read_field)
         if not self._effects:
             self._wrong(self._node, "has no `effect`", "Write `effect: deny`, `ask` or `allow`.")
         if "engines" in self._fields and "scan" not in self._fields:
@@ -113,52 +107,57 @@ class _RuleReader:
         rule_id = self._fields.pop("id", f"line {self._node.line}")
         return PolicyRule(id=rule_id, effect=effect, origin=self._key.origin(self._node), **self._fields)
 
+    def _read_map(self, key: KeyReader, node: Node, example: str, read: Callable[[str, Node], None]) -> None:
+        seen: set[str] = set()
+        for name, value in key.pairs(node, example):
+            if name in seen and name != "effect":
+                self._drop(name)
+            else:
+                read(name, value)
+            seen.add(name)
+        if node.kind != "map" or len(seen) < len(node.pairs):
+            self._is_whole = False  # a key was given twice, or was none at all
+
     def _read_field(self, name: str, node: Node) -> None:
         if name == "effect":
-            if node.kind != "text" or node.text not in EFFECTS:
+            effect = next((one for one in EFFECTS if one == node.text), None)
+            if effect is None:
                 written = shown(node.text) or node.noun
                 self._wrong(node, f"cannot have this effect: {written}", "Write deny, ask or allow.")
-            self._effects.append(node.text if node.text in EFFECTS else "deny")  # type: ignore[arg-type]
+            self._effects.append(effect or "deny")
         elif name == "when":
-            self._read_conditions(node)
-        elif name in _WORDS and name in _SUBJECT_FIELDS:
+            self._read_map(self._key.below(name), node, '{scan: ">=high"}', self._read_condition)
+        elif name in ("point", "layer"):
             self._read_words(name, node)
         elif name not in _SUBJECT_FIELDS:
             known = ", ".join((*_SUBJECT_FIELDS, "when", "effect"))
             self._wrong(node, f"has no `{shown(name)}`", f"A rule has {known}.")
-        elif node.kind != "text" or not node.text or len(node.text) > 256 or not node.text.isprintable():
+        elif not 0 < len(node.text) <= 256 or not node.text.isprintable():
             self._wrong(node, f"has {node.noun} for `{name}`", f"Write `{name}: some-text`.")
         else:
             self._fields[_SUBJECT_FIELDS[name]] = node.text
             if name == "id":
                 self._title = f"Rule {shown(node.text)}"
 
-    def _read_conditions(self, node: Node) -> None:
-        seen: set[str] = set()
-        for name, value in self._key.below("when").pairs(node, '{scan: ">=high"}'):
-            if name in seen:
-                self._drop(name)
-            elif name == "scan":
-                self._read_minimum(name, value, SEVERITIES, '">=high"')
-            elif name == "engines":
-                self._read_minimum(name, value, _ENGINES, '">=2"')
-            elif name in _WORDS and name in _CONDITION_FIELDS:
-                self._read_words(name, value)
-            elif name != "trusted":
-                known = ", ".join(_CONDITION_FIELDS)
-                self._wrong(value, f"has no condition `{shown(name)}`", f"Conditions are {known}.")
-            elif value.kind == "text" and value.text.lower() in ("true", "false"):
-                self._fields["trusted"] = value.text.lower() == "true"
-            else:
-                self._wrong(value, "has no yes or no for `trusted`", "Write true or false.")
-            seen.add(name)
-        if node.kind != "map" or len(seen) < len(node.pairs):
-            self._is_whole = False
+    def _read_condition(self, name: str, node: Node) -> None:
+        if name == "scan":
+            self._read_minimum(name, node, SEVERITIES, '">=high"')
+        elif name == "engines":
+            self._read_minimum(name, node, _ENGINES, '">=2"')
+        elif name not in _CONDITION_FIELDS:
+            known = ", ".join(_CONDITION_FIELDS)
+            self._wrong(node, f"has no condition `{shown(name)}`", f"Conditions are {known}.")
+        elif name != "trusted":
+            self._read_words(name, node)
+        elif node.text.lower() in ("true", "false"):
+            self._fields[name] = node.text.lower() == "true"
+        else:
+            self._wrong(node, "has no yes or no for `trusted`", "Write true or false.")
 
     def _read_words(self, name: str, node: Node) -> None:
         """Read one word or a list of them; with an unknown one the rule applies to all."""
         items = node.items if node.kind == "list" else [node]
-        unknown = [item for item in items if item.kind != "text" or item.text not in _WORDS[name]]
+        unknown = [item for item in items if item.text not in _WORDS[name]]
         if unknown or not items:
             bad = unknown[0] if unknown else node
             self._wrong(bad, f"cannot name {shown(bad.text) or bad.noun}", f"Write one of {', '.join(_WORDS[name])}.")
@@ -166,7 +165,7 @@ class _RuleReader:
         self._fields[_FIELDS[name]] = frozenset(ALIASES.get(item.text, item.text) for item in items)
 
     def _read_minimum(self, name: str, node: Node, known: tuple[str, ...], example: str) -> None:
-        word = node.text.removeprefix(">=").strip() if node.kind == "text" and node.text.startswith(">=") else ""
+        word = node.text.removeprefix(">=").strip() if node.text.startswith(">=") else ""
         if word in known:
             self._fields[name] = int(word) if known is _ENGINES else word
         else:

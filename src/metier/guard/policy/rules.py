@@ -36,7 +36,7 @@ CAPABILITY_NAMES = (
     *("opaque-files",),
 )
 """The capabilities of skills."""
-EFFECTS = ("allow", "ask", "deny")
+EFFECTS: tuple[Outcome, ...] = ("allow", "ask", "deny")
 GLOBS = ("source", "skill", "agent", "tenant", "environment")
 """The fields of a rule that are patterns, in which `*` stands for anything."""
 
@@ -149,23 +149,22 @@ class PolicyRule:
 
     def as_dict(self) -> dict[str, Any]:
         """The rule as JSON has it."""
-        when: dict[str, Any] = {}
-        if self.scan:
-            when["scan"] = f">={self.scan}"
-        if self.engines > 1:
-            when["engines"] = f">={self.engines}"
-        if self.capabilities:
-            when["capability"] = sorted(self.capabilities)
-        if self.collides_with:
-            when["name-collides-with"] = sorted(self.collides_with)
-        if self.trusted is not None:
-            when["trusted"] = self.trusted
-        if self.triggers:
-            when["trigger"] = sorted(self.triggers)
-        about = {"point": sorted(self.points), "layer": sorted(self.layers)}
-        about |= {name: getattr(self, name) for name in GLOBS}
-        said = {name: value for name, value in (*about.items(), ("when", when), ("reason", self.reason)) if value}
-        return {"id": self.id, **said, "effect": self.effect}
+        when = {
+            "scan": self.scan and f">={self.scan}",
+            "engines": f">={self.engines}" if self.engines > 1 else "",
+            "capability": sorted(self.capabilities),
+            "name-collides-with": sorted(self.collides_with),
+            "trusted": self.trusted,
+            "trigger": sorted(self.triggers),
+        }
+        about = {
+            "point": sorted(self.points),
+            "layer": sorted(self.layers),
+            **{name: getattr(self, name) for name in GLOBS},
+            "when": {name: value for name, value in when.items() if value not in ("", [], None)},
+            "reason": self.reason,
+        }
+        return {"id": self.id, **{name: value for name, value in about.items() if value}, "effect": self.effect}
 
 
 DEFAULT_RULES = (

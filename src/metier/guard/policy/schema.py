@@ -40,7 +40,7 @@ from metier.guard.policy.value_types import (
     one_of,
     subset_list,
     text,
-    text_list,
+    texts,
 )
 from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
@@ -53,6 +53,12 @@ if TYPE_CHECKING:
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 """The capabilities that `require-approval-for` can name."""
 SIGNATURES = ("oms", "sigstore", "none")
+_SECTION_FIELDS = {
+    **{name: name for name in ("run", "scan", "audit")},
+    "skill-policy.approval": "approval",
+    "sources.require": "sources_require",
+}
+"""Sections that are objects of their own in `EffectivePolicy`, and their fields."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class Key:
     about: str
     """One sentence for the reference."""
     field: str | None = None
-    """The field of `EffectivePolicy` that holds its setting, such as `approval.quorum`, where it is not called like the
-    key (`skills_deny`, or `run.hosts` in a section of its own); "" for no field."""
+    """The field of `EffectivePolicy` that holds its setting, where it is not called like the key (`skills_deny`, or
+    `run.hosts` in a section of its own); "" for no field."""
     raw_default: Any = None
     """The default, where it is not that of the field."""
     is_grant: bool = False
@@ -82,8 +88,9 @@ class Key:
         """The names that lead to its field; empty for no field."""
         if self.field is not None:
             return tuple(self.field.split(".")) if self.field else ()
-        *section, name = self.name.replace("-", "_").split(".")
-        return (*section, name) if section in (["run"], ["scan"], ["audit"]) else ("_".join((*section, name)),)
+        section, _, name = self.name.rpartition(".")
+        path = (_SECTION_FIELDS[section], name) if section in _SECTION_FIELDS else (self.name.replace(".", "_"),)
+        return tuple(part.replace("-", "_") for part in path)
 
     @functools.cached_property
     def default(self) -> Any:
@@ -146,50 +153,29 @@ _ALL_KEYS = (
         field="",
         raw_default="digest",
     ),
-    Key("skill-policy.approval.approvers", approvers(), "Who may approve.", field="approval.approvers"),
+    Key("skill-policy.approval.approvers", approvers(), "Who may approve."),
     Key(
         "skill-policy.approval.self-approval",
         replace(choice("allow", "deny"), setting="allow".__eq__),
         "Approving one's own request.",
-        field="approval.self_approval",
         raw_default="allow",
     ),
-    Key(
-        "skill-policy.approval.quorum",
-        number(1, 100, strict=max),
-        "How many people must approve.",
-        field="approval.quorum",
-    ),
-    Key("skill-policy.approval.expires", duration(), "How long an approval counts.", field="approval.expires"),
+    Key("skill-policy.approval.quorum", number(1, 100, strict=max), "How many people must approve."),
+    Key("skill-policy.approval.expires", duration(), "How long an approval counts."),
     Key(
         "skill-policy.approval.auto-approve-when",
         auto_approval(),
         "What is approved without a person; all conditions must hold.",
         field="approval.auto",
     ),
-    Key(
-        "sources.allow",
-        allow_lists(_SOURCES, _source_problem),
-        "Where skills may come from; `[]` is nowhere.",
-    ),
+    Key("sources.allow", allow_lists(_SOURCES, _source_problem), "Where skills may come from; `[]` is nowhere."),
     Key("sources.deny", deny_list(_SOURCES, _source_problem), "Where skills never come from."),
-    Key(
-        "sources.require.digest",
-        flag(),
-        "Whether what is installed must name its content.",
-        field="sources_require.digest",
-    ),
-    Key(
-        "sources.require.pinned",
-        flag(),
-        "Whether what is installed must name an exact version.",
-        field="sources_require.pinned",
-    ),
+    Key("sources.require.digest", flag(), "Whether what is installed must name its content."),
+    Key("sources.require.pinned", flag(), "Whether what is installed must name an exact version."),
     Key(
         "sources.require.signature",
         subset_list("[oms, none]", one_of(*SIGNATURES)),
         "The signatures that count, the best first; without `none`, one is needed.",
-        field="sources_require.signature",
     ),
     Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none."),
     Key("skills.deny", deny_list(_SKILLS), "Skills that are not there."),
@@ -277,7 +263,11 @@ _ALL_KEYS = (
         is_grant=True,
     ),
     Key("run.secrets", secrets(), "The secrets that the scripts of a skill get if it asks for them.", is_grant=True),
-    Key("run.require", text_list("[files]", one_of(*NEEDS)), "What a runner must enforce, or nothing runs."),
+    Key(
+        "run.require",
+        deny_list("[files]", one_of(*NEEDS), setting=texts),
+        "What a runner must enforce, or nothing runs.",
+    ),
     Key("run.limits", limits(*LIMITS), "How much anything that runs may use."),
 )
 

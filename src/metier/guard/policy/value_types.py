@@ -16,13 +16,14 @@ from metier.skill import shown
 from metier.skill.names import glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from metier.guard.decision import Origin
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
 
 T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
 
 MAX_TEXT = 1_024
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
@@ -36,8 +37,6 @@ def _same(value: Any) -> Any:
 class ValueType(Generic[T]):
     """A type of value in policy files."""
 
-    example: str
-    """A value to write, for a hint."""
     read: Callable[[KeyReader, Node], T | None]
     """Reads the value of a key; None for no opinion."""
     tighten: Callable[[T, T], tuple[T, str]]
@@ -53,64 +52,56 @@ class ValueType(Generic[T]):
     """Whether None is a value to be tightened, and not the lack of an opinion."""
 
 
+def _stricter(strict: Callable[[T, T], T], written: Callable[[T], str]) -> Callable[[T, T], tuple[T, str]]:
+    """Tightens a value of which the stricter counts."""
+
+    def tighten(base: T, value: T) -> tuple[T, str]:
+        stricter = strict(base, value)
+        return stricter, "" if stricter == value else f"{written(value)} is less strict than {written(base)}"
+
+    return tighten
+
+
 def choice(*words: str) -> ValueType[str]:
     """One of a few words, from the loosest to the strictest."""
-
-    def read(key: KeyReader, node: Node) -> str:
-        if node.kind == "text" and node.text in words:
-            return node.text
-        key.wrong(node, f"Write one of {', '.join(words)}.")
-        return words[-1]
-
-    def tighten(base: str, value: str) -> tuple[str, str]:
-        stricter = max(base, value, key=words.index)
-        return stricter, "" if stricter == value else f"`{value}` is less strict than `{base}`"
-
-    return ValueType(example=" | ".join(words), read=read, tighten=tighten)
+    return ValueType(
+        read=lambda key, node: read_word(key, node, words),
+        tighten=_stricter(lambda base, value: max(base, value, key=words.index), "`{}`".format),
+    )
 
 
 def flag() -> ValueType[bool]:
     """Yes or no, of which yes is the stricter."""
 
     def read(key: KeyReader, node: Node) -> bool:
-        word = node.text.lower() if node.kind == "text" else ""
+        word = node.text.lower()
         if word not in (*_YES, *_NO):
             key.wrong(node, "Write true or false.")
         return word not in _NO
 
-    def tighten(base: bool, value: bool) -> tuple[bool, str]:
-        return base or value, "`false` is less strict than `true`" if base and not value else ""
-
-    return ValueType(example="true | false", read=read, tighten=tighten)
+    return ValueType(read=read, tighten=_stricter(max, lambda value: "`true`" if value else "`false`"))
 
 
 def number(least: int, most: int, *, strict: Callable[[int, int], int]) -> ValueType[int]:
     """A whole number, of which the lower or the higher is the stricter."""
-    example = f"a whole number from {least:,} to {most:,}"
 
     def read(key: KeyReader, node: Node) -> int:
-        if node.kind == "text" and node.text.isascii() and node.text.isdigit() and len(node.text) < 12:
-            value = int(node.text)
-            if least <= value <= most:
-                return value
-        key.wrong(node, f"Write {example}.")
+        is_number = node.text.isascii() and node.text.isdigit() and len(node.text) < 12
+        if is_number and least <= int(node.text) <= most:
+            return int(node.text)
+        key.wrong(node, f"Write a whole number from {least:,} to {most:,}.")
         return strict(least, most)
 
-    def tighten(base: int, value: int) -> tuple[int, str]:
-        stricter = strict(base, value)
-        return stricter, "" if stricter == value else f"{value:,} is less strict than {base:,}"
-
-    return ValueType(example=example, read=read, tighten=tighten)
+    return ValueType(read=read, tighten=_stricter(strict, "{:,}".format))
 
 
 def duration() -> ValueType[int | None]:
     """A time in seconds, of which the shorter is the stricter; None for no end."""
-    example = "12h, 7d or 180d"
 
     def read(key: KeyReader, node: Node) -> int:
-        seconds = seconds_of(node.text) if node.kind == "text" else None
+        seconds = seconds_of(node.text)
         if seconds is None:
-            key.wrong(node, f"Write {example}.")
+            key.wrong(node, "Write 12h, 7d or 180d.")
         return seconds or 1
 
     def tighten(base: int | None, value: int | None) -> tuple[int | None, str]:
@@ -121,14 +112,14 @@ def duration() -> ValueType[int | None]:
     def show(value: int | None) -> object:
         return None if value is None else as_duration(value)
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, takes_none=True)
+    return ValueType(read=read, tighten=tighten, shown=show, takes_none=True)
 
 
 def text(example: str, *, is_path: bool = False) -> ValueType[Located | None]:
     """A text that only the strongest file sets; a path starts from the folder of that file."""
 
     def read(key: KeyReader, node: Node) -> Located | None:
-        if node.kind == "text" and 0 < len(node.text) <= MAX_TEXT and node.text.isprintable():
+        if 0 < len(node.text) <= MAX_TEXT and node.text.isprintable():
             return Located(node.text, key.origin(node))
         key.wrong(node, f"Write {example}.")
         return None
@@ -136,20 +127,16 @@ def text(example: str, *, is_path: bool = False) -> ValueType[Located | None]:
     def tighten(base: Located | None, value: Located | None) -> tuple[Located | None, str]:
         return base, "" if value is None or base == value else "only the strongest policy file sets it"
 
-    def show(value: Located | None) -> object:
+    def show(value: Located | None) -> str | None:
         return None if value is None else value.text
 
     def resolve(value: Located | None) -> str | None:
-        if value is None or not is_path:
-            return None if value is None else value.text
-        folder = os.path.dirname(value.origin.path) if value.origin is not None else ""
-        return os.path.join(folder, os.path.expanduser(value.text))
+        if value is None or value.origin is None:
+            return show(value)
+        return os.path.join(os.path.dirname(value.origin.path), os.path.expanduser(value.text))
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=resolve, takes_none=True)
-
-
-def _texts(value: tuple[Located, ...] | None) -> tuple[str, ...] | None:
-    return None if value is None else tuple(one.text for one in value)
+    setting = resolve if is_path else show
+    return ValueType(read=read, tighten=tighten, shown=show, setting=setting, takes_none=True)
 
 
 def deny_list(
@@ -168,12 +155,12 @@ def deny_list(
     def show(value: tuple[Located, ...]) -> object:
         return [one.text for one in value]
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, setting=setting, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, setting=setting, adds_up=True)
 
 
-def text_list(example: str, problem_of: Callable[[str], str]) -> ValueType[tuple[Located, ...]]:
-    """A list that layers add to, of which decisions need the texts alone."""
-    return deny_list(example, problem_of, setting=_texts)
+def texts(value: tuple[Located, ...] | None) -> tuple[str, ...] | None:
+    """The setting of a list of which decisions need the texts alone."""
+    return None if value is None else tuple(one.text for one in value)
 
 
 class Allowed(NamedTuple):
@@ -200,7 +187,7 @@ def allow_lists(example: str, problem_of: Callable[[str], str] | None = None) ->
     def show(value: tuple[Allowed, ...]) -> object:
         return [list(one.texts) for one in value] if value else None
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=show, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
 
 
 def subset_list(
@@ -227,7 +214,16 @@ def subset_list(
         lost = [own for own in value if not any(covers(given, own) for given in base)]
         return tuple(common), f"it cannot add {shown(lost[0])!r}" if lost else ""
 
-    return ValueType(example=example, read=read, tighten=tighten, shown=list, adds_up=True)
+    return ValueType(read=read, tighten=tighten, shown=list, adds_up=True)
+
+
+def read_word(key: KeyReader, node: Node, words: Sequence[Word]) -> Word:
+    """One of a few words; the last one, which is the strictest, for anything else."""
+    for word in words:
+        if word == node.text:
+            return word
+    key.wrong(node, f"Write one of {', '.join(words)}.")
+    return words[-1]
 
 
 def read_texts(
