@@ -137,7 +137,7 @@ class Vocabulary:
         return {use: tool for use, tool in named.items() if tool is not None}
 
 
-RUNTIME = Vocabulary(
+RUNTIME: Vocabulary = Vocabulary(
     load="skills_load", unload="skills_unload", read="skills_read", run="skills_run", search="skills_search"
 )
 """The names that sessions use unless a dialect has others."""
