@@ -28,6 +28,8 @@ class YamlFields(NamedTuple):
 
 _NOT_PLAIN = frozenset("-?:,[]{}#&*!|>'\"%@` ")
 _FLOW_PUNCTUATION = dict.fromkeys(map(ord, " _./+*():-"))
+_GOES_ON = frozenset(("", " ", "-"))
+"""Beginnings of a line that may go on with the value before it."""
 _BLOCK_HEADERS = frozenset(("|", "|-", ">", ">-"))
 _MAX_DEPTH = 12
 _MAX_NOTES = 50
@@ -73,77 +75,59 @@ def read_fast_yaml(block: str, first_line: int) -> YamlFields | None:
         return None
     lines = block.split("\n")
     lines.pop()  # the block ends in a line feed
+    keys_at: list[int] = []
+    unquoted: list[tuple[int, str]] = []
     try:
-        if "\n " not in block and "\n-" not in block:
-            return _flat(lines, first_line)
-        return _entries(lines, first_line)
+        mapping, _ = _map(lines, 0, 0, keys_at, unquoted)
     except _Unsure:
         return None
+    notes = tuple(Diagnostic("yaml-unquoted-colon", at + first_line, (key,)) for at, key in unquoted)
+    return YamlFields(mapping, [at + first_line for at in keys_at], notes)
 
 
-def _flat(lines: list[str], first_line: int) -> YamlFields:
-    """A block in which every line is a field of its own; two of three are."""
+def _map(
+    lines: list[str],
+    i: int,
+    depth: int,
+    keys_at: list[int] | None = None,
+    unquoted: list[tuple[int, str]] | None = None,
+) -> tuple[dict[str, Any], int]:
+    """The map whose keys stand at `depth` from `lines[i]` on, and the line after it.
+
+    Of the outermost map, `keys_at` gets the line of each key, and `unquoted` the values with `: ` in them; elsewhere
+    such a value is an error.
+    """
+    if depth > _MAX_DEPTH * 2:
+        raise _Unsure
     mapping: dict[str, Any] = {}
-    notes: list[Diagnostic] = []
-    for line in lines:
-        key, _, value = line.partition(": ")
-        if not value or key in mapping or (key not in _good_keys and not _good_key(key)):
-            return _entries(lines, first_line)
-        if value[0] in _NOT_PLAIN:
-            text = value.strip(" ")
-            if not text or text[0] in "#|>":
-                return _entries(lines, first_line)
-            mapping[key] = _one_line(text)
-            continue
-        if " #" in value:
-            value = value[: value.index(" #")]
-        if ": " in value or value[-1] == ":":
-            notes.append(_unquoted_colon(key, line, len(mapping) + first_line))
-            if len(notes) > _MAX_NOTES:
-                raise _Unsure
-            value = line.partition(": ")[2]
-        mapping[key] = value.rstrip(" ") if value[-1] == " " else value
-    return YamlFields(mapping, list(range(first_line, first_line + len(lines))), tuple(notes))
-
-
-def _entries(lines: list[str], first_line: int) -> YamlFields:
-    """A block of fields, some of which go on over several lines."""
-    mapping: dict[str, Any] = {}
-    keys_at: list[int] = []
-    notes: list[Diagnostic] = []
     count = len(lines)
-    i = 0
     while i < count:
         line = lines[i]
-        key, colon, value = line.partition(": ")
-        if not colon or line[0] == "#":
-            if not line or line.isspace() or line[0] == "#":
-                i += 1
-                continue
-            if line[-1] != ":":
-                raise _Unsure
-            key = line[:-1]
-        if key in mapping or (key not in _good_keys and not _good_key(key)):
+        text = line.lstrip(" ")
+        if not text or text[0] == "#":
+            i += 1
+            continue
+        at = len(line) - len(text)
+        if at < depth:
+            break
+        key, colon, value = text.partition(":")
+        if at > depth or not colon or (value and value[0] != " ") or key in mapping:
             raise _Unsure
-        keys_at.append(i + first_line)
+        if key not in _good_keys and not _good_key(key):
+            raise _Unsure
+        if keys_at is not None:
+            keys_at.append(i)
         i += 1
-        alone = i == count or (lines[i][:1] not in (" ", "") and lines[i][:2] != "- ")
-        if alone and value and value[0] not in _NOT_PLAIN and " #" not in value:
+        value = value.strip(" ")
+        if value and value[0] not in _NOT_PLAIN and " #" not in value and (i == count or lines[i][:1] not in _GOES_ON):
             if ": " in value or value[-1] == ":":
-                notes.append(_unquoted_colon(key, line, i - 1 + first_line))
-                if len(notes) > _MAX_NOTES:
+                if unquoted is None or len(unquoted) == _MAX_NOTES:
                     raise _Unsure
-            mapping[key] = value.rstrip(" ") if value[-1] == " " else value
+                unquoted.append((i - 1, key))
+            mapping[key] = value
         else:
-            mapping[key], i = _value(value, lines, i, 0)
-    return YamlFields(mapping, keys_at, tuple(notes))
-
-
-def _unquoted_colon(key: str, line: str, number: int) -> Diagnostic:
-    # A comment may stand before the colon or after it; only without one is it sure what the author meant.
-    if " #" in line:
-        raise _Unsure
-    return Diagnostic("yaml-unquoted-colon", number, (key,))
+            mapping[key], i = _value(value, lines, i, depth)
+    return mapping, i
 
 
 def _good_key(key: str) -> bool:
@@ -158,7 +142,6 @@ def _good_key(key: str) -> bool:
 
 def _value(value: str, lines: list[str], i: int, indent: int) -> tuple[Any, int]:
     """The value that begins with `value`, for a key at `indent` whose next line is `lines[i]`; and the line after."""
-    value = value.strip(" ")
     if not value or value[0] == "#":
         return _nested(lines, i, indent)
     first = value[0]
@@ -171,32 +154,12 @@ def _value(value: str, lines: list[str], i: int, indent: int) -> tuple[Any, int]
     if first in "\"'" and not (len(value) > 1 and value[-1] == first):
         comment = value.find(first + " #", 1)
         if comment < 0:
-            return _quoted_lines(value, lines, i, indent)
+            raise _Unsure
         value = value[: comment + 1]
     elif first in "[{" and " #" in value:
         value = value[: value.index(" #")].rstrip(" ")
     _end_of_entry(lines, i, indent)
     return _one_line(value), i
-
-
-def _quoted_lines(value: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
-    """A quoted scalar that goes on over several lines, folded."""
-    mark = value[0]
-    parts = [value[1:]]
-    while True:
-        if i == len(lines):
-            raise _Unsure
-        line = lines[i]
-        text = line.strip(" ")
-        i += 1
-        if text and len(line) - len(line.lstrip(" ")) <= indent:
-            raise _Unsure
-        if text[-1:] == mark and text[-2:] not in ("''", '\\"'):
-            parts.append(text[:-1])
-            break
-        parts.append(text)
-    _end_of_entry(lines, i, indent)
-    return _one_line(mark + _fold(parts) + mark), i
 
 
 def _fold(parts: list[str]) -> str:
@@ -289,8 +252,6 @@ def _nested(lines: list[str], i: int, indent: int) -> tuple[Any, int]:
         raise _Unsure
     if text[0] == "-" and depth >= indent:
         return _list(lines, i, depth)
-    if text[0] == "{" and depth > indent:
-        return _json_lines(lines, i, indent)
     if depth <= indent:
         return "", i
     if text[0] not in _NOT_PLAIN and ": " not in text and text.rstrip(" ")[-1] != ":":
@@ -326,29 +287,6 @@ def _list(lines: list[str], i: int, depth: int) -> tuple[list[Any], int]:
         items.append(_one_line(item.rstrip(" ")))
         i += 1
     return items, i
-
-
-def _map(lines: list[str], i: int, depth: int) -> tuple[dict[str, Any], int]:
-    if depth > _MAX_DEPTH * 2:
-        raise _Unsure
-    mapping: dict[str, Any] = {}
-    while i < len(lines):
-        line = lines[i]
-        text = line.lstrip(" ")
-        if not text:
-            i += 1
-            continue
-        at = len(line) - len(text)
-        if at < depth:
-            break
-        key, colon, value = text.rstrip(" ").partition(":")
-        if text[0] == "#":
-            i += 1
-            continue
-        if at > depth or not colon or value[:1] not in ("", " ") or key in mapping or not _good_key(key):
-            raise _Unsure
-        mapping[key], i = _value(value, lines, i + 1, depth)
-    return mapping, i
 
 
 def _block_scalar(header: str, lines: list[str], i: int, indent: int) -> tuple[str, int]:
@@ -411,21 +349,6 @@ def _is_plain_in_flow(item: str) -> bool:
     if not item.isascii() or not (item[0].isalnum() or item[0] == "_") or item[-1] == ":" or ": " in item:
         return False
     return item.translate(_FLOW_PUNCTUATION).isalnum()
-
-
-def _json_lines(lines: list[str], i: int, indent: int) -> tuple[dict[str, Any], int]:
-    """A map in JSON below its key, over several lines."""
-    start = i
-    while (
-        i < len(lines) and (not lines[i] or lines[i][0] == " ") and len(lines[i]) - len(lines[i].lstrip(" ")) > indent
-    ):
-        i += 1
-    _end_of_entry(lines, i, indent)
-    parts = [line.strip(" ") for line in lines[start:i]]
-    # YAML folds a string that goes on over a line, and wants a key and its colon on one.
-    if any(part.count('"') % 2 or part[:1] == ":" for part in parts):
-        raise _Unsure
-    return _json(" ".join(parts)), i
 
 
 def _json(value: str) -> dict[str, Any]:

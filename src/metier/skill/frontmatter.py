@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from metier.skill.diagnostic import Diagnostic, as_text
-from metier.skill.fast_yaml import read_block, read_fast_yaml
+from metier.skill.fast_yaml import read_block
 from metier.skill.names import usable_name
 
 
@@ -152,9 +152,6 @@ class UnparsedFrontmatter(NamedTuple):
 
 def read_frontmatter(data: bytes) -> Frontmatter:
     """Take a SKILL.md apart."""
-    frontmatter = _read_quickly(data)
-    if frontmatter is not None:
-        return frontmatter
     text, notes = decode(data)
     return frontmatter_of(text, notes)[0]
 
@@ -192,8 +189,7 @@ def read_name_only(data: bytes, folder: str = "") -> UnparsedFrontmatter | None:
     else:
         return None
     try:
-        facts = _body_facts(data, end + 5)
-        return UnparsedFrontmatter(name, data[4 : end + 1].decode(), *facts)
+        return UnparsedFrontmatter(name, data[4 : end + 1].decode(), *_body_facts(data[end + 4 :]))
     except UnicodeDecodeError:
         return None
 
@@ -237,35 +233,20 @@ def _plain_end(data: bytes) -> int:
     return end
 
 
-def _body_facts(data: bytes, start: int) -> tuple[int, int, str]:
-    """Lines, tokens and first heading of a body, from its bytes: much faster than from text that is not ASCII."""
-    size = characters = len(data) - start
-    if not data.isascii():
-        characters = len(data[start:].decode())
-    body = data[start:].strip()
-    lines = body.count(b"\n") + 1 if body else 0
+def _body_facts(body: bytes) -> tuple[int, int, str]:
+    """Lines, tokens and first heading of a body behind a line feed; bytes are counted much faster than text."""
+    size = characters = len(body) - 1
+    if not body.isascii():
+        characters = len(body.decode()) - 1
+    trimmed = body.strip()
+    lines = trimmed.count(b"\n") + 1 if trimmed else 0
     heading = ""
-    at = data.find(b"\n# ", start - 1)
+    at = body.find(b"\n# ")
     # In a fence `# ` begins a comment, not a heading.
-    if at >= 0 and data.find(b"\n```", start - 1, at) < 0:
-        heading = _heading(data[at + 3 : data.find(b"\n", at + 3) % (len(data) + 1)].decode(errors="ignore"))
+    if at >= 0 and body.find(b"\n```", 0, at) < 0:
+        heading = body[at + 3 :].partition(b"\n")[0].decode().strip(" \t#")[:200]
+        heading = heading if heading.isprintable() else drop_control(heading)[0]
     return lines, tokens_of(characters, size), heading
-
-
-def _read_quickly(data: bytes) -> Frontmatter | None:
-    """The frontmatter of a file with nothing odd about it, made of its bytes; None for every other file."""
-    end = _plain_end(data)
-    if end < 0:
-        return None
-    try:
-        reading = read_fast_yaml(data[4 : end + 1].decode(), 2)
-        if reading is None:
-            return None
-        if not _is_filled(reading.mapping.get("description")):
-            return None
-        return Frontmatter(*reading, *_body_facts(data, end + 5), "")
-    except UnicodeDecodeError:
-        return None
 
 
 def frontmatter_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Frontmatter, Split]:
@@ -297,7 +278,7 @@ def frontmatter_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Frontmatte
             if not mapping and found[-1].code == "frontmatter-not-a-mapping":
                 cut = cut._replace(body=f"{block}\n{cut.body}", body_line=cut.block_line)
     body = cut.body
-    heading = _first_heading(body)
+    body_lines, tokens, heading = _body_facts(f"\n{body}".encode(errors="replace"))
     derived = ""
     if not _is_filled(mapping.get("description")):
         derived, note = _derived_description(mapping, lines, body, heading, cut.body_line)
@@ -306,23 +287,7 @@ def frontmatter_of(text: str, notes: tuple[Diagnostic, ...]) -> tuple[Frontmatte
             note = Diagnostic("nothing-to-load", 1)
         if note is not None:
             notes += (note,)
-    tokens = estimate_tokens(body)
-    trimmed = body.strip(" \t\n\r\x0b\x0c")
-    body_lines = trimmed.count("\n") + 1 if trimmed else 0
     return Frontmatter(mapping, lines, notes, body_lines, tokens, heading, derived), cut
-
-
-def _first_heading(body: str) -> str:
-    text = f"\n{body}"
-    at = text.find("\n# ")
-    if at < 0 or text.find("\n```", 0, at) >= 0:
-        return ""
-    return _heading(body[at + 2 :].partition("\n")[0])
-
-
-def _heading(line: str) -> str:
-    heading = line.strip(" \t#")[:200]
-    return heading if heading.isprintable() else drop_control(heading)[0]
 
 
 def _derived_description(
