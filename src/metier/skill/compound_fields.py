@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.skill.diagnostic import as_text
-from metier.skill.fields import BOOLEANS, canonical_field, hyphenated, is_yes, split_tools
+from metier.skill.fields import canonical_field, hyphenated, is_yes, split_tools
 from metier.skill.skill import Argument, Execution, Hook, HookGroup, Hooks, Scope
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ EXECUTION_KEYS = {
     "allowed-paths": "allowed-paths", "allow-paths": "allowed-paths", "paths": "allowed-paths",
     "network": "network", "sandbox": "sandbox",
 }  # fmt: skip
-
-
-def read_compound(fields: Fields, field: str, value: Any) -> Any:
-    """The typed value of a field that holds a map; None for a value that is not understood."""
-    return _READERS[field](fields, value)
 
 
 def _read_scope(fields: Fields, value: Any) -> Scope | None:
@@ -65,7 +60,7 @@ def _read_execution(fields: Fields, value: Any) -> Execution | None:
             fields.note("item-dropped", fields.line("execution"), "execution", reason)
     inner = fields.below("execution", values)
     execution = Execution(
-        sandbox=inner.flag("sandbox", None),
+        sandbox=inner.flag("sandbox"),
         allowed_paths=inner.words("allowed-paths"),
         network=_read_network(inner) if "network" in values else None,
         hosts=inner.words("allow-hosts") if "allow-hosts" in values else None,
@@ -76,7 +71,7 @@ def _read_execution(fields: Fields, value: Any) -> Execution | None:
 
 def _read_network(fields: Fields) -> Literal["none", "restricted", "host"]:
     """The network that a skill asks for; a value that is not understood was meant to restrict, and counts as none."""
-    value = fields.raw("network")
+    value = fields.values["network"]
     for network in NETWORKS:
         if isinstance(value, str) and value.strip().lower() == network:
             return network
@@ -131,13 +126,12 @@ def _argument(item: Any) -> Argument | str:
     name = item.get("name")
     if not isinstance(name, str) or not _ARGUMENT_NAME.fullmatch(name.strip()):
         return f"`{as_text(name) if name else ''}` is not a valid argument name"
-    required = item.get("required")
     default = item.get("default")
     return Argument(
         name=name.strip(),
         description=as_text(item.get("description", "")).strip(),
         default=as_text(default) if default is not None else None,
-        required=isinstance(required, str) and BOOLEANS.get(required.strip().lower(), False),
+        required=bool(is_yes(item.get("required"))),
     )
 
 
@@ -163,16 +157,18 @@ def _hook(item: Any) -> Hook | None:
         return Hook(command=item)
     if not isinstance(item, dict) or not isinstance(item.get("command"), str):
         return None
-    read: Callable[[str], str] = lambda key: item[key].strip().lower() if isinstance(item.get(key), str) else ""  # noqa: E731
-    return Hook(command=item["command"], once=BOOLEANS.get(read("once"), False), timeout=read("timeout") or None)
+    return Hook(
+        command=item["command"], once=bool(is_yes(item.get("once"))), timeout=_word(item.get("timeout")) or None
+    )
 
 
-_READERS: dict[str, Callable[[Fields, Any], Any]] = {
+READERS: dict[str, Callable[[Fields, Any], Any]] = {
     "scope": _read_scope,
     "execution": _read_execution,
     "arguments": _read_arguments,
     "hooks": _read_hooks,
 }
+"""Fields that hold a map, by the reader of their value, which returns None for one that is not understood."""
 
 
 RESTRICTING = frozenset(

@@ -12,45 +12,11 @@ from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS
 from metier.skill.names import MAX_NAME, is_valid_name, usable_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metier.skill.frontmatter import Frontmatter
     from metier.skill.skill import Skill
 
-FIELD_NAMES = [
-    "name",
-    "description",
-    "license",
-    "compatibility",
-    "metadata",
-    "allowed-tools",
-    "disallowed-tools",
-    "version",
-    "tags",
-    "requires",
-    "model",
-    "context",
-    "agent",
-    "hooks",
-    "priority",
-    "scope",
-    "execution",
-    "arguments",
-    "argument-hint",
-    "user-invocable",
-    "disable-model-invocation",
-    "triggers",
-    "when_to_use",
-    "insert",
-    "execution-mode",
-    "max-iterations",
-    "max-retries-per-tool",
-    "timeout-per-iteration",
-    "early-termination",
-    "legacy-large-file",
-]
-
-_CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | dict(SKILL_FIELDS)
 # `tools` names the same thing in some collections and quite another (a list of MCP servers) in others.
 _TOOLS_ALIAS = "tools"
 BOOLEANS = {
@@ -67,16 +33,6 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
 
 
-def canonical_field(key: str) -> str | None:
-    """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
-    return _CANONICAL.get(hyphenated(key)) or _CANONICAL.get(key.strip().replace("_", "-").lower())
-
-
-def hyphenated(key: str) -> str:
-    """A key with hyphens between its words, however they are told apart."""
-    return _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
-
-
 class Fields:
     """Reads typed fields out of one frontmatter, collecting diagnostics as it goes."""
 
@@ -84,7 +40,8 @@ class Fields:
         self.notes: list[Diagnostic] = []
         self._said: dict[tuple[str, ...], int] = {}
         self.extra: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
+        """The values as written, by the names of their fields."""
         self._lines: dict[str, int] = {}
         # Fields under their own names first: another spelling of one that is there has nothing to say.
         for key, value in sorted(mapping.items(), key=lambda item: item[0] not in FIELD_NAMES):
@@ -98,20 +55,20 @@ class Fields:
             field = key
         else:
             known = canonical_field(key)
-            if known is None and key == _TOOLS_ALIAS and "allowed-tools" not in self._values and is_tool_list(value):
+            if known is None and key == _TOOLS_ALIAS and "allowed-tools" not in self.values and is_tool_list(value):
                 known = "allowed-tools"
-            if known == "requires" and isinstance(self._values.get(known), dict):
+            if known == "requires" and isinstance(self.values.get(known), dict):
                 # That says what the machine has to have; this names skills.
                 self.drop(known)
-            if known is None or known in self._values:
+            if known is None or known in self.values:
                 if known is None or not self._restrict(known, value, line):
                     self.extra[key] = value
-                if known == "requires" and value != self._values[known]:
+                if known == "requires" and value != self.values[known]:
                     self.note("field-twice", line, key, known)
                 return
             self.note("field-alias", line, key, known)
             field = known
-        self._values[field] = value
+        self.values[field] = value
         self._lines[field] = line
 
     def _restrict(self, field: str, value: Any, line: int) -> bool:
@@ -120,7 +77,7 @@ class Fields:
 
         if field not in RESTRICTING:
             return False
-        self._values[field] = combined(field, self._values[field], value)
+        self.values[field] = combined(field, self.values[field], value)
         self.note("field-restricts-twice", line, field)
         return True
 
@@ -131,7 +88,7 @@ class Fields:
         for part in value if isinstance(value, list) else [value]:
             for key, item in part.items() if isinstance(part, dict) else ():
                 field = canonical_field(key)
-                if field in RESTRICTING and not (field in self._values and self._restrict(field, item, line)):
+                if field in RESTRICTING and not (field in self.values and self._restrict(field, item, line)):
                     self._place(key, item, line)
 
     def _place_from_metadata(self) -> None:
@@ -139,7 +96,7 @@ class Fields:
 
         Tags and a version directly below `metadata:` are what other collections write.
         """
-        metadata = self._values.get("metadata")
+        metadata = self.values.get("metadata")
         if not isinstance(metadata, dict):
             return
         own = metadata.get("metier")
@@ -149,10 +106,10 @@ class Fields:
             field = canonical_field(key)
             if field is None or field in SPECIFICATION_FIELDS:
                 continue
-            if field in self._values:
+            if field in self.values:
                 self._restrict(field, value, self._lines["metadata"])
             else:
-                self._values[field] = value
+                self.values[field] = value
                 self._lines[field] = self._lines["metadata"]
 
     def note(self, code: str, line: int | None, *values: str) -> None:
@@ -168,14 +125,11 @@ class Fields:
 
     def drop(self, field: str) -> None:
         """Move a field that cannot be what its name says to `extra`."""
-        self.extra[field] = self._values.pop(field)
-
-    def raw(self, field: str) -> Any:
-        return self._values.get(field)
+        self.extra[field] = self.values.pop(field)
 
     def text(self, field: str, *, strip: bool = True) -> str | None:
         """Text; a list or map where text is expected is joined."""
-        value = self._values.get(field)
+        value = self.values.get(field)
         if value is None:
             return None
         if not isinstance(value, str):
@@ -183,19 +137,16 @@ class Fields:
             value = as_text(value)
         return (value.strip() if strip else value) or None
 
-    def flag(self, field: str, default: bool | None) -> bool | None:
-        """A boolean in any of the spellings that authors use."""
-        value = self._values.get(field)
-        if value is None or value == "":
-            return default
+    def flag(self, field: str) -> bool | None:
+        """A boolean in any of the spellings that authors use; None for what is missing or none."""
+        value = self.values.get(field)
         known = is_yes(value)
-        if known is None:
+        if known is None and value is not None and value != "":
             self.ignored(field, value, "true or false")
-            return default
         return known
 
     def number(self, field: str, low: int, high: int) -> int | None:
-        value = self._values.get(field)
+        value = self.values.get(field)
         if value is None or value == "":
             return None
         try:
@@ -207,22 +158,13 @@ class Fields:
             return None
         return number
 
-    def choice(self, field: str, choices: tuple[str, ...], default: str) -> str:
-        value = self._values.get(field)
-        if value is None or value == "":
-            return default
-        if isinstance(value, str) and value.strip().lower() in choices:
-            return value.strip().lower()
-        self.ignored(field, value, " or ".join(choices))
-        return default
-
-    def words(self, field: str, *, warn_single: bool = False, commas: bool = True) -> tuple[str, ...]:
+    def words(self, field: str, *, warn_single: bool = False) -> tuple[str, ...]:
         """A list of short texts, given as a list, as comma-separated text, or alone."""
-        value = self._values.get(field)
+        value = self.values.get(field)
         if value is None or value == "":
             return ()
         if isinstance(value, str):
-            items: list[Any] = re.split(r"[,\n]", value) if commas else [value]
+            items: list[Any] = re.split(r"[,\n]", value)
             if len(items) == 1 and warn_single:
                 self.note("field-as-list", self.line(field), field, value)
         elif isinstance(value, list):
@@ -242,14 +184,12 @@ class Fields:
                 seen.setdefault(text)
         return tuple(seen)
 
-    def tools(self, field: str) -> tuple[str, ...] | None:
-        """Tool rules; None when the field is absent, which is not the same as an empty list."""
-        if field not in self._values:
-            return None
-        return split_tools(self._values[field])
+    def tools(self, field: str) -> tuple[str, ...]:
+        """Tool rules; the field is there, as an empty list allows nothing and none at all everything."""
+        return split_tools(self.values[field])
 
     def metadata(self) -> dict[str, Any]:
-        written = value = self._values.get("metadata")
+        written = value = self.values.get("metadata")
         if isinstance(value, str) and value.strip().startswith("{"):
             value = _from_json(value)
         if isinstance(value, dict):
@@ -258,28 +198,57 @@ class Fields:
             self.note("metadata-not-a-map", self.line("metadata"))
         return {}
 
-    def requires(self) -> tuple[str, ...]:
+    def requires(self, field: str) -> tuple[str, ...]:
         """Names of skills; a map of requirements of another kind is kept in `extra`."""
-        if isinstance(self._values.get("requires"), dict):
-            self.drop("requires")
+        if isinstance(self.values.get(field), dict):
+            self.drop(field)
             return ()
-        return self.words("requires")
+        return self.words(field)
+
+    def compatibility(self, field: str) -> str | None:
+        """Text, with a note where it is longer than the specification allows."""
+        text = self.text(field)
+        if text and len(text) > MAX_COMPATIBILITY:
+            self.note("compatibility-too-long", self.line(field), f"{len(text):,}")
+        return text
+
+    def context(self, field: str) -> str:
+        """`fork` or `inherit`; other tools put labels of their own here."""
+        context = self.values.get(field)
+        if context not in (None, "fork", "inherit"):
+            self.drop(field)
+        return "fork" if context == "fork" else "inherit"
+
+    def insert(self, field: str) -> str:
+        """`instructions` or `user-message`."""
+        value = self.values.get(field)
+        if value is None or value == "":
+            return "instructions"
+        if isinstance(value, str) and value.strip().lower() in ("instructions", "user-message"):
+            return value.strip().lower()
+        self.ignored(field, value, "instructions or user-message")
+        return "instructions"
+
+    def argument_hint(self, field: str) -> str | None:
+        """Text; YAML takes `[file] [format]` for a list."""
+        hint = self.values.get(field)
+        return f"[{', '.join(map(str, hint))}]" if isinstance(hint, list) else self.text(field)
 
     def below(self, field: str, values: dict[str, Any]) -> Fields:
         """The fields of a map that a field holds, all on the line of that field."""
         inner = Fields({}, {})
-        inner._values = values
+        inner.values = values
         inner._lines = dict.fromkeys(values, self.line(field) or 1)
         return inner
 
     def compound(self, field: str) -> Any:
         """The typed value of `scope`, `execution`, `arguments` or `hooks`; None when the field is absent or empty."""
-        value = self._values.get(field)
+        value = self.values.get(field)
         if value is None or (value == "" and field != "scope"):
             return None
-        from metier.skill.compound_fields import read_compound
+        from metier.skill.compound_fields import READERS
 
-        return read_compound(self, field, value)
+        return READERS[field](self, value)
 
     def ignored(self, field: str, value: Any, expected: str) -> None:
         """Report a value that is not understood."""
@@ -338,6 +307,50 @@ def _from_json(text: str) -> Any:
     return None
 
 
+_READERS: dict[str, Callable[[Fields, str], Any]] = {
+    "compatibility": Fields.compatibility,
+    "context": Fields.context,
+    "hooks": Fields.compound,
+    "scope": Fields.compound,
+    "execution": Fields.compound,
+    "legacy-large-file": lambda fields, field: bool(fields.flag(field)),
+    "license": Fields.text,
+    "allowed-tools": Fields.tools,
+    "disallowed-tools": Fields.tools,
+    "version": Fields.text,
+    "tags": lambda fields, field: fields.words(field, warn_single=True),
+    "requires": Fields.requires,
+    "triggers": Fields.words,
+    "when_to_use": Fields.text,
+    "model": Fields.text,
+    "agent": Fields.text,
+    "priority": lambda fields, field: fields.number(field, -1_000_000, 1_000_000) or 0,
+    "arguments": lambda fields, field: fields.compound(field) or (),
+    "argument-hint": Fields.argument_hint,
+    "user-invocable": lambda fields, field: fields.flag(field) is not False,
+    "disable-model-invocation": lambda fields, field: bool(fields.flag(field)),
+    "insert": Fields.insert,
+    "execution-mode": lambda fields, field: fields.text(field) or "autonomous",
+    "max-iterations": lambda fields, field: fields.number(field, 1, 100),
+    "max-retries-per-tool": lambda fields, field: fields.number(field, 0, 10),
+    "timeout-per-iteration": Fields.text,
+    "early-termination": Fields.flag,
+}
+"""The fields that stand for themselves, by the reader of their value; an attribute of `Skill` is named after each."""
+FIELD_NAMES = ("name", "description", "metadata", *_READERS)
+_CANONICAL = {name.replace("_", "-"): name for name in FIELD_NAMES} | dict(SKILL_FIELDS)
+
+
+def canonical_field(key: str) -> str | None:
+    """The field that a key means (`allowedTools`, `allowed_tools`, `Allowed-Tools`), or None for an unknown one."""
+    return _CANONICAL.get(hyphenated(key)) or _CANONICAL.get(key.strip().replace("_", "-").lower())
+
+
+def hyphenated(key: str) -> str:
+    """A key with hyphens between its words, however they are told apart."""
+    return _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
+
+
 def interpret(frontmatter: Frontmatter, folder: str, file: str = "SKILL.md") -> Skill:
     """Make typed fields of a frontmatter."""
     from metier.skill.skill import Skill  # a start that only lists names needs no typed fields
@@ -346,60 +359,28 @@ def interpret(frontmatter: Frontmatter, folder: str, file: str = "SKILL.md") -> 
     metadata = fields.metadata()
     name, declared = _name(fields, metadata, folder)
     description, source = _description(fields, frontmatter, metadata)
-    hint = fields.raw("argument-hint")
-    compatibility = fields.text("compatibility")
-    if compatibility and len(compatibility) > MAX_COMPATIBILITY:
-        fields.note("compatibility-too-long", fields.line("compatibility"), f"{len(compatibility):,}")
-    context = fields.raw("context")
-    if context not in (None, "fork", "inherit"):
-        # Only `fork` has a meaning; other tools put labels of their own here.
-        fields.drop("context")
-    hooks, scope, execution = (fields.compound(field) for field in ("hooks", "scope", "execution"))
-    legacy = bool(fields.flag("legacy-large-file", False))
-    skill = Skill(
+    # What is missing has the default that `Skill` gives it.
+    values = {
+        field.replace("-", "_"): read(fields, field) for field, read in _READERS.items() if field in fields.values
+    }
+    legacy = values.get("legacy_large_file", False)
+    notes = [*frontmatter.notes, *fields.notes, *_body_notes(frontmatter, legacy)]
+    if file != "SKILL.md":
+        notes.insert(0, Diagnostic("file-name-case", 1, (file,)))
+    return Skill(
         name=name,
         description=description,
         declared_name=declared,
         display_name=declared if declared and not is_valid_name(declared) else frontmatter.heading or declared or name,
         description_source=source,
-        license=fields.text("license"),
-        compatibility=compatibility,
         metadata=metadata,
-        allowed_tools=fields.tools("allowed-tools"),
-        disallowed_tools=fields.tools("disallowed-tools") or (),
-        version=fields.text("version"),
-        tags=fields.words("tags", warn_single=True),
-        requires=fields.requires(),
-        triggers=fields.words("triggers"),
-        when_to_use=fields.text("when_to_use"),
-        model=fields.text("model"),
-        context="fork" if context == "fork" else "inherit",
-        agent=fields.text("agent"),
-        hooks=hooks,
-        priority=fields.number("priority", -1_000_000, 1_000_000) or 0,
-        scope=scope,
-        execution=execution,
-        arguments=fields.compound("arguments") or (),
-        argument_hint=f"[{', '.join(map(str, hint))}]" if isinstance(hint, list) else fields.text("argument-hint"),
-        user_invocable=fields.flag("user-invocable", True) is not False,
-        disable_model_invocation=bool(fields.flag("disable-model-invocation", False)),
-        insert="user-message"
-        if fields.choice("insert", ("instructions", "user-message"), "instructions") == "user-message"
-        else "instructions",
-        execution_mode=fields.text("execution-mode") or "autonomous",
-        max_iterations=fields.number("max-iterations", 1, 100),
-        max_retries_per_tool=fields.number("max-retries-per-tool", 0, 10),
-        timeout_per_iteration=fields.text("timeout-per-iteration"),
-        early_termination=fields.flag("early-termination", None),
-        legacy_large_file=legacy,
         extra=fields.extra,
         frontmatter=frontmatter.mapping,
         body_lines=frontmatter.body_lines,
         body_tokens=frontmatter.body_tokens,
+        diagnostics=tuple(notes),
+        **values,
     )
-    notes = (*_file_notes(file), *frontmatter.notes, *fields.notes, *_body_notes(frontmatter, legacy))
-    object.__setattr__(skill, "diagnostics", notes)
-    return skill
 
 
 def _name(fields: Fields, metadata: dict[str, Any], folder: str) -> tuple[str, str | None]:
@@ -444,10 +425,6 @@ def _description(
             fields.note("description-elsewhere", fields.line("when_to_use") or 1, "description", key)
             return value.strip(), "field"
     return frontmatter.derived, "derived"
-
-
-def _file_notes(file: str) -> tuple[Diagnostic, ...]:
-    return () if file == "SKILL.md" else (Diagnostic("file-name-case", 1, (file,)),)
 
 
 def _body_notes(frontmatter: Frontmatter, legacy_large_file: bool) -> list[Diagnostic]:

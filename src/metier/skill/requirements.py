@@ -26,9 +26,6 @@ _KINDS = {
 _HOLDERS = frozenset({"requires", "prerequisites"})
 _AT_THE_TOP = frozenset(_KINDS) - {"tools", "commands"}
 """Kinds that mean a requirement at the top of a file too, where `tools` and `commands` name what a skill brings."""
-_DECLARING = frozenset(
-    {*_HOLDERS, "bins", "env", "os", "platforms", "required_environment_variables", "mcp", "anyBins"}
-)
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NAME = re.compile(r"\S{1,128}").fullmatch
