@@ -7,7 +7,8 @@ says little. So the cost of a search is bounded whatever the number of skills.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from metier.find.index_database import IndexDamaged
 from metier.find.ranking import LEVELS
@@ -32,73 +33,73 @@ MOST_CHECKED = 2_000
 """The most skills with all words of a phrase that are searched for the phrase itself."""
 
 
-class SearchCandidate(NamedTuple):
-    """A skill in the index of one place."""
+class SearchedPlace:
+    """One place in one search."""
 
-    place: int
-    row: IndexedSkill
+    def __init__(self, number: int, index: SearchIndex, scopes: set[int]) -> None:
+        self.number = number
+        self.index = index
+        self.scopes = scopes
+        """The scopes that the caller is in."""
+        self.letters: Mapping[str, str] = {}
+        """The letter of each stem of the query that the index knows."""
+
+    @cached_property
+    def hidden(self) -> Set[int]:
+        """The ids of the skills that the caller may not see, which must not use up what a search may look at."""
+        return self.index.hidden(self.scopes)
 
 
 def candidates(
     query: Query,
-    indexes: Mapping[int, SearchIndex],
-    letters: Mapping[int, Mapping[str, str]],
+    places: Sequence[SearchedPlace],
     counts: Mapping[str, tuple[int, int]],
     rarity: Rarity,
-    scopes: Mapping[int, set[int]],
     admit: Callable[[int, IndexedSkill], bool],
     near: Nearness | None,
     k: int,
-) -> list[SearchCandidate]:
-    """The skills worth ranking that the caller may see, by place."""
-    allowed = {place: _tagged(index, query.tags) for place, index in indexes.items()} if query.tags else None
-    found: dict[tuple[int, int], SearchCandidate] = {}
+) -> dict[int, list[int]]:
+    """The ids of the skills worth ranking that the caller may see, by the number of their place."""
+    allowed = {place.number: _tagged(place.index, query.tags) for place in places} if query.tags else None
+    found: dict[int, list[int]] = {place.number: [] for place in places}
 
-    def take(ids: Mapping[int, Iterable[int]], most: int) -> None:
-        """The first `most` that are admitted; ids come with the likeliest first."""
-        for place, ordered in ids.items():
-            left = most
-            for row in indexes[place].rows(ordered):
-                if allowed is not None and row.id not in allowed[place]:
+    def take(ids_of: Callable[[SearchedPlace], Iterable[int]], most: int) -> None:
+        """The first `most` of each place that are admitted; ids come with the likeliest first."""
+        for place in places:
+            left, mine = most, found[place.number]
+            known = set(mine)
+            for row in place.index.rows(ids_of(place)):
+                if allowed is not None and row.id not in allowed[place.number]:
                     continue
-                if (place, row.id) in found:
+                if row.id in known:
                     left -= 1
-                elif admit(place, row):
-                    found[place, row.id] = SearchCandidate(place, row)
+                elif admit(place.number, row):
+                    mine.append(row.id)
                     left -= 1
                 if not left:
                     break
 
     if near is not None:
-        take({place: near.nearest(place) for place in indexes}, NEAREST)
+        take(lambda place: near.nearest(place.number), NEAREST)
     if query.names:
-        take({place: index.named(query.names) for place, index in indexes.items()}, len(query.names) * 4)
+        take(lambda place: place.index.named(query.names), len(query.names) * 4)
     if query.only_phrases:
         every = tuple(dict.fromkeys(stem for phrase in query.phrases for stem in phrase))
-        take({place: _with_all(index, every, letters[place]) for place, index in indexes.items()}, MOST_CHECKED)
+        take(lambda place: _with_all(place.index, every, place.letters), MOST_CHECKED)
     elif query.stems:
-        # What the caller may not see must not use up what a search may look at.
-        hidden = {place: index.hidden(scopes[place]) for place, index in indexes.items()}
         of_about = {stem: count[0] for stem, count in counts.items()}
-        about = _likely(query, indexes, letters, "about", of_about, rarity.about, hidden)
+        about = _likely(query, places, "about", of_about, rarity.about, allowed)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
-        body = _likely(query, indexes, letters, "body", of_body, rarity.body, hidden)
-        if allowed is not None:
-            about, body = (
-                {place: {id_: score for id_, score in scores.items() if id_ in allowed[place]}
-                 for place, scores in each.items()}
-                for each in (about, body)
-            )  # fmt: skip
-        for scores in (about, body):
-            take({place: _best(each, BEST_OF_EACH) for place, each in scores.items()}, BEST_OF_EACH)
+        body = _likely(query, places, "body", of_body, rarity.body, allowed)
+        take(lambda place: _best(about[place.number], BEST_OF_EACH), BEST_OF_EACH)
+        take(lambda place: _best(body[place.number], BEST_OF_EACH), BEST_OF_EACH)
         most = max(BEST_OF_BOTH, k)
-        both = {place: _sum(about[place], body[place], 2 * most) for place in indexes}
-        take({place: _best(each, most) for place, each in both.items()}, most)
+        take(lambda place: _best(_sum(about[place.number], body[place.number], 2 * most), most), most)
     elif allowed is not None:
-        take({place: sorted(ids) for place, ids in allowed.items()}, MOST_CHECKED)
+        take(lambda place: sorted(allowed[place.number]), MOST_CHECKED)
     elif query.layers:
-        take({place: index.ids(scopes[place]) for place, index in indexes.items() if scopes[place]}, MOST_CHECKED)
-    return list(found.values())
+        take(lambda place: place.index.ids(place.scopes), MOST_CHECKED)
+    return found
 
 
 def _tagged(index: SearchIndex, tags: Sequence[str]) -> set[int]:
@@ -119,39 +120,44 @@ def _with_all(index: SearchIndex, stems: Sequence[str], letters: Mapping[str, st
 
 def _likely(
     query: Query,
-    indexes: Mapping[int, SearchIndex],
-    letters: Mapping[int, Mapping[str, str]],
+    places: Sequence[SearchedPlace],
     field: Field,
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
-    hidden: Mapping[int, Set[int]],
+    allowed: Mapping[int, Set[int]] | None,
 ) -> dict[int, dict[int, float]]:
     """A rough score of each skill, by the most telling words and the skills that have most of them."""
-    scores: dict[int, dict[int, float]] = {place: {} for place in indexes}
+    scores: dict[int, dict[int, float]] = {place.number: {} for place in places}
     seen: dict[str, int] = {}
     left = POSTINGS
     lists = sorted(
-        ((-rarity[stem] * level.weight, number, stem) for stem in query.stems if counts.get(stem)
-         for number, level in enumerate(LEVELS))
-    )  # fmt: skip
+        (-rarity[stem] * level.weight, number, stem)
+        for stem in query.stems
+        if counts.get(stem)
+        for number, level in enumerate(LEVELS)
+    )
     for weight, level, stem in lists:
         if left < POSTINGS and counts[stem] * _SHARE[level] > left:
             continue
-        for place, index in indexes.items():
-            if stem not in letters[place]:
+        for place in places:
+            if stem not in place.letters:
                 continue
-            ids = index.having(field, letters[place][stem], level)
-            if hidden[place]:
-                ids = [id_ for id_ in ids if id_ not in hidden[place]]
+            ids = place.index.having(field, place.letters[stem], level)
+            if place.hidden:
+                ids = [id_ for id_ in ids if id_ not in place.hidden]
             left -= len(ids)
             seen[stem] = seen.get(stem, 0) + len(ids)
-            mine = scores[place]
+            mine = scores[place.number]
             for id_ in ids:
                 mine[id_] = mine.get(id_, 0.0) - weight
     for stem, number in seen.items():
-        if not number and not all(index.is_sound(field, stem) for index in indexes.values()):
+        if not number and not all(place.index.is_sound(field, stem) for place in places):
             raise IndexDamaged(f"skills should have {stem!r}, and none is listed")
-    return scores
+    if allowed is None:
+        return scores
+    return {
+        number: {id_: score for id_, score in mine.items() if id_ in allowed[number]} for number, mine in scores.items()
+    }
 
 
 def _sum(one: Mapping[int, float], other: Mapping[int, float], wide: int) -> dict[int, float]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument
-from metier.find.candidates import candidates
+from metier.find.candidates import SearchedPlace, candidates
 from metier.find.index_database import IndexDamaged
 from metier.find.index_maintenance import SearchIndexes
 from metier.find.indexed_text import meant, scope_of
@@ -20,7 +20,6 @@ from metier.library.places import admits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metier.find.candidates import SearchCandidate
     from metier.find.query import Query
     from metier.find.ranking import Fit
     from metier.find.search_index import IndexedSkill, SearchIndex
@@ -66,20 +65,20 @@ class SearchEngine:
         accept: Callable[[Entry, IndexedSkill | None], bool],
     ) -> list[Result]:
         view = snapshot.view(caller)
-        indexes = {number: index for number, index in self.indexes.all.items() if number < len(snapshot.places)}
-        scopes = {number: _seen_scopes(index, caller) for number, index in indexes.items()}
-        letters = {number: index.letters(query.stems) for number, index in indexes.items()}
-        counts = _counts(letters, indexes, scopes)
-        totals = [index.totals(scopes[number]) for number, index in indexes.items()]
-        rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))) if totals else Totals())
-        corrected = _corrected(query, counts, indexes, scopes)
+        places = [
+            SearchedPlace(number, index, _seen_scopes(index, caller))
+            for number, index in self.indexes.all.items()
+            if number < len(snapshot.places)
+        ]
+        totals = [place.index.totals(place.scopes) for place in places]
+        counts = _look_up(query, places)
+        corrected = _corrected(query, counts, places)
         if corrected is not query:
-            query = corrected
-            letters = {number: index.letters(query.stems) for number, index in indexes.items()}
-            counts = _counts(letters, indexes, scopes)
-            rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))))
+            query, counts = corrected, _look_up(corrected, places)
+        rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))))
+        near = self.indexes.nearness(query, {place.number: place.scopes for place in places})
         if query.layers:
-            indexes = {n: index for n, index in indexes.items() if snapshot.places[n].layer in query.layers}
+            places = [place for place in places if snapshot.places[place.number].layer in query.layers]
         entries: dict[tuple[int, int], Entry] = {}
 
         def admit(number: int, row: IndexedSkill) -> bool:
@@ -89,9 +88,8 @@ class SearchEngine:
             entries[number, row.id] = entry
             return True
 
-        near = self.indexes.nearness(query, scopes)
-        chosen = candidates(query, indexes, letters, counts, rarity, scopes, admit, near, k)
-        fits = _ranked(Ranking(query, rarity), indexes, letters, chosen)
+        chosen = candidates(query, places, counts, rarity, admit, near, k)
+        fits = _ranked(Ranking(query, rarity), places, chosen)
         if near is not None:
             _fuse(fits, near)
         fits.sort(key=lambda item: (entries[item[0]].name not in query.names, -item[1].score, entries[item[0]].name))
@@ -118,17 +116,14 @@ def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness) -> None:
 
 
 def _ranked(
-    ranking: Ranking,
-    indexes: Mapping[int, SearchIndex],
-    letters: Mapping[int, Mapping[str, str]],
-    chosen: Sequence[SearchCandidate],
+    ranking: Ranking, places: Sequence[SearchedPlace], chosen: Mapping[int, Sequence[int]]
 ) -> list[tuple[tuple[int, int], Fit]]:
     """The candidates with their fit."""
     fits = []
-    for place, index in indexes.items():
-        asked = ranking.asked(letters[place])
-        for id_, skill in index.words([one.row.id for one in chosen if one.place == place]).items():
-            fits.append(((place, id_), ranking.by_words(skill, asked), skill, asked))
+    for place in places:
+        asked = ranking.asked(place.letters)
+        for id_, skill in place.index.words(chosen[place.number]).items():
+            fits.append(((place.number, id_), ranking.by_words(skill, asked), skill, asked))
     ranking.by_order([each[1:] for each in fits])
     return [each[:2] for each in fits]
 
@@ -140,23 +135,18 @@ def _seen_scopes(index: SearchIndex, caller: Caller) -> set[int]:
         raise IndexDamaged(str(error)) from None
 
 
-def _counts(
-    letters: Mapping[int, Mapping[str, str]], indexes: Mapping[int, SearchIndex], scopes: Mapping[int, set[int]]
-) -> dict[str, tuple[int, int]]:
+def _look_up(query: Query, places: Sequence[SearchedPlace]) -> dict[str, tuple[int, int]]:
+    """Look up the letters of a query in each place; returns how many skills have each stem, in all places together."""
     total: dict[str, tuple[int, int]] = {}
-    for number, index in indexes.items():
-        for stem, (about, body) in index.counts(letters[number], scopes[number]).items():
+    for place in places:
+        place.letters = place.index.letters(query.stems)
+        for stem, (about, body) in place.index.counts(place.letters, place.scopes).items():
             before = total.get(stem, (0, 0))
             total[stem] = (before[0] + about, before[1] + body)
     return total
 
 
-def _corrected(
-    query: Query,
-    counts: Mapping[str, tuple[int, int]],
-    indexes: Mapping[int, SearchIndex],
-    scopes: Mapping[int, set[int]],
-) -> Query:
+def _corrected(query: Query, counts: Mapping[str, tuple[int, int]], places: Sequence[SearchedPlace]) -> Query:
     """The query with words added for those that look like mistyped words of names."""
     if len(query.stems) > _CORRECTED_AT_MOST:
         return query
@@ -167,10 +157,10 @@ def _corrected(
         if stem in counts or len(written) < _SHORTEST_CORRECTED:
             continue
         typed = {stem, written}
-        for number, index in indexes.items():
-            close = [one for word in typed for one in index.spelled_like(word) if is_one_slip(word, one)]
+        for place in places:
+            close = [one for word in typed for one in place.index.spelled_like(word) if is_one_slip(word, one)]
             # A word that only hidden skills say of themselves is no word here.
-            said = index.counts(index.letters(close), scopes[number])
+            said = place.index.counts(place.index.letters(close), place.scopes)
             added.update({meant: written for meant, (about, _) in sorted(said.items()) if about})
     if not added:
         return query
