@@ -359,7 +359,7 @@ def test_a_disk_that_is_full_does_no_harm(
                 try:
                     connection.execute("CREATE TABLE filler AS SELECT randomblob(1000000) AS x")
                 except sqlite3.Error as error:
-                    raise metier.find.index_database.told(error) from None
+                    raise metier.find.index_database.own_error(error) from None
         real(self, texts, gone)
 
     monkeypatch.setattr(SearchIndex, "update", full)
@@ -455,9 +455,11 @@ def test_a_database_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     database = IndexDatabase(str(tmp_path / "index.db"))
     database.reader().execute("SELECT * FROM skill")
     database.close()
-    assert isinstance(metier.find.index_database.told(sqlite3.DatabaseError("file is not a database")), IndexDamaged)
-    assert isinstance(metier.find.index_database.told(sqlite3.OperationalError("disk I/O error")), OSError)
-    assert isinstance(metier.find.index_database.told(sqlite3.OperationalError("database is locked")), IndexBusy)
+    assert isinstance(
+        metier.find.index_database.own_error(sqlite3.DatabaseError("file is not a database")), IndexDamaged
+    )
+    assert isinstance(metier.find.index_database.own_error(sqlite3.OperationalError("disk I/O error")), OSError)
+    assert isinstance(metier.find.index_database.own_error(sqlite3.OperationalError("database is locked")), IndexBusy)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,15 @@ class IndexDatabase:
             self._writing = threading.Lock()
 
     @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The reading connection for as long as a block lasts."""
+        with self.lock:
+            try:
+                yield self.reader()
+            except UNEXPECTED as error:
+                raise own_error(error) from None
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; raises `IndexBusy` while another process or thread keeps writing."""
         connection = self._for_writing()
@@ -123,10 +132,7 @@ class IndexDatabase:
         try:
             # In memory there is one connection for both, so readers must wait for the end of a batch.
             with self.lock if self.path is None else contextlib.nullcontext():
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                except sqlite3.Error as error:
-                    raise told(error) from None
+                connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -134,6 +140,8 @@ class IndexDatabase:
                     with contextlib.suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
                     raise
+        except UNEXPECTED as error:
+            raise own_error(error) from None
         finally:
             self._writing.release()
 
@@ -153,7 +161,7 @@ class IndexDatabase:
             try:
                 version = self._for_writing().execute("PRAGMA data_version").fetchone()[0]
             except UNEXPECTED as error:
-                raise told(error) from None
+                raise own_error(error) from None
             return self._openings, version
 
     def follow(self) -> None:
@@ -201,7 +209,7 @@ class IndexDatabase:
             _prepare(connection)
         except (*UNEXPECTED, IndexDamaged) as error:
             connection.close()
-            raise told(error) from None
+            raise own_error(error) from None
         return connection
 
 
@@ -224,7 +232,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise IndexDamaged("it was made by another version")
 
 
-def told(error: Exception) -> Exception:
+def own_error(error: Exception) -> Exception:
     """The error of this room for one of SQLite: another writer, a damaged file, or a failure of the system."""
     text = str(error)
     if not isinstance(error, UNEXPECTED):

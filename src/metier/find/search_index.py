@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._cache import BoundedCache
 from metier.find import index_writer, lexicon
-from metier.find.index_database import UNEXPECTED, IndexDamaged, IndexDatabase, checked_count, portions, told
+from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
 from metier.find.index_writer import put_in, take_out
 from metier.find.indexed_text import EncodedStems, stems_of
 from metier.find.ranking import LEVELS
@@ -57,62 +57,59 @@ class SearchIndex:
 
     def stamps(self) -> dict[str, str]:
         """Key to stamp of everything that is indexed."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return dict(connection.execute("SELECT key, stamp FROM skill"))
 
     def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
         prepared = [(text, stems_of(text)) for text in texts]
-        try:
-            with self.database.transaction() as connection:
-                counts = index_writer.Counts()
-                for key in gone:
-                    take_out(connection, key, counts)
-                known = "SELECT stamp FROM skill WHERE key = ?"
-                put_in(
-                    connection,
-                    [
-                        (text, stems)
-                        for text, stems in prepared
-                        # Else another process was faster.
-                        if connection.execute(known, (text.key,)).fetchone() != (text.stamp,)
-                    ],
-                    counts,
-                )
-                counts.save(connection)
-                self._hidden = _Hidden()
-        except UNEXPECTED as error:
-            raise told(error) from None
+        with self.database.transaction() as connection:
+            counts = index_writer.Counts()
+            for key in gone:
+                take_out(connection, key, counts)
+            known = "SELECT stamp FROM skill WHERE key = ?"
+            put_in(
+                connection,
+                [
+                    (text, stems)
+                    for text, stems in prepared
+                    # Else another process was faster.
+                    if connection.execute(known, (text.key,)).fetchone() != (text.stamp,)
+                ],
+                counts,
+            )
+            counts.save(connection)
+            self._hidden = _Hidden()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def scopes(self) -> dict[int, str]:
         """The scopes that skills have here."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return dict(connection.execute("SELECT id, value FROM scope"))
 
     def totals(self, scopes: Collection[int]) -> Totals:
         """The size of what a caller of these scopes may see."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute("SELECT id, skills, about, body FROM scope").fetchall()
         mine = [tuple(map(checked_count, row[1:])) for row in rows if row[0] in scopes]
         return Totals(*map(sum, zip(*mine, strict=True))) if mine else Totals()
 
     def letters(self, stems: Sequence[str]) -> dict[str, str]:
         """The letters that stems are written with here, for those that are known."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return lexicon.letters(connection, stems)
 
     def counts(self, letters: Mapping[str, str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
         """The number of skills in these scopes that have each stem in what they say of themselves, and in the body."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return index_writer.counts(connection, letters, scopes)
 
     def having(self, field: Field, letter: str, level: int | None = None) -> list[int]:
         """The ids of all skills that have a letter in a field, as much as the level says, or at all."""
         levels = LEVELS if level is None else LEVELS[level : level + 1]
         wanted = " OR ".join(f'"{letter}{getattr(one, field)}"' for one in levels)
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             # Thousands of ids: as one text they come three times as fast as in rows of their own.
             statement = "SELECT group_concat(rowid) FROM posting WHERE posting MATCH ?"
             found = connection.execute(statement, (wanted,)).fetchone()[0]
@@ -120,7 +117,7 @@ class SearchIndex:
 
     def is_sound(self, field: Field, stem: str) -> bool:
         """Whether a stem that is counted is also posted."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             # In one transaction: between two statements its last skill may go, or its first come.
             connection.execute("BEGIN")
             try:
@@ -132,12 +129,12 @@ class SearchIndex:
 
     def tagged(self, tag: str) -> set[int]:
         """The ids of all skills with a tag."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return {row[0] for row in connection.execute("SELECT id FROM tag WHERE tag = ?", (tag.casefold(),))}
 
     def named(self, names: Collection[str]) -> list[int]:
         """The ids of all skills with one of these names."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             marks = ",".join("?" * len(names))
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
@@ -146,7 +143,7 @@ class SearchIndex:
         rest = iter(ids)
         while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
             marks = ",".join("?" * len(some))
-            with self._reading() as connection:
+            with self.database.reading() as connection:
                 rows = connection.execute(
                     f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})", some
                 ).fetchall()
@@ -157,7 +154,7 @@ class SearchIndex:
 
     def ids(self, scopes: Collection[int]) -> list[int]:
         """The ids of all skills in some scopes, by name."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return _ids(connection, scopes, "ORDER BY name")
 
     def hidden(self, scopes: Collection[int]) -> Set[int]:
@@ -165,7 +162,7 @@ class SearchIndex:
         others = self.scopes().keys() - scopes
         if not others:
             return frozenset()
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             # With many tenants most skills are hidden from each, and they are asked for with every search.
             version = connection.execute("PRAGMA data_version").fetchone()[0]
             if self._hidden.connection is not connection or self._hidden.version != version:
@@ -178,7 +175,7 @@ class SearchIndex:
 
     def special_rows(self) -> list[IndexedSkill]:
         """The few skills that are not for models, or that need something."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT id, key, name, unlisted, needs FROM skill WHERE unlisted = 1 OR needs <> ''"
             )
@@ -186,13 +183,13 @@ class SearchIndex:
 
     def tags(self) -> list[tuple[str, str, str]]:
         """Each tag with the name and key of each skill that has it."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return list(connection.execute("SELECT tag.tag, skill.name, skill.key FROM tag JOIN skill USING (id)"))
 
     def words(self, ids: Sequence[int]) -> dict[int, EncodedStems]:
         """The words of skills."""
         found = {}
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             for some in portions(ids):
                 marks = ",".join("?" * len(some))
                 rows = connection.execute(
@@ -204,14 +201,14 @@ class SearchIndex:
 
     def spelled_like(self, stem: str) -> list[str]:
         """Stems of what skills say of themselves, now or once, that one typing mistake makes of this one."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             return lexicon.spelled_like(connection, stem)
 
     # --- vectors -----------------------------------------------------------------------------------------------------
 
     def without_vector(self, model: str) -> list[str]:
         """The keys of skills that have no vector of a model yet."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT key FROM skill WHERE id NOT IN (SELECT id FROM vector WHERE model = ?)", (model,)
             )
@@ -219,18 +216,15 @@ class SearchIndex:
 
     def put_vectors(self, model: str, vectors: Iterable[tuple[str, bytes]]) -> None:
         """Keep vectors by the keys of their skills."""
-        try:
-            with self.database.transaction() as connection:
-                connection.executemany(
-                    "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM skill WHERE key = ?",
-                    [(model, data, key) for key, data in vectors],
-                )
-        except UNEXPECTED as error:
-            raise told(error) from None
+        with self.database.transaction() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM skill WHERE key = ?",
+                [(model, data, key) for key, data in vectors],
+            )
 
     def vectors(self, model: str) -> tuple[list[int], list[int], bytes]:
         """The ids of skills, the numbers of their scopes, and their vectors, one after the other."""
-        with self._reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT id, scope, data FROM vector JOIN skill USING (id) WHERE model = ? ORDER BY id", (model,)
             ).fetchall()
@@ -238,9 +232,6 @@ class SearchIndex:
         if len(sizes) > 1 or any(size == 0 or size % 2 for size in sizes):
             raise IndexDamaged("vectors of different or odd sizes")
         return [row[0] for row in rows], [row[1] for row in rows], b"".join(row[2] for row in rows)
-
-    def _reading(self) -> _Reading:
-        return _Reading(self.database)
 
 
 @dataclass
@@ -259,25 +250,3 @@ def _ids(connection: sqlite3.Connection, scopes: Collection[int], order: str = "
         statement = f"SELECT id FROM skill WHERE scope IN ({marks}) {order}"
         found.extend(row[0] for row in connection.execute(statement, some))
     return found
-
-
-class _Reading:
-    """The reading connection for as long as a block lasts, with SQLite's errors told in our words."""
-
-    __slots__ = ("_database",)
-
-    def __init__(self, database: IndexDatabase) -> None:
-        self._database = database
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._database.lock.acquire()
-        try:
-            return self._database.reader()
-        except BaseException:
-            self._database.lock.release()
-            raise
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._database.lock.release()
-        if isinstance(error, UNEXPECTED):
-            raise told(error) from None
