@@ -6,15 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import (
-    LEAST_DESCRIPTION,
-    CatalogItem,
-    CatalogWriter,
-    chosen,
-    everything,
-    pinned,
-    with_all_names,
-)
+from metier.find.catalog import LEAST_DESCRIPTION, CatalogItem, CatalogWriter, ChosenCatalog, everything, pinned
 from metier.find.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -64,24 +56,13 @@ def build_catalog(
     best = [result.entry for result in results if listed.mode(result.entry) != "name-only"]
     others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
     relevant = [CatalogItem.of(entry) for entry in dict.fromkeys((*best, *others))]
+    choice = ChosenCatalog(writer=writer, pins=cards, relevant=relevant, withheld=listed.withheld, unplaced=unplaced)
     every = _names(_entries(view, allowed), listed, writer)
-    if every is not None:
-        found = with_all_names(
-            writer, pins=cards, relevant=relevant, names=every, withheld=listed.withheld, unplaced=unplaced
-        )
-        if found is not None:
-            return found
+    found = choice.with_all_names(every) if every is not None else None
+    if found is not None:
+        return found
     total, groups = engine().overview(snapshot, caller, listed)
-    return chosen(
-        writer,
-        pins=cards,
-        relevant=relevant,
-        named=_name_only(_entries(view, allowed), listed, writer),
-        total=total,
-        groups=groups,
-        withheld=listed.withheld,
-        unplaced=unplaced,
-    )
+    return choice.with_groups(_name_only(_entries(view, allowed), listed, writer), total, groups)
 
 
 def _prompt_query(prompt: str) -> Query:

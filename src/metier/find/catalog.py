@@ -8,7 +8,7 @@ that are not listed, and the tool that finds them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier.errors import InvalidArgument
 from metier.find.catalog_format import one_line, renderer, shortened
@@ -183,6 +183,10 @@ class CatalogItem:
         )
 
 
+Fitted: TypeAlias = tuple[CatalogItem, int | None]
+"""A card with the most bytes that its description may have; None for all."""
+
+
 def everything(entries: Iterable[Entry], listed: Visibility, writer: CatalogWriter, least: int) -> Catalog | None:
     """All skills, in full or shortened; None when they do not fit. Stops looking as soon as that is certain."""
     cards: list[CatalogItem] = []
@@ -202,143 +206,131 @@ def everything(entries: Iterable[Entry], listed: Visibility, writer: CatalogWrit
             return None
     if not cards and not named:
         return Catalog(text="", budget=writer.budget, rung="none", withheld=dict(listed.withheld))
-    lines = [writer.record(card) for card in cards]
     tail = writer.names(named)
-    names = tuple(card.name for card in cards)
-    if writer.fits([*lines, *tail]):
-        return Catalog(
-            text=writer.whole([*lines, *tail]),
-            budget=writer.budget,
-            rung="full",
-            shown=names,
-            shortened=tuple(card.name for card in cards if card.is_cut),
-            named=tuple(named),
-            withheld=dict(listed.withheld),
-        )
-    most = widest(lambda width: writer.fits([*(writer.record(card, width) for card in cards), *tail]), least)
-    if most is None:
-        return None
-    short = [writer.record(card, most) for card in cards]
-    return Catalog(
-        text=writer.whole([*short, *tail]),
-        budget=writer.budget,
-        rung="shortened",
-        shown=names,
-        shortened=tuple(card.name for card, a, b in zip(cards, lines, short, strict=True) if a != b or card.is_cut),
+
+    def lines(most: int | None) -> list[str]:
+        return [*(writer.record(card, most) for card in cards), *tail]
+
+    rung: Rung = "full"
+    most: int | None = None
+    if not writer.fits(lines(None)):
+        rung, most = "shortened", widest(lambda width: writer.fits(lines(width)), least)
+        if most is None:
+            return None
+    return _catalog(
+        writer,
+        [(card, most) for card in cards],
+        lines(most),
+        rung=rung,
         named=tuple(named),
         withheld=dict(listed.withheld),
     )
 
 
-def with_all_names(
-    writer: CatalogWriter,
-    *,
-    pins: Sequence[CatalogItem],
-    relevant: Sequence[CatalogItem],
-    names: Sequence[str],
-    withheld: Mapping[str, str],
-    unplaced: Mapping[str, str],
-) -> Catalog | None:
-    """Pins and the most relevant with descriptions, and all others by their names; None where that does not fit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenCatalog:
+    """Composes the catalog of a library whose skills do not all fit: pins, and those most relevant to the prompt."""
 
-    A name costs a tenth of a description, and what a model has never seen the name of it does not look for.
-    """
-    if not writer.fits(writer.names(names)):
-        return None
-    stable = _as_many_as_fit(writer, [], list(pins), writer.names(names), writer.name_size)
-    others = _beside(pins, stable, relevant)
-    before = [writer.record(card, most) for card, most in stable]
-    described = {card.name for card, _ in stable}
-    rest = writer.names([name for name in names if name not in described])
-    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], rest, writer.name_size)
-    described |= {card.name for card, _ in picked}
-    named = tuple(name for name in names if name not in described)
-    return _catalog(
-        writer,
-        [*stable, *picked],
-        [*before, *(writer.record(card, most) for card, most in picked), *writer.names(named)],
-        named=named,
-        withheld=withheld,
-        unplaced={**unplaced, **{card.name: "no room" for card in pins if card.name not in described}},
-    )
+    writer: CatalogWriter
+    pins: Sequence[CatalogItem]
+    relevant: Sequence[CatalogItem]
+    withheld: Mapping[str, str]
+    unplaced: Mapping[str, str]
+    """Pinned names that cannot be shown, with the reason."""
 
+    def with_all_names(self, names: Sequence[str]) -> Catalog | None:
+        """Pins and the most relevant with descriptions, and all others by their names; None where that does not fit.
 
-def chosen(
-    writer: CatalogWriter,
-    *,
-    pins: Sequence[CatalogItem],
-    relevant: Sequence[CatalogItem],
-    named: Sequence[str],
-    total: int,
-    groups: Groups,
-    withheld: Mapping[str, str],
-    unplaced: Mapping[str, str],
-) -> Catalog:
-    """Pins, what else there is, and the most relevant: what does not depend on the prompt comes first."""
-    rest = writer.rest(total, groups, writer.budget // _GROUPS_SHARE)
-    tail = writer.more(total)
-    if not writer.fits([rest, tail]):
-        rest = writer.rest(total, (), 0)
+        A name costs a tenth of a description, and what a model has never seen the name of it does not look for.
+        """
+        writer = self.writer
+        if not writer.fits(writer.names(names)):
+            return None
+        stable = _as_many_as_fit(writer, [], self.pins, writer.names(names), writer.name_size)
+        before = [writer.record(card, most) for card, most in stable]
+        described = {card.name for card, _ in stable}
+        rest = writer.names([name for name in names if name not in described])
+        picked = _as_many_as_fit(writer, before, self._beside(stable), rest, writer.name_size)
+        described |= {card.name for card, _ in picked}
+        named = tuple(name for name in names if name not in described)
+        return self._composed(stable, before, picked, writer.names(named), named)
+
+    def with_groups(self, named: Sequence[str], total: int, groups: Groups) -> Catalog:
+        """Pins, what else there is, and the most relevant: what does not depend on the prompt comes first."""
+        writer = self.writer
+        rest = writer.rest(total, groups, writer.budget // _GROUPS_SHARE)
+        tail = writer.more(total)
         if not writer.fits([rest, tail]):
-            needed = len(writer.whole([rest, tail]).encode())
-            raise InvalidArgument(
-                f"A catalog of {total:,} skill{'' if total == 1 else 's'} does not fit into {writer.budget:,} bytes.",
-                hint=f"Give it at least {needed:,}; a few hundred more make it useful.",
-            )
-    stable = _as_many_as_fit(writer, [], list(pins), [rest, tail])
-    before = [*(writer.record(card, most) for card, most in stable), rest]
-    others = _beside(pins, stable, relevant)
-    # What people want to be seen by name has its line where that leaves most of the budget to descriptions.
-    line = writer.names(named)
-    if line and (writer.size(line[0]) > writer.budget // _GROUPS_SHARE or not writer.fits([*before, *line, tail])):
-        named, line = (), []
-    picked = _as_many_as_fit(writer, before, others[: writer.most_cards], [*line, tail])
-    left_out = max(0, total - len(stable) - len(picked) - len(named))
-    after = [*line, *([writer.more(left_out)] if left_out else [])]
-    return _catalog(
-        writer,
-        [*stable, *picked],
-        [*before, *(writer.record(card, most) for card, most in picked), *after],
-        named=tuple(named),
-        left_out=left_out,
-        withheld=withheld,
-        unplaced={**unplaced, **{card.name: "no room" for card in pins[len(stable) :]}},
-    )
+            rest = writer.rest(total, (), 0)
+            if not writer.fits([rest, tail]):
+                needed = len(writer.whole([rest, tail]).encode())
+                skills = "skill" if total == 1 else "skills"
+                raise InvalidArgument(
+                    f"A catalog of {total:,} {skills} does not fit into {writer.budget:,} bytes.",
+                    hint=f"Give it at least {needed:,}; a few hundred more make it useful.",
+                )
+        stable = _as_many_as_fit(writer, [], self.pins, [rest, tail])
+        before = [*(writer.record(card, most) for card, most in stable), rest]
+        # What people want to be seen by name has its line where that leaves most of the budget to descriptions.
+        line = writer.names(named)
+        if line and (writer.size(line[0]) > writer.budget // _GROUPS_SHARE or not writer.fits([*before, *line, tail])):
+            named, line = (), []
+        picked = _as_many_as_fit(writer, before, self._beside(stable), [*line, tail])
+        left_out = max(0, total - len(stable) - len(picked) - len(named))
+        after = [*line, *([writer.more(left_out)] if left_out else [])]
+        return self._composed(stable, before, picked, after, tuple(named), left_out)
+
+    def _beside(self, stable: Sequence[Fitted]) -> list[CatalogItem]:
+        """The cards that may stand beside the pinned ones; none while a pin has no room."""
+        if len(stable) < len(self.pins):
+            return []
+        names = {card.name for card in self.pins}
+        return [card for card in self.relevant if card.name not in names][: self.writer.most_cards]
+
+    def _composed(
+        self,
+        stable: Sequence[Fitted],
+        before: Sequence[str],
+        picked: Sequence[Fitted],
+        after: Sequence[str],
+        named: tuple[str, ...],
+        left_out: int = 0,
+    ) -> Catalog:
+        cards = [*stable, *picked]
+        described = {card.name for card, _ in cards}
+        no_room = {card.name: "no room" for card in self.pins if card.name not in described}
+        return _catalog(
+            self.writer,
+            cards,
+            [*before, *(self.writer.record(card, most) for card, most in picked), *after],
+            rung="chosen",
+            named=named,
+            left_out=left_out,
+            withheld=dict(self.withheld),
+            unplaced_pins={**self.unplaced, **no_room},
+        )
 
 
-def _catalog(
-    writer: CatalogWriter,
-    cards: Sequence[tuple[CatalogItem, int]],
-    lines: Sequence[str],
-    *,
-    named: tuple[str, ...],
-    withheld: Mapping[str, str],
-    unplaced: Mapping[str, str],
-    left_out: int = 0,
-) -> Catalog:
+def _catalog(writer: CatalogWriter, cards: Sequence[Fitted], lines: Sequence[str], **facts: Any) -> Catalog:
     """The catalog of lines that were chosen, with what was cut for it."""
     return Catalog(
         text=writer.whole(lines),
         budget=writer.budget,
-        rung="chosen",
         shown=tuple(card.name for card, _ in cards),
         shortened=tuple(
             card.name for card, most in cards if card.is_cut or writer.record(card) != writer.record(card, most)
         ),
-        named=named,
-        left_out=left_out,
-        withheld=dict(withheld),
-        unplaced_pins=dict(unplaced),
+        **facts,
     )
 
 
 def _as_many_as_fit(
     writer: CatalogWriter,
     before: list[str],
-    cards: list[CatalogItem],
+    cards: Sequence[CatalogItem],
     after: list[str],
     spared: Callable[[str], int] = lambda _: 0,
-) -> list[tuple[CatalogItem, int]]:
+) -> list[Fitted]:
     """The first cards with descriptions as wide as the budget allows: more of them rather than wider ones.
 
     `spared` is what a name cost in what comes after, where it need not stand any more.
@@ -353,14 +345,6 @@ def _as_many_as_fit(
         count = _first_that_fit(sizes(len(cards), 0), room)
     most = widest(lambda width: sum(sizes(count, width)) <= room, least=0) or 0
     return [(card, most) for card in cards[:count]]
-
-
-def _beside(
-    pins: Sequence[CatalogItem], placed: Sequence[object], relevant: Sequence[CatalogItem]
-) -> list[CatalogItem]:
-    """The cards that may stand beside the pinned ones; none while a pin has no room."""
-    names = {card.name for card in pins}
-    return [card for card in relevant if card.name not in names] if len(placed) == len(pins) else []
 
 
 def _first_that_fit(sizes: Sequence[int], room: int) -> int:
