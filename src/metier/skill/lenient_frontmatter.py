@@ -65,7 +65,7 @@ def _split_after(lines: list[str], opener: int, notes: tuple[Diagnostic, ...]) -
         after = end + 1
         if lines[end].startswith(".") and after < len(lines) and _RULE.fullmatch(lines[after]):
             after += 1
-        return _cut(lines, start, end, after, notes + _closer_note(lines[end], end))
+        return _cut(lines, start, end, after, notes + _delimiter_note(lines[end], end))
     loose = next((i for i in range(start, len(lines)) if _LOOSE_CLOSER.fullmatch(lines[i])), None)
     if loose is not None:
         note = Diagnostic("frontmatter-closer", loose + 1, (lines[loose].strip(),))
@@ -148,9 +148,5 @@ def _first_filled(lines: list[str], start: int) -> int | None:
     return next((i for i in range(start, len(lines)) if lines[i].strip(_INVISIBLE)), None)
 
 
-def _delimiter_note(opener: str, index: int) -> tuple[Diagnostic, ...]:
-    return () if opener == "---" else (Diagnostic("frontmatter-delimiter", index + 1, (opener,)),)
-
-
-def _closer_note(closer: str, index: int) -> tuple[Diagnostic, ...]:
-    return () if closer in ("---", "...") else (Diagnostic("frontmatter-delimiter", index + 1, (closer,)),)
+def _delimiter_note(line: str, index: int) -> tuple[Diagnostic, ...]:
+    return () if line in ("---", "...") else (Diagnostic("frontmatter-delimiter", index + 1, (line,)),)

@@ -202,7 +202,7 @@ def names_skill(pattern: str, name: str, source: str) -> bool:
     (True, True)
     """
     whole = f"{name}@{source}" if "@" in pattern else name
-    return glob_matches(_folded(pattern), whole.casefold())
+    return glob_matches(pattern.casefold(), whole.casefold())
 
 
 @lru_cache(maxsize=8_192)
@@ -225,10 +225,5 @@ def ends_of(pattern: str) -> tuple[str, str]:
     >>> ends_of("Crypto-*@acme"), ends_of("*")
     (('crypto-', '@acme'), ('', ''))
     """
-    pieces = _folded(pattern).split("*")
+    pieces = pattern.casefold().split("*")
     return pieces[0], pieces[-1]
-
-
-@lru_cache(maxsize=16_384)
-def _folded(pattern: str) -> str:
-    return pattern.casefold()

@@ -22,6 +22,8 @@ from metier.skill.references import closest, hook_files, is_there, references_in
 from metier.skill.yaml_block import BlockError, Parsed, parse_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metier.skill.document import Document
     from metier.skill.package import Package
 
@@ -56,16 +58,18 @@ def check_strictly(
         parsed = Parsed({}, [], [])
     if not isinstance(parsed.value, dict):
         return [*found, Diagnostic("spec-not-a-mapping", 2)]
-    lines = {key: line + 2 for key, line in zip(parsed.value, parsed.lines, strict=True)}
-    for key in () if own_fields else parsed.value:
+    fields = parsed.value
+    lines = {key: line + 2 for key, line in zip(fields, parsed.lines, strict=True)}
+    for key in () if own_fields else fields:
         if key not in SPECIFICATION_FIELDS:
             below = "metadata: metier:" if canonical_field(key) else "metadata:"
             found.append(Diagnostic("spec-unexpected-field", lines[key], (key, below)))
-    _check_name(parsed.value, lines, folder, found)
-    _check_description(parsed.value, lines, found)
-    _check_compatibility(parsed.value, lines, found)
+    found += _check_name(fields, lines, folder)
+    found += _check_text(fields, lines, "description", MAX_DESCRIPTION, empty="spec-description-missing")
+    if "compatibility" in fields:
+        found += _check_text(fields, lines, "compatibility", MAX_COMPATIBILITY, empty="spec-compatibility-empty")
     if portable:
-        _check_portable(parsed.value, lines, found)
+        found += _check_portable(fields, lines)
     return found
 
 
@@ -94,72 +98,60 @@ def _block(text: str, found: list[Diagnostic]) -> str | None:
     return None
 
 
-def _check_name(fields: dict[str, Any], lines: dict[str, int], folder: str, found: list[Diagnostic]) -> None:
-    name = fields.get("name")
-    if "name" not in fields or (isinstance(name, str) and not name.strip()):
-        found.append(Diagnostic("spec-name-missing", lines.get("name", 1)))
-        return
-    line = lines["name"]
+def _check_name(fields: dict[str, Any], lines: dict[str, int], folder: str) -> Iterator[Diagnostic]:
+    name, line = fields.get("name", ""), lines.get("name", 1)
     if not isinstance(name, str):
-        found.append(Diagnostic("spec-name-not-text", line))
+        yield Diagnostic("spec-name-not-text", line)
+        return
+    if not name.strip():
+        yield Diagnostic("spec-name-missing", line)
         return
     if len(name) > 1_000:
         # Normalising takes time that grows with the square of some texts; this one is wrong anyway.
-        found.append(Diagnostic("spec-name-too-long", line, (f"{len(name):,}",)))
+        yield Diagnostic("spec-name-too-long", line, (f"{len(name):,}",))
         return
     name = unicodedata.normalize("NFKC", name.strip())
     better = slug(name) or "my-skill"
     if len(name) > MAX_NAME:
-        found.append(Diagnostic("spec-name-too-long", line, (f"{len(name):,}",)))
+        yield Diagnostic("spec-name-too-long", line, (f"{len(name):,}",))
     if name != name.lower():
-        found.append(Diagnostic("spec-name-case", line, (name, better)))
+        yield Diagnostic("spec-name-case", line, (name, better))
     if name.startswith("-") or name.endswith("-"):
-        found.append(Diagnostic("spec-name-hyphen-ends", line, (name, better)))
+        yield Diagnostic("spec-name-hyphen-ends", line, (name, better))
     if "--" in name:
-        found.append(Diagnostic("spec-name-hyphen-double", line, (name, better)))
+        yield Diagnostic("spec-name-hyphen-double", line, (name, better))
     if not all(character.isalnum() or character == "-" for character in name):
-        found.append(Diagnostic("spec-name-characters", line, (name, better)))
+        yield Diagnostic("spec-name-characters", line, (name, better))
     if folder and unicodedata.normalize("NFKC", folder) != name:
-        found.append(Diagnostic("spec-name-folder", line, (name, folder)))
+        yield Diagnostic("spec-name-folder", line, (name, folder))
 
 
-def _check_description(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
-    description = fields.get("description")
-    if "description" not in fields or (isinstance(description, str) and not description.strip()):
-        found.append(Diagnostic("spec-description-missing", lines.get("description", 1)))
-    elif not isinstance(description, str):
-        found.append(Diagnostic("spec-description-not-text", lines["description"]))
-    elif len(description.strip()) > MAX_DESCRIPTION:
-        found.append(Diagnostic("spec-description-too-long", lines["description"], (f"{len(description.strip()):,}",)))
+def _check_text(
+    fields: dict[str, Any], lines: dict[str, int], key: str, limit: int, *, empty: str
+) -> Iterator[Diagnostic]:
+    value, line = fields.get(key, ""), lines.get(key, 1)
+    if not isinstance(value, str):
+        yield Diagnostic(f"spec-{key}-not-text", line)
+    elif not (text := value.strip()):
+        yield Diagnostic(empty, line)
+    elif len(text) > limit:
+        yield Diagnostic(f"spec-{key}-too-long", line, (f"{len(text):,}",))
 
 
-def _check_compatibility(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
-    if "compatibility" not in fields:
-        return
-    compatibility, line = fields["compatibility"], lines["compatibility"]
-    if not isinstance(compatibility, str):
-        found.append(Diagnostic("spec-compatibility-not-text", line))
-    elif not compatibility.strip():
-        found.append(Diagnostic("spec-compatibility-empty", line))
-    elif len(compatibility.strip()) > MAX_COMPATIBILITY:
-        found.append(Diagnostic("spec-compatibility-too-long", line, (f"{len(compatibility.strip()):,}",)))
-
-
-def _check_portable(fields: dict[str, Any], lines: dict[str, int], found: list[Diagnostic]) -> None:
+def _check_portable(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Diagnostic]:
     for key in ("name", "description"):
         if any(character in as_text(fields.get(key, "")) for character in "<>"):
-            found.append(Diagnostic("portable-angle-brackets", lines[key], (key,)))
+            yield Diagnostic("portable-angle-brackets", lines[key], (key,))
     for word in _RESERVED_WORDS:
         if word in as_text(fields.get("name", "")).lower():
-            found.append(Diagnostic("portable-reserved-word", lines["name"], (word,)))
+            yield Diagnostic("portable-reserved-word", lines["name"], (word,))
     tools = fields.get("allowed-tools")
     if tools is not None and not isinstance(tools, str):
-        found.append(Diagnostic("portable-tools-list", lines["allowed-tools"], (" ".join(split_tools(tools)),)))
+        yield Diagnostic("portable-tools-list", lines["allowed-tools"], (" ".join(split_tools(tools)),))
     metadata = fields.get("metadata")
-    if isinstance(metadata, dict):
-        for key, value in metadata.items():
-            if not isinstance(value, str):
-                found.append(Diagnostic("portable-metadata-values", lines["metadata"], (key,)))
+    for key, value in metadata.items() if isinstance(metadata, dict) else ():
+        if not isinstance(value, str):
+            yield Diagnostic("portable-metadata-values", lines["metadata"], (key,))
 
 
 NOT_DEPLOYABLE = "not-deployable"
