@@ -35,7 +35,7 @@ from metier.skill.package import (
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 _CHUNK = 1 << 20
@@ -188,7 +188,7 @@ class FolderPackage:
         except OSError as error:
             raise _explained(path, error) from None
         try:
-            return _read_bounded(descriptor, path, limit)
+            return b"".join(_chunks(descriptor, path, limit))
         finally:
             os.close(descriptor)
 
@@ -240,21 +240,15 @@ class FolderPackage:
         content = hashlib.sha256()
         try:
             descriptor = _open_file(self.root, tuple(path.split("/")), self._contain)
+            try:
+                for chunk in _chunks(descriptor, path, MAX_PACKAGE_BYTES):
+                    content.update(chunk)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise _explained(path, error) from None
-        size = 0
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise FileRefused(f"{path!r} is not a regular file.", hint="Only plain files are read.", path=path)
-            while chunk := os.read(descriptor, _CHUNK):
-                content.update(chunk)
-                size += len(chunk)
-                if size > MAX_PACKAGE_BYTES:
-                    raise PackageTooLarge(f"{path!r} has more than {MAX_PACKAGE_BYTES:,} bytes.", hint="Remove it.")
-        except OSError as error:
-            raise _explained(path, error) from None
-        finally:
-            os.close(descriptor)
+        except FileTooLarge:
+            raise PackageTooLarge(f"{path!r} has more than {MAX_PACKAGE_BYTES:,} bytes.", hint="Remove it.") from None
         return content.digest()
 
     def _walk_all(self) -> list[tuple[str, os.stat_result]]:
@@ -273,12 +267,8 @@ class FolderPackage:
         if not HAS_DIR_FD:
             with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
                 return _statuses(entries)
-        descriptor = open_folder(self.root, self._contain)
+        descriptor = _enter(self.root, prefix.split("/")[:-1], self._contain)
         try:
-            for segment in prefix.split("/")[:-1]:
-                inner = os.open(segment, LIST, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
             with os.scandir(descriptor) as entries:
                 return _statuses(entries)
         finally:
@@ -344,15 +334,23 @@ def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int
 
 def _open_plain(root: str, segments: tuple[str, ...], contain: str | None) -> int:
     """Open a file on whose way there is no link, as on nearly every one."""
-    folder = open_folder(root, contain)
+    folder = _enter(root, segments[:-1], contain)
     try:
-        for segment in segments[:-1]:
-            inner = os.open(segment, LIST, dir_fd=folder)
-            os.close(folder)
-            folder = inner
         return os.open(segments[-1], READ, dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def _enter(root: str, segments: Sequence[str], contain: str | None) -> int:
+    """The descriptor of a folder below another; raises `OSError` for a link on the way."""
+    folder = open_folder(root, contain)
+    for segment in segments:
+        try:
+            inner = os.open(segment, LIST, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
 
 
 def _open_contained(path: str, contain: str) -> int:
@@ -360,25 +358,24 @@ def _open_contained(path: str, contain: str) -> int:
     return (_open_plain if HAS_DIR_FD else _open_file)(folder, (name,), contain)
 
 
-def _read_bounded(descriptor: int, path: str, limit: int) -> bytes:
+def _chunks(descriptor: int, path: str, limit: int) -> Iterator[bytes]:
+    """The content of a regular file piece by piece; raises `FileTooLarge` at the first piece too many."""
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise FileRefused(f"{path!r} is a folder, not a file.", hint="Name a file in it.", path=path)
     if not stat.S_ISREG(status.st_mode):
         raise FileRefused(f"{path!r} is not a regular file.", hint="Only plain files are read.", path=path)
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := os.read(descriptor, min(_CHUNK, limit + 1 - size)):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
+    left = limit
+    while chunk := os.read(descriptor, min(_CHUNK, left + 1)):
+        left -= len(chunk)
+        if left < 0:
             raise FileTooLarge(
                 f"{path!r} has more than {limit:,} bytes.",
                 hint="Read a part of it with a script.",
                 path=path,
                 limit=limit,
             )
-    return b"".join(chunks)
+        yield chunk
 
 
 def _explained(path: str, error: OSError) -> MetierError:
