@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import metier.hub
 from metier.cli.output import Style, plural, shortened
@@ -13,11 +13,12 @@ from metier.hub.skill_files import package_of
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.skill.package import Files
     from metier.store import Approval, ApprovalRequest, RevisionFile, TenantScope
 
+_Item = TypeVar("_Item")
 _FEW = 10
 _FEW_PLACES = 3
 _FEW_LINES = 40
@@ -138,37 +139,30 @@ class _Page:
 
     def _capabilities(self) -> None:
         asked = self._view.request
-        has_before = self._view.before is not None
-        if asked.new and has_before:
+        new = asked.new if self._view.before is not None else ()
+        if new:
             self._head("NEW CAPABILITIES", self._style.bad)
-            for name in asked.new:
+            for name in new:
                 self._capability(name, self._style.bad)
-        rest = [name for name in asked.capabilities if not (has_before and name in asked.new)]
-        if rest:
+        rest = [name for name in asked.capabilities if name not in new]
+        if rest or not asked.capabilities:
             self._head("CAPABILITIES")
-            for name in rest:
-                self._capability(name, self._style.warn)
+        for name in rest:
+            self._capability(name, self._style.warn)
         if not asked.capabilities:
-            self._head("CAPABILITIES")
             print("  none")
 
     def _capability(self, name: str, paint: Callable[[str], str]) -> None:
-        places = self._view.evidence.get(name, ())
-        shown = places if self._full else places[:_FEW_PLACES]
         print(f"  {paint(Style.text(name))}")
-        for place in shown:
+        for place in self._first(self._view.evidence.get(name, ()), _FEW_PLACES, "place", indent="    "):
             self._say(f"    {place.get('path')}:{place.get('line')}  {place.get('text')}", self._style.dim)
-        self._more(len(places) - len(shown), "place", "    ")
 
     def _scripts(self) -> None:
         scripts = list(self._view.request.scripts.items())
-        if not scripts:
-            return
-        self._head("SCRIPTS")
-        shown = scripts if self._full else scripts[:_FEW]
-        for path, digest in shown:
+        if scripts:
+            self._head("SCRIPTS")
+        for path, digest in self._first(scripts, _FEW, "script"):
             self._say(f"  {digest}  {path}")
-        self._more(len(scripts) - len(shown), "script", "  ")
 
     def _findings(self) -> None:
         found = self._view
@@ -177,15 +171,13 @@ class _Page:
             self._say(f"  {found.scan_problem}", self._style.bad)
         elif not found.findings:
             print("  none")
-        shown = found.findings if self._full else found.findings[:_FEW]
-        for one in shown:
+        for one in self._first(found.findings, _FEW, "finding"):
             is_bad = rank(str(one.get("severity", ""))) >= rank("high")
             paint = self._style.bad if is_bad else self._style.warn
             place = f"{one.get('path')}:{one.get('line')}"
             self._say(f"  {one.get('severity')}  {one.get('rule')}  {place}  {one.get('message')}", paint)
             if one.get("text"):
                 self._say(f"    │ {one['text']}", self._style.dim)
-        self._more(len(found.findings) - len(shown), "finding", "  ")
 
     def _changes(self) -> None:
         found = self._view
@@ -195,32 +187,22 @@ class _Page:
             return
         if not found.base and not self._full:
             self._head("FILES")
-            for file in found.files[:_FEW]:
+            for file in self._first(found.files, _FEW, "file"):
                 self._say(f"  {file.path}  {file.size:,} bytes, {file.kind}")
-            self._more(len(found.files) - _FEW, "file", "  ")
-            no_base = (
-                "Nothing of this skill was approved before"
-                if found.before is None
-                else "What was approved before is gone"
-            )
-            print(self._style.dim(f"  {no_base}; --full shows all of it."))
+            never = found.before is None
+            why = "Nothing of this skill was approved before" if never else "What was approved before is gone"
+            print(self._style.dim(f"  {why}; --full shows all of it."))
             return
         if found.before is None or not found.base:
             self._head("CONTENT")
         else:
             by, at = Style.text(found.before.decided_by), self._style.at(found.before.decided_at)
             self._head(f"CHANGES since {found.base}, approved by {by} {at}")
-        shown_files = found.changed if self._full else found.changed[:_FEW]
-        for how, path in shown_files:
+        for how, path in self._first(found.changed, _FEW, "file"):
             self._say(f"  {how}  {path}")
-        self._more(len(found.changed) - len(shown_files), "file", "  ")
-        lines = found.changes.split("\n")[:-1]
-        shown = lines if self._full else lines[:_FEW_LINES]
-        for line in shown:
-            mark = line[:1]
-            paint = {"+": self._style.good, "-": self._style.bad, "@": self._style.dim}.get(mark, str)
-            self._say(f"  {line}", paint)
-        self._more(len(lines) - len(shown), "line", "  ")
+        paints = {"+": self._style.good, "-": self._style.bad, "@": self._style.dim}
+        for line in self._first(found.changes.split("\n")[:-1], _FEW_LINES, "line"):
+            self._say(f"  {line}", paints.get(line[:1], str))
 
     def _head(self, text: str, paint: Callable[[str], str] | None = None) -> None:
         print(f"\n{(paint or self._style.strong)(text)}")
@@ -230,6 +212,9 @@ class _Page:
         whole = harmless(text.replace("\n", "\\n"))
         print(paint(whole if self._full else shortened(whole, _LONG)))
 
-    def _more(self, count: int, noun: str, indent: str) -> None:
-        if count > 0:
-            print(self._style.dim(f"{indent}and {plural(count, noun)} more; --full shows all"))
+    def _first(self, items: Sequence[_Item], few: int, noun: str, indent: str = "  ") -> Iterator[_Item]:
+        """The first of some items, or all with `full`; behind them a line that counts the others."""
+        shown = items if self._full else items[:few]
+        yield from shown
+        if more := len(items) - len(shown):
+            print(self._style.dim(f"{indent}and {plural(more, noun)} more; --full shows all"))

@@ -127,14 +127,7 @@ def _ran(options: Namespace) -> tuple[Outcome, Execution | None, Limits]:
         screen = LiveOutput(script, is_silent=options.json)
         stdin = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if options.stdin else b""
         wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "stdin": stdin, "by": "user"}
-        try:
-            outcome = _run_shown(session, script, options.arguments, wanted, screen)
-        except BaseException:
-            screen.end()
-            raise
-        screen.end(outcome)
-        if screen.failure is not None:
-            raise screen.failure
+        outcome = screen.show(lambda: _run_shown(session, script, options.arguments, wanted, screen))
         limits = limits_under(guard.policy, metier.run.Limits(seconds=options.timeout or metier.run.Limits().seconds))
         return outcome, active.skill.execution, limits
 

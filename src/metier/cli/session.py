@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import sys
@@ -19,12 +18,12 @@ from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_error, table
 from metier.cli.parser import DIALECTS, Parser, library_of
 from metier.cli.search import update_index
-from metier.cli.terminal import at_terminal
+from metier.cli.terminal import at_terminal, complete_lines, typed_lines
 from metier.errors import MetierError
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from metier import Event, Session
 
@@ -114,12 +113,16 @@ class SessionPrompt:
     def talk(self) -> None:
         """Until the input ends or somebody says quit."""
         if self.is_interactive:
-            self._prepare_terminal()
+            names = [entry.name for entry in self._session.library]
+            words = sorted({*_VERBS, *names, *(f"/{name}" for name in names)})
+            complete_lines(lambda text: (word for word in words if word.startswith(text)), " ")
             print(f"{len(self._session.library):,} skills. `help` shows what you can do.")
-        for line in self._lines():
+        for typed in typed_lines(lambda: "metier> ", is_interactive=self.is_interactive):
+            line = (typed or "").strip()
             if line in ("quit", "exit"):
                 return
-            self.do(line)
+            if line and not line.startswith("#"):
+                self.do(line)
 
     def do(self, line: str) -> None:
         """One line; what goes wrong is said, and the next line is read."""
@@ -137,34 +140,6 @@ class SessionPrompt:
             self._fail(error.code, str(error), for_person(error.hint))
         except ValueError as error:
             self._fail("invalid-argument", f"That cannot be read: {error}.", "Check the quotes.")
-
-    def _lines(self) -> Iterable[str]:
-        while True:
-            try:
-                line = input("metier> " if self.is_interactive else "")
-            except EOFError:
-                return
-            except KeyboardInterrupt:
-                if not self.is_interactive:
-                    raise
-                print()  # the line is given up, not the session
-                continue
-            if line.strip() and not line.lstrip().startswith("#"):
-                yield line.strip()
-
-    def _prepare_terminal(self) -> None:
-        with contextlib.suppress(ImportError):
-            import readline
-
-            names = [entry.name for entry in self._session.library]
-            words = sorted({*_VERBS, *names, *(f"/{name}" for name in names)})
-
-            def complete(text: str, state: int) -> str | None:
-                return next(iter([word for word in words if word.startswith(text)][state:]), None)
-
-            readline.set_completer_delims(" ")
-            readline.set_completer(complete)
-            readline.parse_and_bind("tab: complete")
 
     # --- the commands -------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from metier.cli.identity import user_name
 from metier.cli.json_shapes import error_shape, outcome_shape
 from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import Parser, library_of, seconds
-from metier.cli.terminal import LiveOutput, at_terminal, harmless
+from metier.cli.terminal import LiveOutput, at_terminal, complete_lines, harmless, typed_lines
 from metier.errors import InvalidArgument, MetierError, PackageTooLarge, Refused, SkillChanged
 from metier.guard.decision import refuse
 from metier.hints import for_person
@@ -254,7 +254,6 @@ class ShellPrompt:
         self._shell = shell
         self._is_json = is_json
         self.is_interactive = not is_json and sys.stdin.isatty() and sys.stdout.isatty()
-        self._code = 0
         self._is_over = False
 
     def once(self, command: str) -> int:
@@ -269,25 +268,22 @@ class ShellPrompt:
         if hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
         if self.is_interactive:
-            self._prepare_terminal()
+            complete_lines(self._paths, " \t\n;|&<>()\"'=")
             print("`help` shows the commands, Ctrl-D or `exit` ends it.", file=sys.stderr)
+        code = 0
         for command in self._commands():
-            self._do(command)
+            try:
+                outcome = self._run(command)
+            except MetierError as error:
+                code = 1
+                self._fail(error)
+                continue
+            code = outcome.exit_code
+            if self._is_json:
+                print(json.dumps(outcome_shape(outcome)), flush=True)
             if self._is_over:
                 break
-        return self._code
-
-    def _do(self, command: str) -> None:
-        """One command; what cannot be run is said, and the next one is read."""
-        try:
-            outcome = self._run(command)
-        except MetierError as error:
-            self._code = 1
-            self._fail(error)
-            return
-        self._code = outcome.exit_code
-        if self._is_json:
-            print(json.dumps(outcome_shape(outcome)), flush=True)
+        return code
 
     def _run(self, command: str) -> Outcome:
         if not _HAS_EXIT(command):
@@ -306,14 +302,8 @@ class ShellPrompt:
                 screen.tick()
                 return interrupted.is_set() or screen.failure is not None
 
-            try:
-                outcome = self._shell.execute(command, should_stop=should_stop, on_output=screen.take)
-            except BaseException:
-                screen.end()
-                raise
-        screen.end(outcome)
-        if screen.failure is not None:
-            raise screen.failure
+            run = functools.partial(self._shell.execute, command, should_stop=should_stop, on_output=screen.take)
+            outcome = screen.show(run)
         if interrupted.is_set() and not self.is_interactive:
             raise KeyboardInterrupt
         return outcome
@@ -322,19 +312,8 @@ class ShellPrompt:
         """Command lines, each as long as it has to be to be run."""
         lines: list[str] = []
         waits = ""
-        while True:
-            try:
-                line = input(self._prompt(is_first=not lines))
-            except EOFError:
-                if self.is_interactive:
-                    print()
-                if lines:
-                    yield "\n".join(lines)
-                return
-            except KeyboardInterrupt:
-                if not self.is_interactive:
-                    raise
-                print()  # the line is given up, not the shell
+        for line in typed_lines(lambda: self._prompt(is_first=not lines), is_interactive=self.is_interactive):
+            if line is None:
                 lines.clear()
                 continue
             lines.append(line)
@@ -347,10 +326,12 @@ class ShellPrompt:
                 lines.clear()
                 if command.strip():
                     yield command
+        if self.is_interactive:
+            print()
+        if lines:
+            yield "\n".join(lines)
 
     def _prompt(self, *, is_first: bool) -> str:
-        if not self.is_interactive:
-            return ""
         if not is_first:
             return "> "
         try:
@@ -358,24 +339,15 @@ class ShellPrompt:
         except MetierError:
             return "$ "
 
-    def _prepare_terminal(self) -> None:
-        with contextlib.suppress(ImportError):
-            import readline
-
-            readline.set_completer_delims(" \t\n;|&<>()\"'=")
-            readline.set_completer(self._complete)
-            readline.parse_and_bind("tab: complete")
-
-    def _complete(self, text: str, state: int) -> str | None:
-        """Paths of the shell that begin so."""
+    def _paths(self, text: str) -> Iterator[str]:
+        """The paths of the shell that begin so."""
         before, slash, _ = text.rpartition("/")
-        try:
-            folder = f"{before}/" if slash else ""
-            entries = self._shell.list(folder if folder.startswith("/") else f"{self._shell.folder}/{folder}")
-        except MetierError:
-            return None
-        paths = [f"{folder}{entry.name}{'/' if entry.kind == 'folder' else ''}" for entry in entries]
-        return next(iter([path for path in paths if path.startswith(text)][state:]), None)
+        folder = f"{before}/" if slash else ""
+        with contextlib.suppress(MetierError):
+            for entry in self._shell.list(folder if folder.startswith("/") else f"{self._shell.folder}/{folder}"):
+                path = f"{folder}{entry.name}{'/' if entry.kind == 'folder' else ''}"
+                if path.startswith(text):
+                    yield path
 
     def _fail(self, error: MetierError) -> None:
         if self._is_json:

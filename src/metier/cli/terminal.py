@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 import metier.guard
@@ -15,7 +16,7 @@ from metier.cli.identity import is_at_terminal
 from metier.cli.output import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
     import anyio
@@ -78,6 +79,17 @@ class LiveOutput:
                 # What is said next must not look like a part of what the script said last.
                 print(file=sys.stderr, flush=True)
                 self._is_line_open = False
+
+    def show(self, run: Callable[[], Outcome]) -> Outcome:
+        """Run a job while somebody looks; raises where its output could not be written."""
+        outcome = None
+        try:
+            outcome = run()
+        finally:
+            self.end(outcome)
+        if self.failure is not None:
+            raise self.failure
+        return outcome
 
     def _untold(self, name: str, text: str) -> str:
         told = "".join(self._printed[name])
@@ -282,3 +294,29 @@ def ended_by_interrupt() -> Iterator[anyio.CancelScope]:
             yield scope
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def typed_lines(prompt: Callable[[], str], *, is_interactive: bool) -> Iterator[str | None]:
+    """Read lines until the input ends; None stands for a line that somebody gave up with Ctrl-C."""
+    while True:
+        try:
+            line = input(prompt() if is_interactive else "")
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            if not is_interactive:
+                raise
+            print()
+            yield None
+            continue
+        yield line
+
+
+def complete_lines(matches: Callable[[str], Iterable[str]], delimiters: str) -> None:
+    """Let the Tab key complete the words of a typed line, where there is `readline`."""
+    with contextlib.suppress(ImportError):
+        import readline
+
+        readline.set_completer_delims(delimiters)
+        readline.set_completer(lambda text, state: next(islice(matches(text), state, None), None))
+        readline.parse_and_bind("tab: complete")
