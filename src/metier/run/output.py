@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import sys
+import tempfile
 import threading
 import time
 from typing import IO, TYPE_CHECKING, Literal
@@ -15,7 +16,7 @@ from metier._log import logger
 from metier.run.job import Outcome, OutputLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from metier.run.job import KilledBy
@@ -118,6 +119,20 @@ def outcome_of(
         duration_ms=(time.monotonic() - started) * 1000,
         **facts,
     )
+
+
+@contextlib.contextmanager
+def input_of(data: bytes) -> Iterator[int]:
+    """The standard input of a job: a file without a name, which nobody has to stand by to write."""
+    if not data:
+        with open(os.devnull, "rb", buffering=0) as nothing:
+            yield nothing.fileno()
+        return
+    in_memory = os.memfd_create("metier-stdin", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
+    with tempfile.TemporaryFile() if in_memory is None else open(in_memory, "w+b") as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
 
 
 class OutputReader:

@@ -13,16 +13,15 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from typing import IO, TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.run.environment import base_environment
 from metier.run.job import CANNOT_START, TIMED_OUT, Outcome, Runner, RunnerCapabilities
-from metier.run.output import OutputReader, outcome_of, streams
+from metier.run.output import OutputReader, input_of, outcome_of, streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from metier.run.job import Job, Limits, OutputLine
 
@@ -108,7 +107,7 @@ def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
         # Windows would look in this process's folder and path, not in the job's.
         program = shutil.which(program, path=env["PATH"]) or program
         own_group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    with _stdin(job.stdin) as stdin:
+    with input_of(job.stdin) as stdin:
         return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
             (program, *job.argv[1:]),
             cwd=job.folder,
@@ -119,18 +118,6 @@ def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
             bufsize=0,
             **own_group,
         )
-
-
-@contextlib.contextmanager
-def _stdin(data: bytes) -> Iterator[int | IO[bytes]]:
-    """The standard input of a job: a file without a name, which nobody has to stand by to write."""
-    if not data:
-        yield subprocess.DEVNULL
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        yield file
 
 
 def _why(job: Job, error: Exception) -> str:

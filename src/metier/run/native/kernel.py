@@ -25,7 +25,7 @@ _CAPSET = 126 if MACHINE == "x86_64" else 91
 _SECCOMP = 317 if MACHINE == "x86_64" else 277
 _SETGROUPS, _SETRESUID, _SETRESGID = (116, 117, 119) if MACHINE == "x86_64" else (159, 147, 149)
 # From here on numbers are the same on every processor.
-_CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 436, 437, 442
+_OPENAT2, _MOUNT_SETATTR = 437, 442
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 NEW_NS, NEW_USER, NEW_PID, NEW_NET = 0x0002_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000
@@ -110,14 +110,6 @@ def limit_capabilities(*kept: int) -> None:
     _call("capset", _CAPSET, ctypes.c_char_p(header), ctypes.c_char_p(data))
     for capability in kept:
         _check("prctl", _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
-
-
-def close_from(first: int) -> None:
-    """Close every descriptor from a number on."""
-    try:
-        _call("close_range", _CLOSE_RANGE, first, 0xFFFF_FFFF, 0)
-    except KernelError:
-        os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
 def open_exactly(path: str) -> int:

@@ -123,7 +123,7 @@ def _become_supervisor(
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     request, control, *streams = descriptors
-    supervisor.main(supervisor.Descriptors(request, control, (streams[0], streams[1], streams[2])), begin, base)
+    supervisor.main(request, socket.socket(fileno=control), streams, begin, base)
 
 
 def _map_user(pid: int, maps_all: bool) -> None:
@@ -138,11 +138,9 @@ def _map_user(pid: int, maps_all: bool) -> None:
         # Without this no user may map groups, who could drop one that forbids something.
         files.insert(0, ("setgroups", "deny"))
     for name, text in files:
-        descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        # Without a buffer: the kernel takes each as a single write.
+        with open(f"/proc/{pid}/{name}", "wb", buffering=0) as file:
+            file.write(text.encode())
 
 
 if __name__ == "__main__":

@@ -71,12 +71,8 @@ def close_stand_ins(stand_ins: list[tuple[str, str]]) -> None:
 def _limit_watches() -> None:
     """Leave to others what the kernel counts for a user: it does so for each namespace too."""
     for name, most in (("max_inotify_instances", b"32"), ("max_inotify_watches", b"8192")):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"/proc/sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, most)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), open(f"/proc/sys/user/{name}", "wb", buffering=0) as file:
+            file.write(most)
 
 
 def are_whole(wanted: dict[str, Any]) -> bool:

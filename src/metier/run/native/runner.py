@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._log import logger
-from metier._paths import is_inside, safe_rmtree
+from metier._paths import safe_rmtree
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import NO_ISOLATION
 from metier.run.job import (
@@ -29,11 +29,11 @@ from metier.run.job import (
 )
 from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
 from metier.run.native.protocol import TAKEN, parse_report
-from metier.run.output import OutputPipes, outcome_of, streams
+from metier.run.output import OutputPipes, input_of, outcome_of, streams
 from metier.run.protection import conclude, protect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from metier.run.job import KilledBy, OutputLine
     from metier.run.native.request import Tier
@@ -125,9 +125,8 @@ class NativeRunner(Runner):
                 missing=["hosts"],
             )
         started = time.monotonic()
-        running = _SandboxedJob(job, tier, on_output)
         try:
-            running.start()
+            running = _SandboxedJob(job, tier, on_output)
         except MetierError as error:
             return not_started(error, self.name)
         except (OSError, ValueError, TypeError) as error:
@@ -141,23 +140,19 @@ class NativeRunner(Runner):
 
 
 class _SandboxedJob:
-    """A running job: its pipes, and its sandbox."""
+    """A running job: its pipes, and its sandbox. It starts with this object, which is entered and left at the end."""
 
     def __init__(self, job: Job, tier: Tier, on_output: Callable[[OutputLine], None] | None) -> None:
         self._job, self._tier = job, tier
         self._streams = streams(job.limits.output_bytes, on_output)
-        self._is_followed = on_output is not None
         self._open = contextlib.ExitStack()
         self._report = b""
         self._proxy: AllowListProxy | None = None
         self._contacts: Callable[[], tuple[str, ...]] = tuple
         self._killed_by: KilledBy | None = None
         self._is_kept = False
-
-    def start(self) -> None:
-        """Start the job in its sandbox; the caller then enters this object, and leaves it at the end."""
         try:
-            self._start()
+            self._start(is_followed=on_output is not None)
         except BaseException:
             self._open.close()
             raise
@@ -172,7 +167,7 @@ class _SandboxedJob:
         else:
             self._sandbox.close()
 
-    def _start(self) -> None:
+    def _start(self, *, is_followed: bool) -> None:
         # Only Linux has what these are made of.
         from metier.run.native import request, staging
         from metier.run.native.filesystem_view import given_places
@@ -189,46 +184,19 @@ class _SandboxedJob:
         self._protections = protect(
             self._job, given_places(self._job), self._open, is_closable=self._tier != "landlock"
         )
-        self._stages = self._copies() if self._tier == "landlock" else []
-        job = staging.job_on_copies(self._job, self._stages) if self._stages else self._job
+        self._copies: list[WorkspaceCopy] = []
+        job = self._job
+        if self._tier == "landlock":
+            self._copies = staging.working_copies(job, self._protections, self._open)
+            job = staging.job_on_copies(job, self._copies)
         self._request = request.request_for(job, self._tier, scratch=scratch, protections=self._protections)
-        self._pipes = OutputPipes(self._streams, is_ordered=self._is_followed)
+        self._pipes = OutputPipes(self._streams, is_ordered=is_followed)
         self._open.callback(self._pipes.close)
         self._enter()
 
-    def _copies(self) -> list[WorkspaceCopy]:
-        """Copies of the folders in which something is protected, where nothing in them can be closed."""
-        from metier.run.native.request import NOBODY, may_drop
-        from metier.run.native.staging import WorkspaceCopy
-
-        stages = []
-        for one in self._protections:
-            inside = [place for place in self._job.places if is_inside(os.path.realpath(place.path), one.folder)]
-            hidden = [os.path.realpath(place.path) for place in inside if place.is_hidden]
-            kept = [os.path.realpath(place.path) for place in inside if not place.is_writable]
-            if one.before.closed or one.before.links or kept:
-                if ".git" in self._job.grants:
-                    raise IsolationMissing(
-                        "This machine cannot let a job write in a repository and keep it from its hooks and settings.",
-                        hint=NO_ISOLATION,
-                        missing=["view"],
-                    )
-                stages.append(
-                    WorkspaceCopy(
-                        one,
-                        grants=self._job.grants,
-                        hidden=hidden,
-                        kept=kept,
-                        most_bytes=self._job.limits.disk_bytes,
-                        owner=NOBODY if may_drop() else None,
-                    )
-                )
-                self._open.callback(stages[-1].close)
-        return stages
-
     def _enter(self, *, anew: bool = False) -> None:
         """Start the job, in a new sandbox or an idle one."""
-        with _stdin(self._job.stdin) as stdin:
+        with input_of(self._job.stdin) as stdin:
             self._sandbox = enter_sandbox(self._request, (stdin, *self._pipes.given), anew=anew)
         if not self._sandbox.is_used:
             self._pipes.give_away()
@@ -246,7 +214,7 @@ class _SandboxedJob:
         report = parse_report(self._report)
         self._is_kept = "is_kept" in report and not self._pipes.are_open
         code, killed_by, message = self._judge(report)
-        brought = [stage.bring_back() for stage in self._stages]
+        brought = [copy.bring_back() for copy in self._copies]
         lost = [text for failed, _ in brought for text in failed]
         if lost:
             from metier.run.host_files import format_unchanged
@@ -368,24 +336,6 @@ def _check(job: Job) -> None:
         raise ValueError("an argument or variable has a NUL character")
 
 
-@contextlib.contextmanager
-def _stdin(data: bytes) -> Iterator[int]:
-    """The standard input of a job: a file without a name, which nobody has to stand by to write."""
-    if not data:
-        descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    else:
-        descriptor = os.memfd_create("metier-stdin", os.MFD_CLOEXEC)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if data:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _number(report: dict[str, str], name: str) -> float:
     try:
         return float(report.get(name, 0))
@@ -435,9 +385,7 @@ def _try(tier: Tier) -> bool:
     with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
         job = Job(argv=("true",), folder=os.path.realpath(folder), limits=Limits(seconds=5))
         try:
-            running = _SandboxedJob(job, tier, None)
-            running.start()
-            with running:
+            with _SandboxedJob(job, tier, None) as running:
                 outcome = running.outcome(time.monotonic(), None)
         except (OSError, ValueError, TypeError, MetierError) as error:
             _why[tier] = str(error)

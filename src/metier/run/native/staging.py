@@ -22,9 +22,10 @@ from metier.guard.files.protected_names import protected_name_in
 from metier.hints import NO_ISOLATION
 from metier.run.host_files import PROTECTED, change, kind_of
 from metier.run.job import JobPath
+from metier.run.native.request import NOBODY, may_drop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from metier.run.job import Job
     from metier.run.protection import Protection
@@ -37,23 +38,17 @@ _BEFORE_PATH = r"(?:(?<![\w.~$)}*?/-])|(?<=\s-\w)|(?<=^-\w)|(?<=://))"
 class WorkspaceCopy:
     """The copy of one folder."""
 
-    def __init__(
-        self,
-        protection: Protection,
-        *,
-        grants: Iterable[str],
-        hidden: Iterable[str],
-        kept: Iterable[str],
-        most_bytes: int,
-        owner: int | None = None,
-    ) -> None:
-        self._protection, self._grants, self._owner = protection, frozenset(grants), owner
+    def __init__(self, protection: Protection, job: Job, inside: Iterable[JobPath]) -> None:
+        """`inside` are the places of the job in the folder."""
+        self._protection, self._grants = protection, frozenset(job.grants)
+        self._owner = NOBODY if may_drop() else None
         self.folder = protection.folder
-        self._hidden, self._kept = frozenset(hidden), tuple(kept)
+        self._hidden = {os.path.realpath(place.path) for place in inside if place.is_hidden}
+        self._kept = [os.path.realpath(place.path) for place in inside if not place.is_writable]
         self._top = os.path.realpath(tempfile.mkdtemp(prefix="metier-work-"))
         self.path = os.path.join(self._top, os.path.basename(self.folder) or "workspace")
         try:
-            self._copy(most_bytes)
+            self._copy(job.limits.disk_bytes)
         except BaseException:
             self.close()
             raise
@@ -150,9 +145,27 @@ class WorkspaceCopy:
         return os.path.basename(os.path.dirname(path)) == ".git"
 
 
-def job_on_copies(job: Job, stages: Iterable[WorkspaceCopy]) -> Job:
+def working_copies(job: Job, protections: Iterable[Protection], held: contextlib.ExitStack) -> list[WorkspaceCopy]:
+    """Copies of the folders in which something is protected, until `held` is closed."""
+    copies: list[WorkspaceCopy] = []
+    for one in protections:
+        inside = [place for place in job.places if is_inside(os.path.realpath(place.path), one.folder)]
+        if one.before.closed or one.before.links or not all(place.is_writable for place in inside):
+            if ".git" in job.grants:
+                raise IsolationMissing(
+                    "This machine cannot let a job write in a repository and keep it from its hooks and settings.",
+                    hint=NO_ISOLATION,
+                    missing=["view"],
+                )
+            copies.append(WorkspaceCopy(one, job, inside))
+            held.callback(copies[-1].close)
+    return copies
+
+
+def job_on_copies(job: Job, stages: Sequence[WorkspaceCopy]) -> Job:
     """A job with copies in place of the folders, in its places and wherever its words and variables name them."""
-    stages = tuple(stages)
+    if not stages:
+        return job
     named = [
         (re.compile(_BEFORE_PATH + re.escape(stage.folder) + r"(?![\w.-])"), stage.path.replace("\\", r"\\"))
         for stage in stages

@@ -25,6 +25,7 @@ from metier.run.native.usage_watch import Disk, Memory, ProcessTree, children
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 _SLOW_TICKS = 2
@@ -41,16 +42,8 @@ _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, which would stay so in the program of a job."""
 
 
-class Descriptors:
-    """The descriptors that come with a request."""
-
-    def __init__(self, request: int, control: int, streams: tuple[int, int, int]) -> None:
-        self.request, self.control, self.streams = request, control, streams
-
-
-def main(held: Descriptors, ready: int, base: dict[str, Any]) -> NoReturn:
+def main(request: int, control: socket.socket, streams: list[int], ready: int, base: dict[str, Any]) -> NoReturn:
     """Be the supervisor of a sandbox; never returns. `ready` tells that this process has got its user."""
-    control = socket.socket(fileno=held.control)
     code = 1
     try:
         if base["tier"] == "namespaces":
@@ -59,7 +52,7 @@ def main(held: Descriptors, ready: int, base: dict[str, Any]) -> NoReturn:
             kernel.die_with_parent()
         if os.read(ready, 1):
             kernel.hide_memory()
-            _serve(base, control, held)
+            _serve(base, control, request, streams)
             code = 0
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -70,9 +63,9 @@ def main(held: Descriptors, ready: int, base: dict[str, Any]) -> NoReturn:
         os._exit(code)
 
 
-def _serve(base: dict[str, Any], control: socket.socket, held: Descriptors) -> None:
+def _serve(base: dict[str, Any], control: socket.socket, request: int, streams: list[int]) -> None:
     """Run a job, and then others that fit into the same sandbox, for as long as it is left as it was."""
-    wanted = {**base, **read_request(held.request)}
+    wanted = {**base, **read_request(request)}
     if base["tier"] == "namespaces":
         mounts.build(wanted)
         if base["network"] == "restricted":
@@ -84,20 +77,20 @@ def _serve(base: dict[str, Any], control: socket.socket, held: Descriptors) -> N
         if base["tier"] == "namespaces":
             mounts.close_stand_ins(wanted["stand_ins"])
         is_kept = wanted["is_reusable"] and number + 1 < _MOST_JOBS
-        is_kept = _Supervisor(wanted, control, held).run(empty if is_kept else None)
+        is_kept = _Supervisor(wanted, control, request, streams).run(empty if is_kept else None)
         following = _next(control) if is_kept else None
         if following is None:
             return
-        held = following
-        wanted = {**base, **read_request(held.request)}
+        request, *streams = following
+        wanted = {**base, **read_request(request)}
         if not mounts.are_whole(wanted):
             # The parent is told by the silence, and has another sandbox made.
             return
         control.send(TAKEN)
 
 
-def _next(control: socket.socket) -> Descriptors | None:
-    """The descriptors of the next job; None if none comes, or nobody is there to want one."""
+def _next(control: socket.socket) -> list[int] | None:
+    """The request and the streams of the next job; None if none comes, or nobody is there to want one."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     deadline = time.monotonic() + _PATIENCE
@@ -106,8 +99,7 @@ def _next(control: socket.socket) -> Descriptors | None:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         if len(descriptors) == 4:
-            request, *streams = descriptors
-            return Descriptors(request, control.fileno(), (streams[0], streams[1], streams[2]))
+            return descriptors
         if not message:
             return None
         # Something about the job before, which has ended by itself in the meantime.
@@ -117,8 +109,8 @@ def _next(control: socket.socket) -> Descriptors | None:
 class _Supervisor:
     """The supervision of one job."""
 
-    def __init__(self, wanted: dict[str, Any], control: socket.socket, held: Descriptors) -> None:
-        self._wanted, self._control, self._held = wanted, control, held
+    def __init__(self, wanted: dict[str, Any], control: socket.socket, request: int, streams: list[int]) -> None:
+        self._wanted, self._control, self._request, self._streams = wanted, control, request, streams
         self._limits = wanted["limits"]
         self._tier = wanted["tier"]
         self._is_first = self._tier == "namespaces"
@@ -134,11 +126,13 @@ class _Supervisor:
         memory = Memory(tree, self._limits["memory_bytes"])
         disk = Disk(tree, self._limits["disk_bytes"], self._wanted["writable"], self._wanted["scratch_folders"])
         self._start()
-        self._release()
+        for descriptor in self._streams:
+            # From now on nobody holds them but the job.
+            os.close(descriptor)
         cause = self._watch(started + self._limits["seconds"], tree, memory, disk)
         self._end(cause, tree)
         self._give_back()
-        os.close(self._held.request)
+        os.close(self._request)
         is_kept = empty is not None and _scratch_state(self._wanted) == empty
         _tell(
             self._control,
@@ -160,7 +154,7 @@ class _Supervisor:
         if self._tier == "bubblewrap":
             # From this thread: what it starts is to end with the thread that started it.
             command = wanted["bubblewrap"]
-            self._spawn(command[0], command, {}, (self._held.request, self._held.control))
+            self._spawn(command[0], command, {}, self._request, self._control.fileno())
             return
         # What binds a process is bound to each of its threads. One thread takes it all on and starts the job, which
         # has it from its first instruction; this one stays free. So nothing is copied, as a fork would.
@@ -182,8 +176,8 @@ class _Supervisor:
         if failed:
             raise failed[0]
 
-    def _spawn(self, program: str, argv: list[str], env: dict[str, str], more: tuple[int, ...] = ()) -> None:
-        kept = (*self._held.streams, *more)
+    def _spawn(self, program: str, argv: list[str], env: dict[str, str], *more: int) -> None:
+        kept = (*self._streams, *more)
         self._job = os.posix_spawn(
             program,
             argv,
@@ -193,11 +187,6 @@ class _Supervisor:
             setsigmask=(),
             setsigdef=_IGNORED,
         )
-
-    def _release(self) -> None:
-        """Close the job's streams, which from now on nobody holds but the job."""
-        for descriptor in self._held.streams:
-            os.close(descriptor)
 
     def _watch(self, deadline: float, tree: ProcessTree, memory: Memory, disk: Disk) -> str | None:
         """Wait until the job ends by itself (None), or give the reason why it must be ended."""
@@ -279,13 +268,9 @@ class _Supervisor:
         if drop is None:
             return
         for path in self._wanted["writable"]:
-            with contextlib.suppress(OSError, RecursionError):
-                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    if os.fstat(folder).st_uid != drop:
-                        _chown_below(folder, drop, os.fstat(folder), self._begun)
-                finally:
-                    os.close(folder)
+            with contextlib.suppress(OSError, RecursionError), _opened(path) as folder:
+                if os.fstat(folder).st_uid != drop:
+                    _chown_below(folder, drop, os.fstat(folder), self._begun)
 
 
 def _scratch_state(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
@@ -305,24 +290,29 @@ def _scratch_state(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
     return found
 
 
+@contextlib.contextmanager
+def _opened(name: str, parent: int | None = None) -> Iterator[int]:
+    """A descriptor of a folder, which is no link."""
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
 def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) -> None:
     """Give an owner what a user has made in a folder since then; no link is followed, whatever becomes one."""
     # To make something in a folder changes the folder; in one that has not changed only other folders matter.
     has_changed = os.fstat(folder).st_ctime >= since
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_folder = entry.is_dir(follow_symlinks=False)
             with contextlib.suppress(OSError):
                 about = os.stat(entry.name, dir_fd=folder, follow_symlinks=False) if has_changed else None
                 if about is not None and about.st_uid == user and about.st_ctime >= since:
                     os.chown(entry.name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
-                if is_folder:
-                    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                    inner = os.open(entry.name, flags, dir_fd=folder)
-                    try:
+                if entry.is_dir(follow_symlinks=False):
+                    with _opened(entry.name, folder) as inner:
                         _chown_below(inner, user, owner, since)
-                    finally:
-                        os.close(inner)
 
 
 def _kill(processes: list[int]) -> None:
@@ -376,14 +366,7 @@ def confine(wanted: dict[str, Any]) -> None:
     kernel.forbid_new_privileges()
     rules = wanted["landlock"]
     if rules is not None:
-        landlock.enforce(
-            rules["version"],
-            readable=rules["readable"],
-            writable=rules["writable"],
-            devices=rules["devices"],
-            exact=rules["exact"],
-            connects=wanted["network"] != "none",
-        )
+        landlock.enforce(**rules, connects=wanted["network"] != "none")
     kernel.filter_calls(wanted["filter"])
 
 

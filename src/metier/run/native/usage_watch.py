@@ -37,11 +37,10 @@ class ProcessTree:
 
 def children(pid: int) -> list[int]:
     """The children of a process, whichever of its threads made them."""
-    found = []
+    found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += [int(word) for word in file.read().split()]
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     return found
 
 
@@ -51,22 +50,22 @@ class Memory:
     def __init__(self, tree: ProcessTree, limit: int) -> None:
         self._tree, self._limit = tree, limit
         self._look_at = 0.0
-        self._before = self._seen = _machine()
+        self._before = self._seen = _machine_memory()
         self.peak = 0
 
     def is_over(self, deadline: float) -> bool:
         """Whether it is more than the limit; takes no longer than until `deadline`."""
         processes = self._tree.processes()
         used = sum(map(_resident, processes))
-        machine = _machine()
-        gone, shared = self._before.available - machine.available, machine.shared - self._before.shared
+        machine = available, shared = _machine_memory()
+        gone, shared = self._before[0] - available, shared - self._before[1]
         if used <= self._limit and max(gone, shared) <= self._limit // 2:
             self.peak = max(self.peak, used)
             return False
         # Each process counts what it shares as its own, and nothing of what the kernel holds for it. To tell that apart
         # takes long when they are large: it is done now and then, and at once when memory goes that could be theirs.
         now = time.monotonic()
-        news = max(self._seen.available - machine.available, machine.shared - self._seen.shared)
+        news = max(self._seen[0] - machine[0], machine[1] - self._seen[1])
         if now < self._look_at and news < self._limit // 4:
             return False
         if used > self._limit:
@@ -76,7 +75,7 @@ class Memory:
         used += max(0, min(held, gone))
         if any(map(_shares, processes)):
             # It can be filled and then taken out of every process's sight.
-            used = max(used, shared + sum(_sizes(f"/proc/{pid}/status", b"RssAnon:")[0] for pid in processes))
+            used = max(used, shared + sum(_size(_read(f"/proc/{pid}/status"), b"RssAnon:") for pid in processes))
         self._look_at, self._seen = time.monotonic() + 10 * (time.monotonic() - now), machine
         self.peak = max(self.peak, used)
         return used > self._limit
@@ -90,32 +89,30 @@ class Memory:
         return used
 
 
-class _Machine:
-    """The memory of this machine: available, and shared by processes without a file."""
-
-    def __init__(self, available: int, shared: int) -> None:
-        self.available, self.shared = available, shared
-
-
-def _machine() -> _Machine:
-    return _Machine(*_sizes("/proc/meminfo", b"MemAvailable:", b"\nShmem:"))
-
-
-def _sizes(path: str, *names: bytes) -> list[int]:
-    """Sizes in a file of the kernel's, in bytes, by what stands before them; 0 for what is not there."""
+def _read(path: str) -> bytes:
+    """The text of a file of the kernel's; empty if it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            text = os.read(descriptor, 16_384)
-        finally:
-            os.close(descriptor)
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
     except OSError:
-        return [0] * len(names)
-    found = []
-    for name in names:
-        words = text.partition(name)[2][:64].split(maxsplit=1)
-        found.append(int(words[0]) * 1024 if words and words[0].isdigit() else 0)
-    return found
+        return b""
+
+
+def _number(text: bytes, name: bytes) -> int:
+    """The number behind a name in such a text; 0 if it is not there."""
+    words = text.partition(name)[2][:64].split(maxsplit=1)
+    return int(words[0]) if words and words[0].isdigit() else 0
+
+
+def _size(text: bytes, name: bytes) -> int:
+    """The bytes behind a name, where the kernel counts in kilobytes."""
+    return _number(text, name) * 1024
+
+
+def _machine_memory() -> tuple[int, int]:
+    """The memory of this machine: available, and shared by processes without a file."""
+    text = _read("/proc/meminfo")
+    return _size(text, b"MemAvailable:"), _size(text, b"\nShmem:")
 
 
 def _held_for(pid: int) -> int:
@@ -124,25 +121,17 @@ def _held_for(pid: int) -> int:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         descriptors = 0
-    return _sizes(f"/proc/{pid}/status", b"VmPTE:")[0] + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
+    return _size(_read(f"/proc/{pid}/status"), b"VmPTE:") + max(0, descriptors - 16) * _MOST_IN_A_SOCKET
 
 
 def _sockets(pid: int) -> int:
     """The number of sockets in the network of a process, those on their way to another included."""
-    try:
-        with open(f"/proc/{pid}/net/sockstat", "rb") as file:
-            return int(file.readline().split()[-1])
-    except (OSError, IndexError, ValueError):
-        return 0
+    return _number(_read(f"/proc/{pid}/net/sockstat"), b"sockets: used")
 
 
 def _shares(pid: int) -> bool:
     """Whether a process has memory that others can have too, by no file."""
-    try:
-        with open(f"/proc/{pid}/maps", "rb") as file:
-            return b"/dev/zero (deleted)" in file.read()
-    except OSError:
-        return False
+    return b"/dev/zero (deleted)" in _read(f"/proc/{pid}/maps")
 
 
 def _resident(pid: int) -> int:
@@ -150,27 +139,18 @@ def _resident(pid: int) -> int:
     if not size:
         # A process whose first thread has ended looks like a dead one, though others go on.
         with contextlib.suppress(OSError):
-            size = max(
-                (_resident_of(f"/proc/{pid}/task/{thread}/statm") for thread in os.listdir(f"/proc/{pid}/task")),
-                default=0,
-            )
+            threads = os.listdir(f"/proc/{pid}/task")
+            size = max((_resident_of(f"/proc/{pid}/task/{thread}/statm") for thread in threads), default=0)
     return size
 
 
 def _resident_of(path: str) -> int:
-    try:
-        with open(path, "rb") as file:
-            return int(file.read().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
-        return 0
+    pages = _read(path).split()
+    return int(pages[1]) * _PAGE if len(pages) > 1 else 0
 
 
 def _proportional(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0) or _resident(pid)
-    except (OSError, IndexError, ValueError):
-        return _resident(pid)
+    return _size(_read(f"/proc/{pid}/smaps_rollup"), b"\nPss:") or _resident(pid)
 
 
 class Disk:
@@ -251,11 +231,7 @@ class Disk:
 
 def _written(pid: int) -> int:
     """Bytes that a process, and those it has reaped, caused to be written to disk."""
-    try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith(b"write_bytes:")), 0)
-    except (OSError, IndexError, ValueError):
-        return 0
+    return _number(_read(f"/proc/{pid}/io"), b"\nwrite_bytes:")
 
 
 def _outside_device(folder: str) -> int | None:
