@@ -164,18 +164,15 @@ class OutputReader:
 
     def wait(self, seconds: float) -> bool:
         """Whether both have ended, after waiting for that so long."""
-        return self._ended(max(0.0, seconds))
-
-    def give_up(self) -> None:
-        """Stop reading, though somebody still holds a pipe."""
-        self._given_up = True
-        self._ended(0.5)
-
-    def _ended(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
+
+    def give_up(self) -> None:
+        """Stop reading, though somebody still holds a pipe."""
+        self._given_up = True
+        self.wait(0.5)
 
     def _read(self, pairs: list[tuple[IO[bytes], Stream]]) -> None:
         with contextlib.ExitStack() as opened:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 log = logger("metier.run")
 
 _REFUSALS = ("Read-only file system", "Device or resource busy", "Permission denied", "EROFS", "EBUSY", "EACCES")
-_MOST_JOURNALS = 4
 _MOST_JOURNAL_BYTES = 16 * 1024 * 1024
 _LATE = 5.0
 """Seconds that a job may take to end."""
@@ -464,7 +463,9 @@ def _recover(folder: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
+_opening = threading.Lock()
 _journals: dict[str | None, Journal] = {}
+"""The journal of this process, by its folder; one that was left for another folder stays as long as it is busy."""
 
 
 def _journal() -> Journal:
@@ -472,20 +473,16 @@ def _journal() -> Journal:
 
     cache = default_cache_folder() if os.name == "posix" else None
     folder = os.path.join(cache, "jobs") if cache is not None else None
-    found = _journals.get(folder)
-    if found is None:
-        with _opening:
-            for other in [other for other, journal in _journals.items() if not journal.is_busy][:-_MOST_JOURNALS]:
+    with _opening:
+        if folder not in _journals:
+            for other in [other for other, journal in _journals.items() if not journal.is_busy]:
                 _journals.pop(other).close()
-            found = _journals.get(folder) or _journals.setdefault(folder, Journal(folder))
-    return found
-
-
-_opening = threading.Lock()
+            _journals[folder] = Journal(folder)
+        return _journals[folder]
 
 
 def _close_journals() -> None:
-    """Close the journals of this process, or of the one that it was forked from."""
+    """Close the journals of this process."""
     while _journals:
         _journals.popitem()[1].close()
 

@@ -24,7 +24,6 @@ from metier.run.proxy_sockets import LINGER, READ, Sockets, Stopped, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import Self
 
     from metier._hosts import Match
@@ -160,9 +159,7 @@ class AllowListProxy:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, target: Callable[..., None], *arguments: object) -> bool:

@@ -8,6 +8,7 @@ import selectors
 import socket
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from metier.run.proxy_request import END_OF_HEAD, BadRequest, Body, ends_badly
@@ -25,14 +26,6 @@ LINGER = 1.0
 # Of those that can wait for some sockets, one that takes no descriptor itself.
 _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _CHUNK = 65_536
-_PHRASES = {
-    400: "Bad Request",
-    403: "Forbidden",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
 
 
 class Stopped(Exception):
@@ -174,7 +167,7 @@ def refusal(status: int, text: str) -> bytes:
     """An answer of the proxy itself."""
     body = f"metier: {text}\n".encode()
     lines = (
-        f"HTTP/1.1 {status} {_PHRASES[status]}",
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(body)}",
         "Connection: close",

@@ -125,11 +125,14 @@ class SeatbeltRunner(Runner):
         program = _program(job)
         with contextlib.ExitStack() as held:
             scratch = held.enter_context(_scratch())
-            env, port = {**job.env, "TMPDIR": scratch}, None
+            env: dict[str, str] = {**job.env, "TMPDIR": scratch}
+            port: int | None = None
             # An empty list is nobody, which needs no proxy.
             if job.network == "restricted" and job.hosts:
-                port, more = _way_out(job, held, contacts)
-                env |= more
+                listener = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+                port = listener.getsockname()[1]
+                held.enter_context(AllowListProxy(listener, job.hosts, on_decision=contacts.note))
+                env |= proxy_variables(port)
             text = profile(job, scratch=scratch, programs=_programs(program), proxy_port=port)
             argv = (self._program, "-p", text, "--", program, *job.argv[1:])
             yield dataclasses.replace(job, argv=argv, env=env)
@@ -298,14 +301,6 @@ def _scratch() -> Iterator[str]:
         yield folder
     finally:
         safe_rmtree(folder)
-
-
-def _way_out(job: Job, held: contextlib.ExitStack, contacts: Contacts) -> tuple[int, dict[str, str]]:
-    """The port of a proxy for a job's hosts, and the environment that leads programs there."""
-    listener = held.enter_context(socket.create_server(("127.0.0.1", 0)))
-    port: int = listener.getsockname()[1]
-    held.enter_context(AllowListProxy(listener, job.hosts, on_decision=contacts.note))
-    return port, proxy_variables(port)
 
 
 def _rule(what: str, *filters: str) -> str:

@@ -141,14 +141,17 @@ class Checkpoints:
         if is_much or len(self._objects) > max(_MOST_OBJECTS, 2 * self._least):
             try:
                 self.refresh()
-            except (WorkerRefusal, WorkerLost, ValueError, TypeError, KeyError):
+            except (WorkerRefusal, WorkerLost):
                 self.drop()
 
     def refresh(self) -> None:
         """Take a complete checkpoint, however much it costs."""
-        reply, objects = self.connected().ask({"op": "checkpoint"})
-        self._objects, self._least = {}, len(objects)
-        self.take(reply, objects)
+
+        def read(head: Head, objects: list[bytes]) -> None:
+            self._objects, self._least = {}, len(objects)
+            self.take(head, objects)
+
+        self.connected().ask_for(read, {"op": "checkpoint"})
 
     def _size(self) -> int:
         return sum(map(len, self._objects.values()))

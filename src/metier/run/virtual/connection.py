@@ -7,7 +7,7 @@ import os
 import socket
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from metier.run.virtual.channel import Channel, ChannelBroken, ChannelClosed
 from metier.run.virtual.worker_process import WorkerLost, start_worker
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from metier.run.virtual.channel import Head
     from metier.run.virtual.worker_process import Worker
+
+_T = TypeVar("_T")
 
 _LOOK_UP = 0.05
 """Seconds between two calls of `should_stop`."""
@@ -93,6 +95,16 @@ class Connection:
         if "error" in reply:
             raise WorkerRefusal(str(reply["error"])[:40], str(reply.get("detail", ""))[:500])
         return reply, answer
+
+    def ask_for(
+        self, read: Callable[[Head, list[bytes]], _T], head: Head, blobs: Sequence[bytes] = (), **more: Any
+    ) -> _T:
+        """Send a request as `ask` does, and `read` the reply; a worker whose reply is invalid is lost."""
+        reply, answer = self.ask(head, blobs, **more)
+        try:
+            return read(reply, answer)
+        except (ValueError, TypeError, KeyError, IndexError):
+            raise self._lose(WorkerLost(139, "crash", "it sent what nobody sends")) from None
 
     def close(self) -> None:
         """End the worker."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from bashkit import BuiltinResult
 
@@ -29,7 +30,7 @@ def extra_commands(
 ) -> dict[str, Callable[[BuiltinContext], BuiltinResult]]:
     """The commands by their names. `cancel` ends the command line that one of them is in."""
     found: dict[str, Callable[[BuiltinContext], BuiltinResult]] = {
-        "chmod": _Chmod(),
+        "chmod": _chmod,
         KIND: functools.partial(_kind, settings["programs"]),
     }
     for name, program in NATIVE.items():
@@ -111,57 +112,55 @@ class _NativeProgram:
         )
 
 
-class _Chmod:
+def _chmod(context: BuiltinContext) -> BuiltinResult:
     """`chmod`, which leaves a read-only file alone that already has the requested mode.
 
     The interpreter's own refuses both, and scripts make themselves executable before they run.
     """
-
-    def __call__(self, context: BuiltinContext) -> BuiltinResult:
-        recursive, words, is_open = False, [], True
-        for word in context.argv:
-            if is_open and word == "--":
-                is_open = False
-            elif is_open and word == "--help":
-                return BuiltinResult(stdout="Usage: chmod [-R] MODE FILE...\nChange the mode of each FILE to MODE.\n")
-            elif is_open and word in ("-R", "--recursive"):
-                recursive = True
-            elif is_open and word in ("-v", "-c", "-f", "--verbose", "--changes", "--quiet", "--silent"):
-                continue
-            else:
-                words.append(word)
-        if len(words) < 2:
-            return BuiltinResult(stderr="chmod: missing operand\n", exit_code=1)
-        wrong: list[str] = []
-        for path in words[1:]:
-            self._set(context, words[0], path, recursive, wrong)
-        return BuiltinResult(stderr="".join(f"chmod: {text}\n" for text in wrong), exit_code=1 if wrong else 0)
-
-    def _set(self, context: BuiltinContext, asked: str, path: str, recursive: bool, wrong: list[str]) -> None:
-        files, full = context.fs, _absolute(path, context.cwd)
+    recursive, words, is_open = False, [], True
+    for word in context.argv:
+        if is_open and word == "--":
+            is_open = False
+        elif is_open and word == "--help":
+            return BuiltinResult(stdout="Usage: chmod [-R] MODE FILE...\nChange the mode of each FILE to MODE.\n")
+        elif is_open and word in ("-R", "--recursive"):
+            recursive = True
+        elif is_open and word in ("-v", "-c", "-f", "--verbose", "--changes", "--quiet", "--silent"):
+            continue
+        else:
+            words.append(word)
+    if len(words) < 2:
+        return BuiltinResult(stderr="chmod: missing operand\n", exit_code=1)
+    asked, *paths = words
+    wrong: list[str] = []
+    while paths:
+        path = paths.pop(0)
+        full = _absolute(path, context.cwd)
         try:
-            about = files.stat(full)
+            about = context.fs.stat(full)
         except RuntimeError:
             wrong.append(f"cannot access '{path}': No such file or directory")
-            return
-        is_folder = about["file_type"] == "directory"
-        mode = _mode(asked, about["mode"] & 0o7777, is_folder=is_folder)
+            continue
+        is_folder, old = about["file_type"] == "directory", about["mode"] & 0o7777
+        mode = _mode(asked, old, is_folder=is_folder)
         if mode is None:
             wrong.append(f"invalid mode: '{asked}'")
-            return
-        if mode != about["mode"] & 0o7777:
+            continue
+        if mode != old:
             try:
-                files.chmod(full, mode)
+                context.fs.chmod(full, mode)
             except RuntimeError as error:
                 text = "Read-only file system" if "read-only" in str(error) else str(error).removeprefix("io error: ")
                 wrong.append(f"changing permissions of '{path}': {text}")
         if recursive and is_folder:
-            for entry in files.read_dir(full):
-                self._set(context, asked, f"{path.rstrip('/')}/{entry['name']}", recursive, wrong)
+            paths[:0] = [f"{path.rstrip('/')}/{entry['name']}" for entry in context.fs.read_dir(full)]
+    return BuiltinResult(stderr="".join(f"chmod: {text}\n" for text in wrong), exit_code=1 if wrong else 0)
 
 
 _WHO = {"u": 0o4700, "g": 0o2070, "o": 0o1007}
 _UMASK = 0o022
+_CLAUSE = re.compile(r"([ugoa]*)((?:[-+=][rwxXstugo]*)+)").fullmatch
+_CHANGES = re.compile(r"([-+=])([rwxXstugo]*)").findall
 _WHAT = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 
 
@@ -170,24 +169,16 @@ def _mode(asked: str, mode: int, *, is_folder: bool) -> int | None:
     if asked and len(asked) <= 5 and all(digit in "01234567" for digit in asked):
         return int(asked, 8)
     for clause in asked.split(","):
-        position = 0
-        while position < len(clause) and clause[position] in "ugoa":
-            position += 1
-        letters = clause[:position]
+        matched = _CLAUSE(clause)
+        if matched is None:
+            return None
+        letters = matched[1]
         if letters and "a" not in letters:
             who = sum(_WHO[letter] for letter in set(letters))
         else:
             who = 0o7777 if letters else 0o7777 & ~_UMASK
-        if position == len(clause):
-            return None
-        while position < len(clause):
-            sign, position = clause[position], position + 1
-            if sign not in "+-=":
-                return None
-            start = position
-            while position < len(clause) and clause[position] in "rwxXstugo":
-                position += 1
-            bits = _bits(clause[start:position], mode, is_folder=is_folder) & who
+        for sign, permissions in _CHANGES(matched[2]):
+            bits = _bits(permissions, mode, is_folder=is_folder) & who
             mode = mode | bits if sign == "+" else mode & ~bits if sign == "-" else (mode & ~(who & 0o777)) | bits
     return mode
 

@@ -35,7 +35,6 @@ _MOST_KEPT = 16
 """The number of folders that a worker keeps for the jobs to come, before it forgets them all."""
 _NEEDS_NETWORK = frozenset({"curl", "wget", "http"})
 _PROCESSORS = os.cpu_count() or 1
-_INVALID = (ValueError, TypeError, KeyError, IndexError)
 
 
 class VirtualRunner(Runner):
@@ -83,11 +82,10 @@ class VirtualRunner(Runner):
             if script is None or not planned(job, self._mount, self._known).is_small:
                 return False
             with_network = job.network == "host" or (job.network == "restricted" and bool(job.hosts))
-            reply = self._analyze(script)
-            names, known = set(_texts(reply["names"])), set(_texts(reply["known"]))
-        except (MetierError, WorkerLost, WorkerRefusal, *_INVALID):
+            names, known, hides_some = self._analyze(script)
+        except (MetierError, WorkerLost, WorkerRefusal, ValueError, TypeError):
             return False
-        return reply.get("is_opaque") is False and names <= known and not (with_network and names & _NEEDS_NETWORK)
+        return not hides_some and names <= known and not (with_network and names & _NEEDS_NETWORK)
 
     def run_blocking(
         self,
@@ -146,12 +144,16 @@ class VirtualRunner(Runner):
                 return
         warm.connection.close()
 
-    def _analyze(self, script: bytes) -> Head:
-        """The commands that a script names, by a worker: which then works."""
+    def _analyze(self, script: bytes) -> tuple[set[str], set[str], bool]:
+        """The commands that a script names, those that the shell has, and whether it hides some, by a worker."""
+
+        def read(reply: Head, _: list[bytes]) -> tuple[set[str], set[str], bool]:
+            return set(_texts(reply["names"])), set(_texts(reply["known"])), reply.get("is_opaque") is not False
+
         with self._worker() as warm:
-            reply = warm.connection.ask({"op": "analyze"}, [script])[0]
+            found = warm.connection.ask_for(read, {"op": "analyze"}, [script])
         self._is_proven = True
-        return reply
+        return found
 
     def _run(
         self,
@@ -183,22 +185,22 @@ class VirtualRunner(Runner):
             },
         }
 
+        def read(reply: Head, answer: list[bytes]) -> tuple[Outcome, list[File], list[str]]:
+            outcome = running.ended(reply, answer)
+            if not plan.watched:
+                return outcome, [], []
+            return outcome, checked_files(reply["files"]), _texts(reply["gone"])
+
         with self._worker() as warm:
             warm.have(plan)
-            reply, answer = warm.connection.ask(
+            return warm.connection.ask_for(
+                read,
                 head,
                 [job.stdin] if job.stdin else [],
                 seconds=limits.seconds + _LATE,
                 should_stop=should_stop,
                 on_event=running.hear,
             )
-            try:
-                outcome = running.ended(reply, answer)
-                if not plan.watched:
-                    return outcome, [], []
-                return outcome, checked_files(reply["files"]), _texts(reply["gone"])
-            except _INVALID:
-                raise WorkerLost(139, "crash", "it sent what nobody sends") from None
 
 
 class _Warm:

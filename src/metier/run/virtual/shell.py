@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from metier.run.virtual.connection import Connection
 
 _Blobs: TypeAlias = list[bytes]
-_Reply: TypeAlias = "tuple[Head, list[bytes]]"
 _Entries: TypeAlias = list[ShellEntry]
 _Failed: TypeAlias = list[str]
 _T = TypeVar("_T")
@@ -50,9 +49,6 @@ _SKILL = re.compile(r"[^/\0\\]{1,255}").fullmatch
 _LATE = 0.4
 """Seconds that a worker has beyond a command's time to end it by itself, which keeps what the command did so far."""
 _MOST_INPUT = 8_000_000
-_INVALID = (ValueError, TypeError, KeyError, IndexError)
-_INVALID_REPLY = WorkerLost(139, "crash", "it sent what nobody sends")
-_UNTOUCHED = "The workspace was not touched."
 
 
 class VirtualShell:
@@ -365,14 +361,11 @@ class VirtualShell:
             raise refused(
                 "shell-lost", f"The shell's worker is gone: {lost.why}.", "Try again: it goes on where it was saved."
             ) from lost
-        except _INVALID as error:
-            self._checkpoints.drop()
-            raise refused("shell-lost", "The shell's worker sent what nobody sends.", "Try again.") from error
 
     def _ask(self, read: Callable[[Head, _Blobs], _T], blobs: Sequence[bytes] = (), **head: Any) -> _T:
-        """Send a request, and `read` its reply; a worker whose reply is invalid is ended."""
+        """Send a request, and `read` its reply."""
         with self._entered(), self._translating_errors(head.get("path", "")):
-            return read(*self._checkpoints.connected().ask(head, blobs))
+            return self._checkpoints.connected().ask_for(read, head, blobs)
 
     def _execute(
         self, head: Head, blobs: Sequence[bytes], running: RunningCommand, should_stop: Callable[[], bool]
@@ -381,19 +374,12 @@ class VirtualShell:
         try:
             with self._translating_errors():
                 connection = checkpoints.connected()
-            reply, answer = self._run_in(connection, head, blobs, running, should_stop, checkpoints.take)
-            outcome = running.ended(reply, answer[:2])
-            over = checked_text(reply.get("over", ""), 2_000)
-            if "commit" in reply:
-                checkpoints.take(reply, answer[2:])
+            outcome, reply = self._run_in(connection, head, blobs, running, should_stop, checkpoints.take)
         except WorkerLost as lost:
             checkpoints.drop()
             why = WorkerLost(137, "cancel", "the shell was closed") if self._is_closed else lost
             return running.lost(why, checkpoints.state)
-        except (WorkerRefusal, *_INVALID):
-            checkpoints.drop()
-            return running.lost(_INVALID_REPLY, checkpoints.state)
-        if over:
+        if over := reply.get("over"):
             checkpoints.go_back()
             return running.over(outcome, over, checkpoints.state)
         if "commit" not in reply and reply.get("is_same") is not True:
@@ -411,12 +397,9 @@ class VirtualShell:
         with self._translating_errors():
             connection = self._checkpoints.start()
         try:
-            reply, answer = self._run_in(connection, head, blobs, running, should_stop, _nothing)
-            return running.ended(reply, answer[:2])
+            return self._run_in(connection, head, blobs, running, should_stop, _nothing)[0]
         except WorkerLost as lost:
-            return running.lost(lost, _UNTOUCHED)
-        except (WorkerRefusal, *_INVALID):
-            return running.lost(_INVALID_REPLY, _UNTOUCHED)
+            return running.lost(lost, "The workspace was not touched.")
         finally:
             connection.close()
 
@@ -428,8 +411,8 @@ class VirtualShell:
         running: RunningCommand,
         should_stop: Callable[[], bool],
         keep: Callable[[Head, _Blobs], None],
-    ) -> _Reply:
-        """Have a worker run a command, and handle its events meanwhile: `keep` gets checkpoints."""
+    ) -> tuple[Outcome, Head]:
+        """Have a worker run a command: its outcome, and the reply. `keep` gets checkpoints, at the end and before."""
 
         def hear(event: Head, more: _Blobs) -> tuple[Head, Sequence[bytes]] | None:
             if event["event"] == "checkpoint":
@@ -441,7 +424,18 @@ class VirtualShell:
                 said = f"{for_anybody(error, error.hint)}\n".encode()
                 return {"code": 126, "files": [], "gone": [], "is_late": False}, [b"", said]
 
-        return connection.ask(head, blobs, seconds=head["seconds"] + _LATE, should_stop=should_stop, on_event=hear)
+        def read(reply: Head, answer: _Blobs) -> tuple[Outcome, Head]:
+            outcome = running.ended(reply, answer[:2])
+            checked_text(reply.get("over", ""), 2_000)
+            if "commit" in reply:
+                keep(reply, answer[2:])
+            return outcome, reply
+
+        seconds = head["seconds"] + _LATE
+        try:
+            return connection.ask_for(read, head, blobs, seconds=seconds, should_stop=should_stop, on_event=hear)
+        except WorkerRefusal:
+            raise WorkerLost(139, "crash", "it sent what nobody sends") from None
 
 
 def _nothing(_head: Head, _blobs: list[bytes]) -> None:

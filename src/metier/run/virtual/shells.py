@@ -12,8 +12,6 @@ from metier.run.virtual.shell import VirtualShell
 from metier.run.virtual.validation import refused
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from metier.run.job import Runner
     from metier.run.virtual.validation import ShellLimits
 
@@ -81,9 +79,7 @@ class VirtualShells:
     def __enter__(self) -> VirtualShells:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _create(self, shell_id: str | None) -> VirtualShell:
