@@ -99,25 +99,25 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         for entry, status in statuses.items()
         if status.status == "denied"
     ]
-    steps = []
-    if broken or errors:
-        steps.append("Mend what is marked as an error above; the other skills work.")
-    if unready:
-        steps.append("Some skills cannot work here: install what is missing, or leave them; models are not shown them.")
-    if denied:
-        steps.append("Policy denies some skills: `metier policy explain NAME` says why.")
-    if policy.governance.effective.problems:
-        steps.append("A policy file has problems: `metier policy check` says which.")
-    if agents["failing"]:
-        steps.append("Some agents cannot work: `metier agents` says why.")
-    if untrusted:
-        steps.append("This project's skills are untrusted: look at them, then `metier trust`.")
-    if not library.entries() and not out_of_scope(library):
-        steps.append("`metier new NAME --into .agents/skills` writes a first skill.")
-    if out_of_scope(library):
-        steps.append("Some are hidden by scope: `metier list --all`, or `--agent NAME` for what an agent sees.")
-    if by_code.keys() - {"shadowed"}:
-        steps.append("`metier validate PATH` says of each skill what is not quite right, with the line.")
+    hidden = out_of_scope(library)
+    advice = (
+        (broken or errors, "Mend what is marked as an error above; the other skills work."),
+        (
+            unready,
+            "Some skills cannot work here: install what is missing, or leave them; models are not shown them.",
+        ),
+        (denied, "Policy denies some skills: `metier policy explain NAME` says why."),
+        (policy.governance.effective.problems, "A policy file has problems: `metier policy check` says which."),
+        (agents["failing"], "Some agents cannot work: `metier agents` says why."),
+        (untrusted, "This project's skills are untrusted: look at them, then `metier trust`."),
+        (not library.entries() and not hidden, "`metier new NAME --into .agents/skills` writes a first skill."),
+        (hidden, "Some are hidden by scope: `metier list --all`, or `--agent NAME` for what an agent sees."),
+        (
+            by_code.keys() - {"shadowed"},
+            "`metier validate PATH` says of each skill what is not quite right, with the line.",
+        ),
+    )
+    steps = [step for applies, step in advice if applies]
     return {
         "ok": not broken and not errors,
         "version": __version__,
@@ -125,7 +125,7 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         "cache": default_cache_folder() or "off",
         **_governance(policy.governance),
         "active": len(library),
-        "hidden": len(out_of_scope(library)),
+        "hidden": len(hidden),
         "shadowed": sum(entry.shadowed_by is not None for entry in everything),
         "broken": len(broken),
         "unready": unready,

@@ -45,7 +45,8 @@ def run(options: Namespace) -> None:
             else:
                 print(shown_lines(text), end="")
             return
-        versions, there = scope.versions.of(home.location), _digest(home.folder)
+        versions = scope.versions.of(home.location)
+        there = metier.skill.FolderPackage(home.folder).digest() if os.path.isdir(home.folder) else None
     if options.json:
         print_json({"skill": home.ref, "location": home.location, "now": there, "versions": versions})
         return
@@ -72,10 +73,6 @@ def run(options: Namespace) -> None:
         print(style.warn(f"The skill is gone from its folder. {way}"))
     elif not is_there:
         print(style.warn(f"The skill was changed by hand since. {restore_or_propose(home.ref)}"))
-
-
-def _digest(folder: str) -> str | None:
-    return metier.skill.FolderPackage(folder).digest() if os.path.isdir(folder) else None
 
 
 def _roll_back(options: Namespace) -> None:

@@ -86,12 +86,7 @@ def user_name() -> str:
     secret = _secret()
     if not secret:
         return system_user()
-    store = peek_store()
-    if store is None:
-        return _by_token(None).name
-    with store:
-        found = store.by_token(secret)
-    return _by_token(found[1] if found is not None else None).name
+    return _by_token(_owner_of(secret)[1]).name
 
 
 @contextlib.contextmanager
@@ -159,19 +154,16 @@ def _may_be_first_administrator(store: Store) -> bool:
 
 def require_person() -> None:
     """Raise `NotPermitted` unless a person decides, at a terminal or known by a token, where no tenant is concerned."""
-    store = peek_store()
-    with store or contextlib.nullcontext():
-        secret = _secret()
-        if not secret:
+    secret = _secret()
+    if not secret:
+        with peek_store() or contextlib.nullcontext() as store:
             _require_terminal(store)
-            return
-        found = store.by_token(secret) if store is not None else None
-        person = _by_token(found[1] if found is not None else None)
-        if person.kind == "agent":
-            raise NotPermitted(
-                f"{shown(person.name)!r} is an agent, and this is for people to decide.",
-                hint="Ask the user to do it.",
-            )
+        return
+    person = _by_token(_owner_of(secret)[1])
+    if person.kind == "agent":
+        raise NotPermitted(
+            f"{shown(person.name)!r} is an agent, and this is for people to decide.", hint="Ask the user to do it."
+        )
 
 
 def _require_terminal(store: Store | None, options: Namespace | None = None) -> None:
@@ -217,12 +209,17 @@ def _secret() -> str | None:
 def token_tenant() -> str | None:
     """Return the tenant of the user's token; None without a token, or where it has none."""
     secret = _secret()
-    store = peek_store() if secret else None
-    if secret is None or store is None:
-        return None
+    return _owner_of(secret)[0] or None if secret else None
+
+
+def _owner_of(secret: str) -> tuple[str, Person | None]:
+    """Return the tenant and the person that a token is for; nobody where there is no store, or none who has it."""
+    store = peek_store()
+    if store is None:
+        return "", None
     with store:
         found = store.by_token(secret)
-    return (found[0].tenant or None) if found is not None else None
+    return ("", None) if found is None else (found[0].tenant, found[1])
 
 
 def system_user() -> str:

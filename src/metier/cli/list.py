@@ -141,12 +141,10 @@ def _describe(entry: Entry, statuses: dict[Entry, PolicyStatus], most: int) -> s
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
         return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {text}"
-    why = statuses[entry].sentence if entry in statuses else _why_stale(entry)
+    why = next((note.message for note in entry.diagnostics if note.code == "stale"), "") if entry.is_stale else ""
+    if entry in statuses:
+        why = statuses[entry].sentence
     return f"[{why}] {text}" if why else text
-
-
-def _why_stale(entry: Entry) -> str:
-    return next((note.message for note in entry.diagnostics if note.code == "stale"), "") if entry.is_stale else ""
 
 
 def _way_in(entry: Entry) -> str:

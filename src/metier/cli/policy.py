@@ -156,7 +156,11 @@ def _show(options: Namespace) -> None:
                     for file in effective.files
                 ],
                 "values": {
-                    key: {"value": value_of(effective, key), "set_by": _origins(effective, key)} for key in keys
+                    key: {
+                        "value": value_of(effective, key),
+                        "set_by": [str(one) for one in effective.origins.get(key, ())],
+                    }
+                    for key in keys
                 },
                 "problems": [problem.as_dict() for problem in (*effective.problems, *effective.ignored)],
             }
@@ -181,10 +185,6 @@ def value_of(effective: EffectivePolicy, key: str) -> object:
         return list(effective.network_tools if key == "tools.network" else effective.write_tools)
     value = effective.values.get(key, KEYS[key].default)
     return None if value is None else KEYS[key].type.shown(value)
-
-
-def _origins(effective: EffectivePolicy, key: str) -> list[str]:
-    return [str(origin) for origin in effective.origins.get(key, ())]
 
 
 def _near(effective: EffectivePolicy, key: str) -> list[str]:

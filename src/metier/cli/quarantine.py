@@ -15,7 +15,7 @@ from metier.guard.remedies import restore_or_propose
 
 if TYPE_CHECKING:
     from metier.guard.approvals.quarantine import SkillUsage
-    from metier.store import Install, Person, TenantScope
+    from metier.store import Person, TenantScope
     from metier.store.blocks import BlockKind
 
 _FEW = 20
@@ -118,6 +118,7 @@ def _print_usage(style: Style, used: list[SkillUsage]) -> None:
 
 def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
     from metier.guard.approvals.quarantine import reference_of, release
+    from metier.hub.folder_replacement import digest_at
 
     kind, value = _target(options)
     blocked = [block.value for block in scope.blocks.all() if block.kind == kind]
@@ -125,8 +126,13 @@ def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
         alike = [name for name in blocked if name.casefold() == value.casefold()]
         value = alike[0] if len(alike) == 1 else value
     was_there = release(scope, person, kind, value, reason=options.reason)
-    meant = (one for one in scope.installs.all() if _is_meant(one, kind, value))
-    changed = [reference_of(one) for one in meant if _is_changed(one)]
+    changed = []
+    for one in scope.installs.all():
+        is_named = value == {"name": one.skill, "source": one.source, "digest": one.digest}[kind]
+        if is_named or kind == "digest":
+            there = digest_at(os.path.realpath(one.location))
+            if (is_named or there == value) and there not in (None, one.digest):
+                changed.append(reference_of(one))
     if options.json:
         print_json({"kind": kind, "value": value, "released": was_there, "changed": changed})
         return 0 if was_there and not changed else 1
@@ -144,19 +150,6 @@ def _release(options: Namespace, scope: TenantScope, person: Person) -> int:
         return 1
     print_done(f"{_describe(kind, value)} may be used again, where policy lets it.")
     return 0
-
-
-def _is_meant(install: Install, kind: BlockKind, value: str) -> bool:
-    from metier.hub.folder_replacement import digest_at
-
-    there = digest_at(os.path.realpath(install.location)) if kind == "digest" else None
-    return value in {"name": (install.skill,), "source": (install.source,), "digest": (install.digest, there)}[kind]
-
-
-def _is_changed(install: Install) -> bool:
-    from metier.hub.folder_replacement import digest_at
-
-    return digest_at(os.path.realpath(install.location)) not in (None, install.digest)
 
 
 def _list(options: Namespace, scope: TenantScope, person: Person) -> None:

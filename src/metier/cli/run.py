@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sys
 from argparse import Namespace
@@ -45,15 +46,7 @@ _ENDED = {
     "crash": ("It crashed the shell's interpreter.", "`--runner native` runs it in a real shell."),
     "signal": ("A signal ended it.", ""),
 }
-"""The reasons for which a script was ended, each with advice."""
-_LIMIT_OF = {
-    "timeout": "seconds",
-    "memory": "memory_bytes",
-    "disk": "disk_bytes",
-    "processes": "processes",
-    "file": "file_bytes",
-}
-"""The keys below `run.limits` of a policy."""
+"""The reasons for which a script was ended, each with advice; a limit is named by its key below `run.limits`."""
 _TOO_LARGE = 128 + 25
 """The exit code of what the system ends for a file that is too large."""
 
@@ -251,10 +244,11 @@ def _print_notes(outcome: Outcome, execution: Execution | None, limits: Limits, 
     if cause in _ENDED:
         message, hint = _ENDED[cause]
         print(f"{style.bad('ended')}: {message.format(**asdict(limits))}", file=sys.stderr)
-        name = _LIMIT_OF.get(cause, "")
+        limit = re.search(r"\{(\w+)", message)
         if cause == "timeout" and limits.seconds < (options.timeout or metier.run.Limits().seconds):
             hint = ""  # which would change nothing
-        if name and not (cause == "timeout" and hint):
-            hint = f"{hint} The limit is `run.limits.{name}`: `metier policy show run.limits` says who set it.".strip()
+        if limit and not (cause == "timeout" and hint):
+            who = f"The limit is `run.limits.{limit[1]}`: `metier policy show run.limits` says who set it."
+            hint = f"{hint} {who}".strip()
         if hint:
             print(f"{style.dim('hint')}: {hint}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -22,7 +21,7 @@ from metier.scan.finding import rank
 from metier.scan.report import ScanReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from metier.cli.scan_targets import ScanTarget
     from metier.guard.policy.effective import EffectivePolicy
@@ -35,142 +34,12 @@ if TYPE_CHECKING:
 _FEW = 20
 """Skills that are named even when nothing was found in them, and findings that are shown of one."""
 _BAR = 40
-
-
-def print_scanned(scanned: Sequence[tuple[str, ScanReport]], fail_on: str, seconds: float) -> None:
-    """Print the reports of skills, each with the path of its SKILL.md."""
-    style = Style(sys.stdout)
-    for path, report in sorted(scanned, key=lambda one: -rank(one[1].max_severity)):
-        if report.findings or report.status == "error" or len(scanned) <= _FEW:
-            _print_skill(style, path, report, fail_on)
-    _print_picture(style, [found for _, report in scanned for found in report.findings])
-    bad = sum(report.status == "error" or rank(report.max_severity) >= rank(fail_on) for _, report in scanned)
-    suppressed = sum(bool(found.suppressed_by) for _, report in scanned for found in report.findings)
-    said = [plural(len(scanned), "skill")]
-    said.append(
-        f"{bad:,} with findings of severity {fail_on} or above" if bad else f"nothing of severity {fail_on} or above"
-    )
-    if suppressed:
-        said.append(f"{suppressed:,} suppressed")
-    line = ", ".join(said) + "."
-    took = style.dim(f" ({seconds:.1f} s)") if seconds >= 1 and style.is_terminal else ""
-    print((style.bad(line) if bad else style.good(line)) + took)
-
-
-def print_recorded(rows: Sequence[ScanRow]) -> None:
-    """Print a line for each scanner whose results are in the store now."""
-    style = Style(sys.stdout)
-    for engine in dict.fromkeys(row.engine for row in rows):
-        own = [row for row in rows if row.engine == engine]
-        failed = sum(row.status != "ok" for row in own)
-        said = f"Kept what {Style.text(engine)} says of {plural(len(own), 'skill')}"
-        print(style.bad(f"{said}; it failed for {failed:,}.") if failed else style.dim(f"{said}."))
-
-
-def _print_skill(style: Style, path: str, report: ScanReport, fail_on: str) -> None:
-    is_bad = report.status == "error" or rank(report.max_severity) >= rank(fail_on)
-    mark = style.bad("✗") if is_bad else style.good("✓")
-    print(f"{mark} {style.strong(Style.text(report.name or '?'))} {style.dim(Style.text(path))}")
-    if report.capabilities:
-        print(f"  {style.dim('can: ' + ', '.join(report.capabilities))}")
-    counting = [found for found in report.findings if found.severity != "info" and not found.suppressed_by]
-    for found in counting[:_FEW]:
-        _print_finding(style, found)
-    rest = Counter(found.rule for found in counting[_FEW:])
-    rest.update(found.rule for found in report.findings if found.severity == "info" and not found.suppressed_by)
-    if rest:
-        named = ", ".join(f"{count:,} {rule}" if count > 1 else rule for rule, count in rest.most_common())
-        print(f"  {style.dim(f'and {rest.total():,} more, which --json lists: {Style.text(named)}')}")
-    for found in report.findings:
-        if found.suppressed_by:
-            print(f"  {style.dim(f'suppressed {found.rule} {_place(found)}: {Style.text(found.suppressed_by)}')}")
-
-
-def _print_finding(style: Style, found: Finding) -> None:
-    engine = "" if found.engine == "core" else style.dim(f" ({Style.text(found.engine)})")
-    severity = _paint(style, found.severity)(f"{found.severity:<8}")
-    print(f"  {severity} {style.strong(Style.text(found.rule))} {_place(found)}{engine}")
-    print(f"           {Style.text(found.message, 1_000)}")
-    if found.text:
-        print(f"           {style.dim('│')} {found.text}")
-    print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
-
-
-def _place(found: Finding) -> str:
-    return Style.text(f"{found.path}:{found.line}", 300)
-
-
-def _paint(style: Style, severity: str) -> Callable[[str], str]:
-    if rank(severity) >= rank("high"):
-        return style.bad
-    return style.warn if severity == "medium" else style.dim
-
-
-def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
-    """A bar for each severity, when there are enough findings to make a picture of."""
-    counts = Counter(found.severity for found in findings if not found.suppressed_by)
-    if counts.total() < 3:
-        return
-    most = max(counts.values())
-    for severity in reversed(metier.scan.SEVERITIES):
-        if counts[severity]:
-            bar = "█" * max(1, round(_BAR * counts[severity] / most))
-            print(f"{severity:>8} {_paint(style, severity)(bar)} {counts[severity]:,}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanRecorder:
-    """Records the results of the scanners that policy names, for a tenant."""
-
-    scope: TenantScope
-    person: Person
-    effective: EffectivePolicy
-
-    def others(self, place: ScanTarget, own: ScanReport) -> dict[str, ScanReport]:
-        """Run the scanners that policy names on the same content."""
-        from metier.run.external_scanner import reports_of
-
-        return reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
-
-    def keep(
-        self, place: ScanTarget, own: ScanReport, others: Mapping[str, ScanReport], imported: Sequence[Finding]
-    ) -> tuple[ScanRow, ...]:
-        """Write the reports and imported findings to the store."""
-        from metier.guard.scan_records import record_scans
-
-        reports = {"core": own, **others}
-        more: dict[str, list[Finding]] = {}
-        for found in imported:
-            name = "core" if found.engine == "metier" else found.engine
-            # Nobody knows which content it was found in: it adds to what is known, and is no look at this one.
-            more.setdefault(name if name in reports else f"{name} (imported)", []).append(found)
-        empty = ScanReport(name=own.name, digest=own.digest)
-        for name, findings in more.items():
-            reports[name] = reports.get(name, empty).with_findings(findings)
-        return record_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
-
-
-@contextlib.contextmanager
-def recorder_of(options: Namespace) -> Iterator[ScanRecorder | None]:
-    """Make the recorder for `--keep`; None without it. Raises `NotPermitted` where the user may not record results."""
-    if not options.keep:
-        yield None
-        return
-    from metier.cli.identity import acting
-    from metier.guard.policy.files import Policies
-    from metier.guard.scan_records import may_keep
-
-    with acting(options) as (scope, person):
-        may_keep(scope, person)
-        yield ScanRecorder(scope=scope, person=person, effective=Policies.discover().current())
-
-
-MAX_SUPPRESSIONS = 64 * 1024
+_MAX_SUPPRESSIONS = 64 * 1024
 _NOTHING = ScanReport(name="", digest="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class _Scanned:
     """A skill and the report of its scan."""
 
     path: str
@@ -178,6 +47,10 @@ class Scanned:
     report: ScanReport
     kept: tuple[ScanRow, ...] = ()
     """The results that the store has of it now."""
+
+    def is_bad(self, fail_on: str) -> bool:
+        """Whether it could not be scanned, or has findings of a severity or above."""
+        return self.report.status == "error" or rank(self.report.max_severity) >= rank(fail_on)
 
     def as_json(self) -> dict[str, Any]:
         kept = [{name: value for name, value in asdict(row).items() if name != "findings"} for row in self.kept]
@@ -225,10 +98,8 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     started = time.monotonic()
-    scanning = _Scanning(
-        suppressions=_suppressions(options.suppressions) if options.suppressions else (),
-        scanners=_scanners(options),
-    )
+    suppressions = _suppressions(options.suppressions) if options.suppressions else ()
+    scanners = _scanners(options)
     imported = {path: _imported(path) for path in options.imported}
     places = targets_of(options)
     own: dict[str, list[Finding]] = {}
@@ -237,75 +108,99 @@ def run(options: Namespace) -> int:
         homes, strays[path] = assign_findings(findings, places.found, options.paths)
         for location, more in homes.items():
             own.setdefault(location, []).extend(more)
-    found: list[Scanned] = []
-    with recorder_of(options) as keeper:
+    found: list[_Scanned] = []
+    with _recorder_of(options) as recorder:
         progress = Progress("Scanning", len(places.found))
         for place in places.found.values():
             progress.step()
-            found.append(scanning.look_at(place, own.get(place.location, ()), keeper))
+            found.append(_scan(place, own.get(place.location, ()), suppressions, scanners, recorder))
         progress.end()
     failed = {**places.refused, **dict.fromkeys(places.missing, "There is nothing of that name.")}
-    found += [Scanned(path=path, report=_NOTHING.failed(why)) for path, why in failed.items()]
-    found += [
-        Scanned(path=path, report=scanning.with_findings(_NOTHING, more)) for path, more in strays.items() if more
-    ]
-    _print(found, options, time.monotonic() - started)
-    is_bad = any(one.report.status == "error" or _is_at(one.report, options.fail_on) for one in found)
-    return 2 if places.missing else 1 if is_bad else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scanning:
-    """Scans skills with this scanner and others, under suppressions."""
-
-    suppressions: tuple[Suppression, ...]
-    scanners: tuple[ExternalScanner, ...]
-
-    def look_at(self, place: ScanTarget, imported: Sequence[Finding], keeper: ScanRecorder | None) -> Scanned:
-        report = own = metier.scan.scan(place.package, suppressions=self.suppressions, folder=place.folder)
-        others: dict[str, ScanReport] = {}
-        kept: tuple[ScanRow, ...] = ()
-        if keeper is not None and own.digest:
-            others = keeper.others(place, own)
-            kept = keeper.keep(place, own, others, imported)
-        for other in (*others.values(), *self._beside(place, own)):
-            report = self.with_findings(report, other.findings)
-            if other.status == "error":
-                report = replace(report, status="error", error=f"{report.error} {other.error}".strip())
-        return Scanned(path=place.location, report=self.with_findings(report, imported), kept=kept)
-
-    def _beside(self, place: ScanTarget, own: ScanReport) -> list[ScanReport]:
-        if not self.scanners:
-            return []
-        from metier.run.external_scanner import start_scanner
-
-        return [scanner.report(place.package, start_scanner, name=own.name) for scanner in self.scanners]
-
-    def with_findings(self, report: ScanReport, more: Iterable[Finding]) -> ScanReport:
-        return report.with_findings(more, self.suppressions)
-
-
-def _print(found: Sequence[Scanned], options: Namespace, seconds: float) -> None:
+    found += [_Scanned(path=path, report=_NOTHING.failed(why)) for path, why in failed.items()]
+    for path, more in strays.items():
+        if more:
+            found.append(_Scanned(path=path, report=_NOTHING.with_findings(more, suppressions)))
     if options.json:
         print_json({"skills": [one.as_json() for one in found]})
     elif options.sarif:
-        from metier.scan.sarif import sarif_of
-
-        log = sarif_of([(_relative(os.path.dirname(one.path)), one.report) for one in found])
-        print(json.dumps(log, indent=2))
+        print_json(metier.scan.sarif_of([(_relative(os.path.dirname(one.path)), one.report) for one in found]))
     else:
-        print_scanned([(one.path, one.report) for one in found], options.fail_on, seconds)
-        if options.keep:
-            print_recorded([row for one in found for row in one.kept])
+        _print_scanned(found, options.fail_on, time.monotonic() - started)
+        _print_recorded([row for one in found for row in one.kept])
+    return 2 if places.missing else 1 if any(one.is_bad(options.fail_on) for one in found) else 0
 
 
-def _is_at(report: ScanReport, severity: str) -> bool:
-    return rank(report.max_severity) >= rank(severity)
+def _scan(
+    place: ScanTarget,
+    imported: Sequence[Finding],
+    suppressions: tuple[Suppression, ...],
+    scanners: Sequence[ExternalScanner],
+    recorder: _Recorder | None,
+) -> _Scanned:
+    """Scan a skill with this scanner and others, and add the findings that were imported."""
+    report = own = metier.scan.scan(place.package, suppressions=suppressions, folder=place.folder)
+    others: list[ScanReport] = []
+    kept: tuple[ScanRow, ...] = ()
+    if recorder is not None and own.digest:
+        others, kept = recorder.record(place, own, imported)
+    if scanners:
+        from metier.run.external_scanner import start_scanner
+
+        others += [scanner.report(place.package, start_scanner, name=own.name) for scanner in scanners]
+    for other in others:
+        report = report.with_findings(other.findings, suppressions)
+        if other.status == "error":
+            report = replace(report, status="error", error=f"{report.error} {other.error}".strip())
+    return _Scanned(path=place.location, report=report.with_findings(imported, suppressions), kept=kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorder:
+    """Records the results of the scanners that policy names, for a tenant."""
+
+    scope: TenantScope
+    person: Person
+    effective: EffectivePolicy
+
+    def record(
+        self, place: ScanTarget, own: ScanReport, imported: Sequence[Finding]
+    ) -> tuple[list[ScanReport], tuple[ScanRow, ...]]:
+        """Run the scanners that policy names, and write all reports and imported findings to the store."""
+        from metier.guard.scan_records import record_scans
+        from metier.run.external_scanner import reports_of
+
+        others = reports_of(self.effective.scan.commands, place.package, name=own.name, digest=own.digest)
+        reports = {"core": own, **others}
+        more: dict[str, list[Finding]] = {}
+        for found in imported:
+            name = "core" if found.engine == "metier" else found.engine
+            # Nobody knows which content it was found in: it adds to what is known, and is no look at this one.
+            more.setdefault(name if name in reports else f"{name} (imported)", []).append(found)
+        empty = ScanReport(name=own.name, digest=own.digest)
+        for name, findings in more.items():
+            reports[name] = reports.get(name, empty).with_findings(findings)
+        rows = record_scans(self.scope, self.person, reports, path=place.location, policy=self.effective.digest)
+        return list(others.values()), rows
+
+
+@contextlib.contextmanager
+def _recorder_of(options: Namespace) -> Iterator[_Recorder | None]:
+    """Make the recorder for `--keep`; None without it. Raises `NotPermitted` where the user may not record results."""
+    if not options.keep:
+        yield None
+        return
+    from metier.cli.identity import acting
+    from metier.guard.policy.files import Policies
+    from metier.guard.scan_records import may_keep
+
+    with acting(options) as (scope, person):
+        may_keep(scope, person)
+        yield _Recorder(scope=scope, person=person, effective=Policies.discover().current())
 
 
 def _suppressions(path: str) -> tuple[Suppression, ...]:
     try:
-        text = _read(path, MAX_SUPPRESSIONS).decode()
+        text = _read(path, _MAX_SUPPRESSIONS).decode()
     except UnicodeDecodeError:
         raise InvalidArgument(f"{path!r} is not UTF-8 text.", hint="Save it as UTF-8.") from None
     try:
@@ -349,3 +244,83 @@ def _relative(folder: str) -> str:
     """Return a folder relative to the working folder, where it is below; code hosts show findings by such paths."""
     here = os.getcwd()
     return os.path.relpath(folder, here) if folder.startswith(os.path.join(here, "")) else folder
+
+
+def _print_scanned(scanned: Sequence[_Scanned], fail_on: str, seconds: float) -> None:
+    """Print the reports of skills, each with the path of its SKILL.md."""
+    style = Style(sys.stdout)
+    for one in sorted(scanned, key=lambda one: -rank(one.report.max_severity)):
+        if one.report.findings or one.report.status == "error" or len(scanned) <= _FEW:
+            mark = style.bad("✗") if one.is_bad(fail_on) else style.good("✓")
+            print(f"{mark} {style.strong(Style.text(one.report.name or '?'))} {style.dim(Style.text(one.path))}")
+            _print_report(style, one.report)
+    findings = [found for one in scanned for found in one.report.findings]
+    _print_picture(style, findings)
+    bad = sum(one.is_bad(fail_on) for one in scanned)
+    suppressed = sum(bool(found.suppressed_by) for found in findings)
+    said = [plural(len(scanned), "skill")]
+    what = f"of severity {fail_on} or above"
+    said.append(f"{bad:,} with findings {what}" if bad else f"nothing {what}")
+    if suppressed:
+        said.append(f"{suppressed:,} suppressed")
+    line = ", ".join(said) + "."
+    took = style.dim(f" ({seconds:.1f} s)") if seconds >= 1 and style.is_terminal else ""
+    print((style.bad(line) if bad else style.good(line)) + took)
+
+
+def _print_recorded(rows: Sequence[ScanRow]) -> None:
+    """Print a line for each scanner whose results are in the store now."""
+    style = Style(sys.stdout)
+    for engine in dict.fromkeys(row.engine for row in rows):
+        own = [row for row in rows if row.engine == engine]
+        failed = sum(row.status != "ok" for row in own)
+        said = f"Kept what {Style.text(engine)} says of {plural(len(own), 'skill')}"
+        print(style.bad(f"{said}; it failed for {failed:,}.") if failed else style.dim(f"{said}."))
+
+
+def _print_report(style: Style, report: ScanReport) -> None:
+    if report.capabilities:
+        print(f"  {style.dim('can: ' + ', '.join(report.capabilities))}")
+    counting = [found for found in report.findings if found.severity != "info" and not found.suppressed_by]
+    for found in counting[:_FEW]:
+        _print_finding(style, found)
+    rest = Counter(found.rule for found in counting[_FEW:])
+    rest.update(found.rule for found in report.findings if found.severity == "info" and not found.suppressed_by)
+    if rest:
+        named = ", ".join(f"{count:,} {rule}" if count > 1 else rule for rule, count in rest.most_common())
+        print(f"  {style.dim(f'and {rest.total():,} more, which --json lists: {Style.text(named)}')}")
+    for found in report.findings:
+        if found.suppressed_by:
+            print(f"  {style.dim(f'suppressed {found.rule} {_place(found)}: {Style.text(found.suppressed_by)}')}")
+
+
+def _print_finding(style: Style, found: Finding) -> None:
+    engine = "" if found.engine == "core" else style.dim(f" ({Style.text(found.engine)})")
+    severity = _paint(style, found.severity)(f"{found.severity:<8}")
+    print(f"  {severity} {style.strong(Style.text(found.rule))} {_place(found)}{engine}")
+    print(f"           {Style.text(found.message, 1_000)}")
+    if found.text:
+        print(f"           {style.dim('│')} {found.text}")
+    print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
+
+
+def _place(found: Finding) -> str:
+    return Style.text(f"{found.path}:{found.line}", 300)
+
+
+def _paint(style: Style, severity: str) -> Callable[[str], str]:
+    if rank(severity) >= rank("high"):
+        return style.bad
+    return style.warn if severity == "medium" else style.dim
+
+
+def _print_picture(style: Style, findings: Sequence[Finding]) -> None:
+    """A bar for each severity, when there are enough findings to make a picture of."""
+    counts = Counter(found.severity for found in findings if not found.suppressed_by)
+    if counts.total() < 3:
+        return
+    most = max(counts.values())
+    for severity in reversed(metier.scan.SEVERITIES):
+        if counts[severity]:
+            bar = "█" * max(1, round(_BAR * counts[severity] / most))
+            print(f"{severity:>8} {_paint(style, severity)(bar)} {counts[severity]:,}")

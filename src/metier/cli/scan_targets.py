@@ -38,7 +38,7 @@ class ScanTargets:
 
     found: dict[str, ScanTarget] = field(default_factory=dict)
     """By location."""
-    missing: tuple[str, ...] = ()
+    missing: list[str] = field(default_factory=list)
     """Arguments that are neither a path nor the name of a skill."""
     refused: dict[str, str] = field(default_factory=dict)
     """Archives that were not opened, each with the reason."""
@@ -47,7 +47,6 @@ class ScanTargets:
 def targets_of(options: Namespace) -> ScanTargets:
     """Find the skills at the named paths, or of those names; raises `SourceUnavailable` where there are none."""
     places = ScanTargets()
-    missing: list[str] = []
     for path in options.paths:
         if os.path.lexists(metier.source.expanded(path)):
             try:
@@ -57,14 +56,15 @@ def targets_of(options: Namespace) -> ScanTargets:
                 continue
         else:
             found = _by_name(path, options)
-            missing += [] if found else [path]
+            places.missing.extend([] if found else [path])
         for place in found:
             places.found.setdefault(place.location, place)
-    if len(missing) == len(options.paths):
+    if len(places.missing) == len(options.paths):
         raise SourceUnavailable(
-            f"There is no {missing[0]!r}.", hint="Name a SKILL.md, a folder, an archive, or a skill of `metier list`."
+            f"There is no {places.missing[0]!r}.",
+            hint="Name a SKILL.md, a folder, an archive, or a skill of `metier list`.",
         )
-    return replace(places, missing=tuple(missing))
+    return places
 
 
 def _at_path(path: str) -> Iterator[ScanTarget]:

@@ -63,7 +63,7 @@ def run(options: Namespace) -> None:
             f"{result.score:.2f}",
             result.layer,
             _why(result.why, result.entry, statuses.get(result.entry)),
-            _one_line(result.description),
+            " ".join(result.description.split()),
         )
         for result in results
     ]
@@ -116,7 +116,3 @@ def _why(why: str, entry: Entry, status: PolicyStatus | None) -> str:
     if status is not None:
         notes.append(status.status)
     return f"{why} ({'; '.join(notes)})" if notes else why
-
-
-def _one_line(description: str) -> str:
-    return " ".join(description.split())

@@ -164,23 +164,22 @@ class SessionPrompt:
 
     def _unload(self, rest: str) -> None:
         names = shlex.split(rest)
-        receipt = self._session.unload(names, all=not names)
-        self._show(receipt.as_dict())
+        shape = self._session.unload(names, all=not names).as_dict()
+        if self._json:
+            _print(shape)
+        else:
+            print(f"Loaded: {', '.join(item['name'] for item in shape['active']) or 'nothing'}.")
 
     def _active(self, _: str) -> None:
-        if self._json:
-            _print(self._session.parts.loader.receipt().as_dict())
-            return
         active = self._session.active
         rows = [(one.name, one.digest[:19], "stale" if one.is_stale else "", one.folder) for one in active]
-        print(table(self._style, ("NAME", "DIGEST", "STATE", "FOLDER"), rows) if rows else "No skill is loaded.")
+        shape = self._session.parts.loader.receipt().as_dict()
+        self._table(shape, ("NAME", "DIGEST", "STATE", "FOLDER"), rows, "No skill is loaded.")
 
     def _files(self, rest: str) -> None:
-        listing = self._session.loaded.one(rest or None).listing
-        if self._json:
-            _print([{"path": file.path, "size": file.size, "kind": file.kind} for file in listing.files])
-            return
-        print(table(self._style, ("PATH", "KIND", "BYTES"), [(f.path, f.kind, f"{f.size:,}") for f in listing.files]))
+        files = self._session.loaded.one(rest or None).listing.files
+        shape = [{"path": file.path, "size": file.size, "kind": file.kind} for file in files]
+        self._table(shape, ("PATH", "KIND", "BYTES"), [(file.path, file.kind, f"{file.size:,}") for file in files], "")
 
     def _read(self, rest: str) -> None:
         path, *skill = shlex.split(rest) or [""]
@@ -208,27 +207,22 @@ class SessionPrompt:
     def _search(self, rest: str) -> None:
         update_index(self._session.library)
         found = self._session.prompt.search(rest)
-        if self._json:
-            _print([{"name": result.name, "score": result.score} for result in found])
-            return
+        shape = [{"name": result.name, "score": result.score} for result in found]
         rows = [(result.name, f"{result.score:.2f}", " ".join(result.description.split())) for result in found]
-        print(table(self._style, ("NAME", "SCORE", "DESCRIPTION"), rows) if rows else "Nothing fits.")
+        self._table(shape, ("NAME", "SCORE", "DESCRIPTION"), rows, "Nothing fits.")
 
     def _instructions(self, rest: str) -> None:
         self._text(self._session.instructions(rest or None, dialect=self._dialect), key="instructions")
 
     def _tools(self, _: str) -> None:
         tools = self._session.tools(self._dialect)
-        if self._json:
-            _print(metier.dialect.definitions(tools, "mcp"))
-            return
         rows = []
         for tool in tools:
             written = json.dumps(metier.dialect.definitions([tool], "openai"))
-            rows.append(
-                (tool.name, f"{len(written):,}", f"{metier.skill.estimate_tokens(written):,}", tool.description)
-            )
-        print(table(self._style, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows) if rows else "No tools.")
+            tokens = metier.skill.estimate_tokens(written)
+            rows.append((tool.name, f"{len(written):,}", f"{tokens:,}", tool.description))
+        shape = metier.dialect.definitions(tools, "mcp")
+        self._table(shape, ("TOOL", "BYTES", "TOKENS", "DESCRIPTION"), rows, "No tools.")
 
     def _call(self, rest: str) -> None:
         name, _, arguments = rest.partition(" ")
@@ -255,12 +249,11 @@ class SessionPrompt:
 
     # --- showing ------------------------------------------------------------------------------------------------
 
-    def _show(self, value: dict[str, Any]) -> None:
+    def _table(self, shape: object, head: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:
         if self._json:
-            _print(value)
+            _print(shape)
         else:
-            names = [item["name"] for item in value["active"]]
-            print(f"Loaded: {', '.join(names) or 'nothing'}.")
+            print(table(self._style, head, rows) if rows else nothing)
 
     def _text(self, text: str, key: str = "text") -> None:
         size, tokens = len(text.encode(errors="replace")), metier.skill.estimate_tokens(text)

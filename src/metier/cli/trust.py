@@ -36,6 +36,7 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.agent.project import FILES
+    from metier.cli.identity import require_person
     from metier.library.places import TrustStore, project_root
 
     store = TrustStore()
@@ -50,7 +51,7 @@ def run(options: Namespace) -> int:
     path = Path(os.path.realpath(options.path)) if options.path else project_root(Path.cwd())
     shown = Style.text(str(path), 4_096)
     if options.command == "trust":
-        _require_person()
+        require_person()
         _require_looked_at(path, options.accept_findings.strip())
         store.trust(path)
         covered = _skills_of(path)
@@ -76,12 +77,6 @@ def run(options: Namespace) -> int:
         print(f"{shown} was not trusted. `metier trust --list` shows what is.", file=sys.stderr)
         return 1
     return 0
-
-
-def _require_person() -> None:
-    from metier.cli.identity import require_person  # not for a list, which is shown at once
-
-    require_person()
 
 
 def _require_looked_at(project: Path, accepted: str) -> None:
