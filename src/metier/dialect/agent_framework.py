@@ -123,8 +123,7 @@ class _Models(ChatMiddleware):
         # A copy: the same options come again with the next call.
         options = dict(context.options or {})
         options["instructions"] = _with(options.get("instructions"), instructions)
-        model = self._run.skills.switch.find(kit.model) if kit.model else None
-        if model:
+        if model := self._run.skills.switch.find(kit.model):
             options["model"] = model
         options["tools"] = [tool for tool in options.get("tools") or () if _may_use(kit, tool)]
         context.options = options

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
+import anyio
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 class Order:
@@ -53,3 +55,34 @@ class Order:
                 with self._lock:
                     self._changing.remove(mine)
                 mine.set_result(None)
+
+
+class CallTurn:
+    """The turn of one call, for others to wait until it is over. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._begun: Future[None] = Future()
+        self._ended: Future[None] = Future()
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Meanwhile the call is made."""
+        _settle(self._begun)
+        try:
+            yield
+        finally:
+            _settle(self._ended)
+
+    async def over(self, deadline: float) -> bool:
+        """Wait for its end, if it begins before a time of the event loop; says whether it ever began."""
+        with anyio.CancelScope(deadline=deadline):
+            await asyncio.shield(asyncio.wrap_future(self._begun))
+        if self._begun.done():
+            await asyncio.shield(asyncio.wrap_future(self._ended))
+        return self._begun.done()
+
+
+def _settle(future: Future[None]) -> None:
+    # Two calls of one answer may have the same id.
+    with contextlib.suppress(InvalidStateError):
+        future.set_result(None)

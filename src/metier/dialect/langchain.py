@@ -187,7 +187,7 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         is_known = thread is None or not thread.lost
         others = [tool for tool in request.tools if not isinstance(tool, dict) or (is_known and _may_use(kit, tool))]
         prepared = request.override(
-            model=(self._switch.find(kit.model, request.model) if kit.model else None) or request.model,
+            model=self._switch.find(kit.model, request.model) or request.model,
             tools=[*others, *definitions(kit.tools, "openai")],
             system_message=_with(request.system_message, kit.instructions(asked[-1] if asked else None)),
         )

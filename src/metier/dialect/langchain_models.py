@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from langchain.chat_models import init_chat_model
@@ -10,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 
 from metier.dialect import models as named
 
-Models: TypeAlias = Mapping[str, BaseChatModel | str] | Callable[[str], BaseChatModel | str | None]
+Models: TypeAlias = named.Named[BaseChatModel]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
 
 

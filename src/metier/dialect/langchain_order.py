@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import anyio
 from langchain_core.messages import AIMessage
+
+from metier.dialect.call_order import CallTurn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ class TurnOrder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turns: WeakKeyDictionary[Session, tuple[Any, dict[str, _Turn]]] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[Session, tuple[Any, dict[str, CallTurn]]] = WeakKeyDictionary()
 
     @contextlib.asynccontextmanager
     async def turn(self, kit: Kit, request: ToolCallRequest) -> AsyncIterator[bool]:
@@ -38,56 +38,27 @@ class TurnOrder:
         answer, earlier = _before(kit, request)
         is_all = True
         for call in earlier:
-            is_all &= await self._of(kit.session, answer, call).over()
-        turn = self._of(kit.session, answer, mine)
-        turn.begin()
-        try:
-            yield is_all
-        except BaseException:
-            # It is made again where the graph goes on later.
-            self._forget(kit.session, answer, mine)
-            raise
-        finally:
-            turn.end()
+            is_all &= await self._of(kit.session, answer, call).over(anyio.current_time() + LATE)
+        with self._of(kit.session, answer, mine).taken():
+            try:
+                yield is_all
+            except BaseException:
+                # It is made again where the graph goes on later.
+                self._forget(kit.session, answer, mine)
+                raise
 
-    def _of(self, session: Session, answer: Any, call: str) -> _Turn:
+    def _of(self, session: Session, answer: Any, call: str) -> CallTurn:
         with self._lock:
             known = self._turns.get(session)
             if known is None or known[0] != answer:
                 known = self._turns[session] = (answer, {})
-            return known[1].setdefault(call, _Turn())
+            return known[1].setdefault(call, CallTurn())
 
     def _forget(self, session: Session, answer: Any, call: str) -> None:
         with self._lock:
             known = self._turns.get(session)
             if known is not None and known[0] == answer:
                 known[1].pop(call, None)
-
-
-class _Turn:
-    def __init__(self) -> None:
-        self._begun: Future[None] = Future()
-        self._ended: Future[None] = Future()
-
-    def begin(self) -> None:
-        _settle(self._begun)
-
-    def end(self) -> None:
-        _settle(self._ended)
-
-    async def over(self) -> bool:
-        """Wait for its end; says whether it ever began."""
-        with anyio.move_on_after(LATE):
-            await asyncio.shield(asyncio.wrap_future(self._begun))
-        if self._begun.done():
-            await asyncio.shield(asyncio.wrap_future(self._ended))
-        return self._begun.done()
-
-
-def _settle(future: Future[None]) -> None:
-    # Two calls of one answer may have the same id.
-    with contextlib.suppress(Exception):
-        future.set_result(None)
 
 
 def _before(kit: Kit, request: ToolCallRequest) -> tuple[Any, list[str]]:

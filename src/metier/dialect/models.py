@@ -41,8 +41,10 @@ class Switch(Generic[Model]):
         self._siblings: dict[str, tuple[Any, Any]] = {}
         self._told: set[str] = set()
 
-    def find(self, name: str, own: Any = None) -> Any | None:
-        """The model of that name for an agent whose own model is given; None where it has none."""
+    def find(self, name: str | None, own: Any = None) -> Any | None:
+        """The model of that name for an agent whose own model is given; None where it has none, or none is named."""
+        if not name:
+            return None
         try:
             return self._resolve(name, own)
         except Exception as error:

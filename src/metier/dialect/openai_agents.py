@@ -78,7 +78,7 @@ class Skills:
         `spawn` runs skills with `context: fork`; by default an agent does that has the model and tools of this one.
         """
         self.seam = seam.Skills(library, **options)
-        self._switch: Switch[Model] = Switch(models)
+        self.switch: Switch[Model] = Switch(models)
         self._spawn = spawn
         self._runs: weakref.WeakKeyDictionary[RunContextWrapper[Any], str] = weakref.WeakKeyDictionary()
         self._over: deque[str] = deque()
@@ -110,10 +110,6 @@ class Skills:
             weakref.finalize(run, self._over.append, self._runs[run]).atexit = False
         return self._runs[run]
 
-    def model(self, name: str) -> Model | str | None:
-        """The model that a skill asks for by name; None where there is no such model here."""
-        return self._switch.find(name)
-
 
 class _Equipped(Agent[Any]):
     """An agent with skills. It is asked for its tools before each model call, and for its model afterwards."""
@@ -144,7 +140,7 @@ class _Equipped(Agent[Any]):
         own: Model | str | None = vars(self).get("model")
         turn = _turn.get()
         wanted = turn.kit.model if turn is not None and turn.agent is self else None
-        return (self.metier.model(wanted) if wanted else None) or own
+        return self.metier.switch.find(wanted) or own
 
     @model.setter
     def model(self, model: Model | str | None) -> None:

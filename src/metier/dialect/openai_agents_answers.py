@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from agents import AgentHooks, ShellTool
 from openai.types.responses import ResponseFunctionShellToolCall
 
+from metier.dialect.call_order import CallTurn
 from metier.dialect.responses import calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from agents import Agent, Model, ModelResponse, RunContextWrapper
 
@@ -30,40 +31,21 @@ class AnswerChanges:
     """
 
     def __init__(self) -> None:
-        self._to_come: set[str] = set()
-        self._under_way: set[str] = set()
-        self._moved = anyio.Event()
+        self._turns: dict[str, CallTurn] = {}
 
     def announce(self, response: ModelResponse, kit: Kit) -> None:
         """Say which there are in an answer."""
         calls = calls_of(response.output, "openai-responses")
-        self._to_come.update(call.id for call in calls if not call.is_made and kit.changes(call.name))
+        self._turns |= {call.id: CallTurn() for call in calls if not call.is_made and kit.changes(call.name)}
 
-    @contextlib.contextmanager
-    def under_way(self, call: str) -> Iterator[None]:
+    def under_way(self, call: str) -> AbstractContextManager[None]:
         """Meanwhile a call is made that may be one of them."""
-        if call in self._to_come:
-            self._to_come.discard(call)
-            self._under_way.add(call)
-        self._move()
-        try:
-            yield
-        finally:
-            self._under_way.discard(call)
-            self._move()
+        return self._turns.get(call, CallTurn()).taken()
 
     async def are_over(self) -> bool:
         """Wait until they are; False where one never begins, such as a call that the SDK takes for a repetition."""
-        with anyio.move_on_after(MAX_WAIT):
-            while self._to_come:
-                await self._moved.wait()
-        while self._under_way:
-            await self._moved.wait()
-        return not self._to_come
-
-    def _move(self) -> None:
-        self._moved.set()
-        self._moved = anyio.Event()
+        deadline = anyio.current_time() + MAX_WAIT
+        return all([await turn.over(deadline) for turn in self._turns.values()])
 
 
 class Listening(AgentHooks[Any]):

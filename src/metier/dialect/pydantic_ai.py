@@ -147,9 +147,7 @@ class _Run(AbstractCapability[Any]):
                 self._own_model = ctx.model
             if self._own_model is None:
                 raise UserError("The agent has no model; give it one, as skills only switch between models.")
-            wanted = self._kit.model
-            found = None if wanted is None else self._switch.find(wanted, self._own_model)
-            return found or self._own_model
+            return self._switch.find(self._kit.model, self._own_model) or self._own_model
 
         return select
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model, known_model_names, parse_model_id
 from pydantic_ai.providers import infer_provider_class
 
-from metier.dialect.models import Switch
+from metier.dialect.models import Named, Switch
 
-Models: TypeAlias = Mapping[str, Model | str] | Callable[[str], Model | str | None]
+Models: TypeAlias = Named[Model]
 """The models that skills may ask for by name (`model: opus`), or a function that knows them."""
 
 

@@ -69,7 +69,7 @@ class Skills:
         self.provider = provider
         self._tools = [tool if isinstance(tool, Tool) else FunctionTool(tool) for tool in tools]
         self._loop = loop
-        self._switch: Switch[str] = Switch(models)
+        self.switch: Switch[str] = Switch(models)
 
     def conversation(self, id: str | None = None) -> ProviderConversation:  # noqa: A002
         """A conversation: the one of that id, or a new one."""
@@ -85,10 +85,6 @@ class Skills:
         # A blocking loop answers by `answer_blocking`, which needs a thread without an event loop.
         found = await anyio.to_thread.run_sync(self._loop, child, task or seam.BEGIN)
         return str(await found if inspect.isawaitable(found) else found)
-
-    def model(self, name: str) -> str | None:
-        """The model that a skill asks for by name; None where there is no such model here."""
-        return self._switch.find(name)
 
 
 class ProviderConversation:
@@ -115,8 +111,7 @@ class ProviderConversation:
 
     def model(self, own: str) -> str:
         """The model for the next request: the one that an active skill asks for, or the program's own."""
-        wanted = self._kit.model
-        return (self._skills.model(wanted) if wanted else None) or own
+        return self._skills.switch.find(self._kit.model) or own
 
     async def answer(self, response: Any) -> list[dict[str, Any]]:
         """Return the messages to append after the model's own: the results of its tool calls; nothing without any.

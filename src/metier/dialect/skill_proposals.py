@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from metier.dialect.dialects import SkillTool, schema, text, texts
@@ -11,7 +12,7 @@ from metier.store import Person
 from metier.tools import DEFAULT_TIMEOUT, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from metier import Session
     from metier.skill.package import Files
@@ -43,16 +44,13 @@ _NEW = schema(
 )
 
 
-def proposal_tools(session: Session, scope_of: Callable[[], TenantScope] | None = None) -> list[SkillTool]:
-    """The tools `propose_skill_update` and `propose_skill` for a session; what they propose goes to a store.
-
-    Without `scope_of` that is the store of the session's guard.
+def proposal_tools(session: Session) -> list[SkillTool]:
+    """The tools `propose_skill_update` and `propose_skill` for a session, whose guard has the store of proposals.
 
     >>> from metier import Library
     >>> [tool.name for tool in proposal_tools(Library.from_files().session())]
     ['propose_skill_update', 'propose_skill']
     """
-    calls = _Calls(session, scope_of or (lambda: session.guard.governance.scope(session.context.actor)))
     update = (
         "Proposes a change to a skill. Nothing changes until a person has looked at it and agreed: go on without it. "
         "Use it when a skill's instructions turned out wrong or incomplete."
@@ -62,55 +60,41 @@ def proposal_tools(session: Session, scope_of: Callable[[], TenantScope] | None 
         "should be done the same way again and no skill says how."
     )
     return [
-        SkillTool("propose_skill_update", update, _UPDATE, calls.update, timeout=DEFAULT_TIMEOUT),
-        SkillTool("propose_skill", new, _NEW, calls.new, timeout=DEFAULT_TIMEOUT),
+        SkillTool("propose_skill_update", update, _UPDATE, partial(_update, session), timeout=DEFAULT_TIMEOUT),
+        SkillTool("propose_skill", new, _NEW, partial(_new, session), timeout=DEFAULT_TIMEOUT),
     ]
 
 
-class _Calls:
-    def __init__(self, session: Session, scope_of: Callable[[], TenantScope]) -> None:
-        self._session = session
-        self._scope_of = scope_of
-
-    async def update(self, arguments: Mapping[str, Any]) -> ToolResult:
-        session = self._session
-
-        def propose() -> Proposal:
-            return propose_update(
-                session.library,
-                self._scope_of(),
-                session.parts.known.find(arguments["skill"].strip(), by="model"),
-                arguments["diff"],
-                arguments["justification"],
-                arguments.get("evidence", ()),
-                **_who(session),
-            )
-
-        return _as_result(await session.guard.in_thread(propose))
-
-    async def new(self, arguments: Mapping[str, Any]) -> ToolResult:
-        return await self._session.guard.in_thread(
-            propose_files,
-            self._session,
-            arguments["name"].strip(),
-            arguments["files"],
+async def _update(session: Session, arguments: Mapping[str, Any]) -> ToolResult:
+    def propose() -> Proposal:
+        return propose_update(
+            session.library,
+            _scope(session),
+            session.parts.known.find(arguments["skill"].strip(), by="model"),
+            arguments["diff"],
             arguments["justification"],
             arguments.get("evidence", ()),
-            self._scope_of,
+            **_who(session),
         )
+
+    return _as_result(await session.guard.in_thread(propose))
+
+
+async def _new(session: Session, arguments: Mapping[str, Any]) -> ToolResult:
+    name, files, justification = arguments["name"].strip(), arguments["files"], arguments["justification"]
+    evidence = arguments.get("evidence", ())
+    return await session.guard.in_thread(propose_files, session, name, files, justification, evidence)
 
 
 def propose_files(
-    session: Session,
-    name: str,
-    files: Files | Mapping[str, str],
-    justification: str,
-    evidence: Sequence[str],
-    scope_of: Callable[[], TenantScope] | None = None,
+    session: Session, name: str, files: Files | Mapping[str, str], justification: str, evidence: Sequence[str]
 ) -> ToolResult:
     """Propose a new skill in the name of a session's agent, and tell a model what came of it."""
-    scope = scope_of() if scope_of is not None else session.guard.governance.scope(session.context.actor)
-    return _as_result(propose_new(scope, name, files, justification, evidence, **_who(session)))
+    return _as_result(propose_new(_scope(session), name, files, justification, evidence, **_who(session)))
+
+
+def _scope(session: Session) -> TenantScope:
+    return session.guard.governance.scope(session.context.actor)
 
 
 def _who(session: Session) -> dict[str, Any]:
