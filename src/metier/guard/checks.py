@@ -371,10 +371,13 @@ def _on_error(context: DecisionContext, why: str, hint: str = "") -> Iterator[De
         )
 
 
-def tool_rules(context: DecisionContext) -> Iterator[Decision]:
+def tool_rules(context: DecisionContext) -> Iterable[Decision]:
     """The tool rules of each policy file; a call must be inside all of them."""
-    if context.effective.tool_layers:
-        yield from context.governance.layered_rules(context.effective).decisions(context)
+    if not context.effective.tool_layers:
+        return ()
+    from metier.guard.layered_rules import decide_by_files
+
+    return decide_by_files(context)
 
 
 CHECKS: Mapping[Check, tuple[Point, ...]] = {

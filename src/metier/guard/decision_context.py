@@ -10,7 +10,7 @@ from metier._cache import cached_property
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import inspector
+from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of
 from metier.guard.policy.rules import ALIASES
 from metier.scan.finding import rank
 
@@ -136,7 +136,12 @@ class DecisionContext:
         install, digest = self.install, self.subject.digest if self.subject is not None else ""
         if install is None or not digest or install.digest == digest:
             return True
-        return self.governance.is_replacement(self.actor, install, digest)
+        from metier.guard.content_records import announced
+
+        # It may have been put there by a process that was killed before that was on record.
+        store = self.governance.store()
+        scopes = [] if store is None else [store.of(tenant) for tenant in {self.actor.tenant or "", ""}]
+        return any(announced(scope, install, digest) for scope in scopes)
 
     @cached_property
     def denied(self) -> Approval | None:
@@ -215,7 +220,8 @@ class DecisionContext:
         """The rule of policy that approves of this content by itself, if one does."""
         if self.effective.approval.auto is None or self.subject is None:
             return None
-        decided = self.governance.approvals_of(self.actor, self.subject.digest)
+        scope = self.governance.known_scope(self.actor)
+        decided = scope.approvals.of(self.subject.digest) if scope is not None else ()
         if any(one.revoked_at or one.decision == "denied" for one in decided):
             return None  # what a person took back or said no to, policy does not give again
         from metier.guard.approvals.decisions import automatic_approval
@@ -234,14 +240,12 @@ class DecisionContext:
         """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
         digest = self._examined()
         effective = self.effective
-        return inspector().capabilities(
-            self._package, digest, network=effective.network_tools, write=effective.write_tools
-        )
+        return capabilities_of(self._package, digest, network=effective.network_tools, write=effective.write_tools)
 
     @cached_property
     def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
-        return inspector().report(self._package, self._examined(), self._suppressions)
+        return scan_report_of(self._package, self._examined(), self._suppressions)
 
     @cached_property
     def scanned(self) -> ScanSummary:
@@ -253,7 +257,9 @@ class DecisionContext:
             from metier.guard.scan_records import recorded_problem, recorded_severity
 
             # What scanners say that policy does not name can make it worse; only those that it names can be missing.
-            rows = {row.engine: row for row in self.governance.scans_of(self.actor, digest) if row.engine != "core"}
+            scope = self.governance.known_scope(self.actor)
+            latest = scope.scans.latest(digest) if scope is not None else ()
+            rows = {row.engine: row for row in latest if row.engine != "core"}
             since = timestamp(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
             recent = [row for row in rows.values() if row.at >= since]
             severities |= {row.engine: recorded_severity(row, self._suppressions) for row in recent}
@@ -263,7 +269,7 @@ class DecisionContext:
 
     @property
     def _suppressions(self) -> tuple[Suppression, ...]:
-        return self.governance.suppressions(self.effective)
+        return current_suppressions(self.effective.scan.suppressions)
 
     def _package(self) -> Package:
         assert self.subject is not None and self.subject.entry is not None

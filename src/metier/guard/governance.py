@@ -23,18 +23,15 @@ from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.audit.store_log import StoreLog
     from metier.guard.decision import Action
-    from metier.guard.inspection import SuppressionFile
-    from metier.guard.layered_rules import LayeredCallRules
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.tool_rules.calls import CallRules
-    from metier.scan.suppression import Suppression
-    from metier.store import Approval, GovernanceState, Install, ScanRow, Store, TenantScope
+    from metier.store import GovernanceState, Store, TenantScope
 
 log = logger("metier.guard")
 
@@ -98,7 +95,6 @@ class Governance:
         self._looking = threading.Lock()
         self._noted: set[str] = set()
         self._narrowed: tuple[object, object, ClosedPolicy] | None = None
-        self._layered_rules: tuple[object, LayeredCallRules] | None = None
 
     @classmethod
     def default(cls, project: str | os.PathLike[str] | None = None) -> Governance:
@@ -126,11 +122,6 @@ class Governance:
 
     def _url_by(self, effective: EffectivePolicy | None) -> str | None:
         return effective.store if effective is not None and effective.store else self._url
-
-    @property
-    def policy_digest(self) -> str:
-        """The digest of all policy files together."""
-        return self.policies.current().digest
 
     def version_for(self, actor: Actor = _NOBODY) -> int:
         """A number that changes with every policy file, and every approval or quarantine that counts for an actor."""
@@ -228,6 +219,11 @@ class Governance:
             raise StoreUnavailable("There is no store here.", hint="Set METIER_STORE to where it is to be.")
         return open_store(url).of(actor.tenant or "")
 
+    def known_scope(self, actor: Actor) -> TenantScope | None:
+        """The scope of an actor in the store, if there is one."""
+        store = self.store()
+        return store.of(actor.tenant or "") if store is not None else None
+
     # --- the store ----------------------------------------------------------------------------------------------------
 
     def store(self, effective: EffectivePolicy | None = None) -> Store | None:
@@ -268,7 +264,7 @@ class Governance:
         except StoreUnavailable as error:
             # What is approved and what is in quarantine cannot be told, and must not be guessed.
             log.warning("nothing begins while the store cannot be used: %s", error)
-            return _unreadable()
+            return _no_states(is_readable=False)
 
     def _is_without_store(self, effective: EffectivePolicy | None) -> bool:
         """Whether one look at the disk tells that nobody ever kept anything here."""
@@ -307,59 +303,21 @@ class Governance:
         has_files = effective is not None and bool(effective.files)
         return InForce(effective or self.policies.current(), states) if has_files or has_reserved else None
 
-    def layered_rules(self, effective: EffectivePolicy) -> LayeredCallRules:
-        """The tool rules of the policy files, ready to be matched."""
-        kept = self._layered_rules
-        if kept is None or kept[0] is not effective:
-            from metier.guard.layered_rules import LayeredCallRules
-
-            kept = self._layered_rules = (effective, LayeredCallRules(effective))
-        return kept[1]
-
-    def approvals_of(self, actor: Actor, digest: str) -> Sequence[Approval]:
-        """All decisions about a content, and those that were taken back."""
-        store = self.store()
-        return store.of(actor.tenant or "").approvals.of(digest) if store is not None else ()
-
-    def is_replacement(self, actor: Actor, install: Install, digest: str) -> bool:
-        """Whether a content was put in the place of another by a process that was killed before that was on record."""
-        from metier.guard.content_records import announced
-
-        store = self.store()
-        tenants = dict.fromkeys((actor.tenant or "", "")) if store is not None else ()
-        return any(announced(store.of(tenant), install, digest) for tenant in tenants if store is not None)
-
-    def scans_of(self, actor: Actor, digest: str) -> Sequence[ScanRow]:
-        """The latest result of each scanner for a content."""
-        store = self.store()
-        return store.of(actor.tenant or "").scans.latest(digest) if store is not None else ()
-
-    def suppressions(self, effective: EffectivePolicy) -> tuple[Suppression, ...]:
-        """The findings that somebody answers for, by the file that policy names."""
-        path = effective.scan.suppressions
-        return () if path is None else self._suppression_file.current(path)
-
-    @cached_property
-    def _suppression_file(self) -> SuppressionFile:
-        from metier.guard.inspection import SuppressionFile
-
-        return SuppressionFile()
-
     def known_severity(self, actor: Actor, digest: str) -> str:
         """The worst finding on record for a content, `none` where nothing serious is; nothing is scanned for it."""
         try:
-            store = self.store()
-            known = store.of(actor.tenant or "").scans.severities(digest) if store is not None else {}
-            rows = self.scans_of(actor, digest) if _SERIOUS.intersection(known.values()) else ()
+            scope = self.known_scope(actor)
+            if scope is None or _SERIOUS.isdisjoint(scope.scans.severities(digest).values()):
+                return "none"
+            rows = scope.scans.latest(digest)
         except MetierError:
             return "none"
-        if not rows:
-            return "none"
+        from metier.guard.inspection import current_suppressions
         from metier.guard.scan_records import recorded_severity
         from metier.scan.finding import rank
 
-        suppressions = self.suppressions(self.effective)
-        return max((recorded_severity(row, suppressions) for row in rows), key=rank)
+        suppressions = current_suppressions(self.effective.scan.suppressions)
+        return max((recorded_severity(row, suppressions) for row in rows), key=rank, default="none")
 
     # --- what policy files say ----------------------------------------------------------------------------------------
 
@@ -438,17 +396,10 @@ def _has_say(state: GovernanceState) -> bool:
 
 
 @functools.cache
-def _no_states() -> tuple[GovernanceState, ...]:
+def _no_states(*, is_readable: bool = True) -> tuple[GovernanceState, ...]:
     from metier.store import GovernanceState
 
-    return (GovernanceState(),)
-
-
-@functools.cache
-def _unreadable() -> tuple[GovernanceState, ...]:
-    from metier.store import GovernanceState
-
-    return (GovernanceState(is_readable=False),)
+    return (GovernanceState(is_readable=is_readable),)
 
 
 def _here() -> str:

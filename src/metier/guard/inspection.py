@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
 from metier._log import logger
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from metier.skill.package import DigestEntry, FileMode
 
 log = logger("metier.guard")
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _KEPT = 512
 _MAX_SUPPRESSION_BYTES = 1024 * 1024
@@ -82,78 +79,65 @@ class PackageSnapshot:
         return self.files[path][1]
 
 
-def _require_small(package: Package) -> None:
-    """Raise for a package that would take too long to look into: who decides about it must not wait for minutes."""
+_capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
+_reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
+
+
+def capabilities_of(
+    package: Callable[[], Package], digest: str, *, network: tuple[str, ...], write: tuple[str, ...]
+) -> Capabilities:
+    """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now.
+
+    `network` are the tools that count as reaching the network, `write` those that count as writing files.
+    """
+    key = (digest, network, write)
+    found = _capabilities.get(key)
+    if found is None:
+        from metier.scan.capabilities import infer
+
+        found = _capabilities[key] = infer(_snapshot(package(), digest), network=network, write=write)
+    return found
+
+
+def scan_report_of(package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...]) -> ScanReport:
+    """The report of the scanner on the content of a digest, without suppressed findings."""
+    key = (digest, suppressions)
+    found = _reports.get(key)
+    if found is None:
+        from metier.scan import scan
+
+        found = scan(_snapshot(package(), digest), suppressions=suppressions)
+        if found.status == "ok":
+            # A scan that failed is tried again: what was wrong may be mended.
+            _reports[key] = found
+    return found
+
+
+def _snapshot(package: Package, digest: str) -> PackageSnapshot:
+    """The files of a package; raises for one that would take too long to look into: nobody waits minutes to decide."""
     size = sum(file.size for file in package.listing().files)
     if size > _MAX_BYTES:
         raise PackageTooLarge(
             f"It has {size:,} bytes, too many to be looked into.", hint=f"At most {_MAX_BYTES:,} are.", size=size
         )
+    return PackageSnapshot(package, digest)
 
 
-class Inspector:
-    """Inspects each content once, however often it is decided about."""
-
-    def __init__(self) -> None:
-        self._capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
-        self._reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
-
-    def capabilities(
-        self, package: Callable[[], Package], digest: str, *, network: tuple[str, ...], write: tuple[str, ...]
-    ) -> Capabilities:
-        """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now.
-
-        `network` are the tools that count as reaching the network, `write` those that count as writing files.
-        """
-        key = (digest, network, write)
-        found = self._capabilities.get(key)
-        if found is None:
-            from metier.scan.capabilities import infer
-
-            _require_small(package())
-            found = infer(PackageSnapshot(package(), digest), network=network, write=write)
-            self._capabilities[key] = found
-        return found
-
-    def report(
-        self, package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...] = ()
-    ) -> ScanReport:
-        """The report of the scanner, without suppressed findings."""
-        key = (digest, suppressions)
-        found = self._reports.get(key)
-        if found is None:
-            from metier.scan import scan
-
-            _require_small(package())
-            found = scan(PackageSnapshot(package(), digest), suppressions=suppressions)
-            if found.status == "ok":
-                # A scan that failed is tried again: what was wrong may be mended.
-                self._reports[key] = found
-        return found
+def current_suppressions(path: str | None) -> tuple[Suppression, ...]:
+    """The suppressions of a file that have not run out. One that cannot be used suppresses nothing."""
+    if path is None:
+        return ()
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    now = datetime.now(UTC)
+    read = _read_suppressions(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return tuple(one for one in read if not one.is_expired(now))
 
 
-class SuppressionFile:
-    """The suppressions of a file, read again when it changes. One that cannot be used suppresses nothing."""
-
-    def __init__(self) -> None:
-        self._read: tuple[tuple[object, ...], tuple[Suppression, ...]] = ((), ())
-
-    def current(self, path: str | None) -> tuple[Suppression, ...]:
-        """The suppressions of a file that have not run out."""
-        if path is None:
-            return ()
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            return ()
-        stamp = (path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        if self._read[0] != stamp:
-            self._read = (stamp, _suppressions(path))
-        now = datetime.now(UTC)
-        return tuple(one for one in self._read[1] if not one.is_expired(now))
-
-
-def _suppressions(path: str) -> tuple[Suppression, ...]:
+@functools.lru_cache(16)
+def _read_suppressions(path: str, *_version: int) -> tuple[Suppression, ...]:
     from metier.scan.suppression import read_suppressions
 
     try:
@@ -162,9 +146,3 @@ def _suppressions(path: str) -> tuple[Suppression, ...]:
     except (OSError, ValueError, PolicyInvalid) as error:
         log.warning("no finding is suppressed: %s", error)
         return ()
-
-
-@functools.cache
-def inspector() -> Inspector:
-    """The inspector of this process: its results are true of a content wherever that is."""
-    return Inspector()

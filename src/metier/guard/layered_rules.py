@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,30 +23,30 @@ if TYPE_CHECKING:
 _WHOSE = "tools"
 
 
-class LayeredCallRules:
-    """The tool rules of all policy files, ready to be matched."""
-
-    def __init__(self, effective: EffectivePolicy) -> None:
-        self._layers = tuple(
-            (layer, CallRules(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
-        )
-
-    def decisions(self, context: DecisionContext) -> Iterator[Decision]:
-        """The decision of each file about a call; a question may be answered by what was granted to active skills."""
-        action = replace(context.action, ceilings=()) if context.action.ceilings else context.action
-        for layer, calls in self._layers:
-            decision = calls.decide(action)
-            if not decision.check.startswith(_WHOSE):
+def decide_by_files(context: DecisionContext) -> Iterator[Decision]:
+    """The tool rules of each policy file; a question may be answered by what was granted to active skills."""
+    action = replace(context.action, ceilings=()) if context.action.ceilings else context.action
+    for layer, calls in _call_rules(context.effective):
+        decision = calls.decide(action)
+        if not decision.check.startswith(_WHOSE):
+            continue
+        origin = _origin(layer, decision.check)
+        if decision.outcome == "ask":
+            granted = _granting_approvals(context)
+            if granted:
+                reason = f"{decision.reason} It was granted to an active skill."
+                yield allow(f"approval {granted}", reason, origin=origin)
                 continue
-            origin = _origin(layer, decision.check)
-            if decision.outcome == "ask":
-                granted = _granting_approvals(context)
-                if granted:
-                    reason = f"{decision.reason} It was granted to an active skill."
-                    yield allow(f"approval {granted}", reason, origin=origin)
-                    continue
-            hint = ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED)
-            yield amend(decision, hint=hint, origin=origin)
+        hint = ask_somebody(origin) if decision.outcome == "ask" else change_policy(origin, USE_ALLOWED)
+        yield amend(decision, hint=hint, origin=origin)
+
+
+@functools.lru_cache(16)
+def _call_rules(effective: EffectivePolicy) -> tuple[tuple[ToolLayer, CallRules], ...]:
+    """The rules of each file, ready to be matched."""
+    return tuple(
+        (layer, CallRules(layer.allow, layer.ask, layer.deny, whose=_WHOSE)) for layer in effective.tool_layers
+    )
 
 
 def _origin(layer: ToolLayer, rule: str) -> Origin:

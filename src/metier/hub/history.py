@@ -64,7 +64,7 @@ def rollback(
         "digest": there or "",
         "new_digest": wanted.digest,
         "path": home.location,
-        "policy": guard.governance.policy_digest,
+        "policy": guard.governance.effective.digest,
     }
     if decision.outcome == "deny":
         told = {"reason": decision.reason, "decision": "deny", "rule": decision.rule}

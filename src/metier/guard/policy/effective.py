@@ -141,9 +141,11 @@ class ToolLayer:
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EffectivePolicy:
     """The policy files of all layers, merged so that a weaker one only tightens.
+
+    Each is equal to itself alone, and a key of caches for that reason.
 
     >>> DEFAULT.mode, DEFAULT.on_error, sorted(DEFAULT.needs_approval("plugin"))[:2]
     ('enforce', 'deny', ['external-downloads', 'file-write'])
