@@ -323,19 +323,15 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Decision:
     assert subject is not None
     wanted = context.required
     origin = next((wanted[one] for one in lacking if wanted.get(one) is not None), None)
+    told = ""
     if context.action.point == "load":
         try:
             rule = context.automatic
         except MetierError:
             rule = None
         if rule is not None:
-            return allow(
-                check=rule,
-                reason=f"Policy approves of this content of skill {subject.name!r}.",
-                is_automatic=True,
-            )
-    told = ""
-    if context.action.point == "load":
+            reason = f"Policy approves of this content of skill {subject.name!r}."
+            return allow(check=rule, reason=reason, is_automatic=True)
         new = [one for one in lacking if one in context.new] if context.has_earlier else []
         told = f" (new: {', '.join(new)})" if new else "" if context.has_earlier else ", all of it new here"
     return ask(

@@ -30,13 +30,8 @@ class ExcludedSkills:
         blocked: frozenset[str] = frozenset(),
     ) -> None:
         """Without `in_force`, only the skills that the program `blocked` are barred."""
-        self._governance, self._actor, self._in_force, self._by, self._blocked = (
-            governance,
-            actor,
-            in_force,
-            by,
-            blocked,
-        )
+        self._governance, self._actor, self._in_force = governance, actor, in_force
+        self._by, self._blocked = by, blocked
         self._checks: tuple[Check, ...] = VISIBILITY_CHECKS
         self.looks_inside = any(one.startswith("sha256:") for one in blocked)
         """Whether some may be barred for their content, so that their digests must be known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from metier.guard.decision import STRICTNESS, Action
@@ -10,7 +10,7 @@ from metier.hints import for_person
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from metier.guard.decision import Actor, Decision, Origin, Outcome
+    from metier.guard.decision import Actor, Decision, Outcome
     from metier.guard.guard import Guard
 
 _NOTHING_AGAINST = "default"
@@ -55,7 +55,7 @@ class Explanation:
                     "decision": one.outcome,
                     "reason": one.reason,
                     "code": one.code,
-                    "origin": _origin_dict(one.origin),
+                    "origin": asdict(one.origin) if one.origin is not None else None,
                 }
                 for one in self.considered
             ],
@@ -80,13 +80,13 @@ def explain(guard: Guard, action: Action, actor: Actor) -> Explanation:
         considered = [decision, *considered]
     effective = guard.governance.effective
     would = decision.would if effective.mode == "audit" else None
-    blamed = next((one for one in considered if would is not None and one.outcome == would), None)
+    blamed = next((one for one in considered if one.outcome == would), decision)
     return Explanation(
         outcome=decision.outcome,
         would=would,
-        reason=blamed.reason if blamed is not None else decision.reason,
-        rule=blamed.rule if blamed is not None else decision.rule,
-        hint=blamed.hint if blamed is not None else decision.hint,
+        reason=blamed.reason,
+        rule=blamed.rule,
+        hint=blamed.hint,
         mode=effective.mode,
         policy=effective.digest,
         considered=tuple(considered),
@@ -98,9 +98,3 @@ def run_of_call(action: Action) -> Action | None:
     if action.point != "call" or canonical_tool(action.tool) != "bash":
         return None
     return Action(point="run", command=str(action.arguments.get("command", "")), by=action.by)
-
-
-def _origin_dict(origin: Origin | None) -> dict[str, Any] | None:
-    if origin is None:
-        return None
-    return {"layer": origin.layer, "path": origin.path, "line": origin.line, "key": origin.key}

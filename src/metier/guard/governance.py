@@ -19,6 +19,7 @@ from metier.guard import open_stores
 from metier.guard.decision import Actor
 from metier.guard.open_stores import Registry, has_store, open_store, peek_store, remember, require_store, was_there
 from metier.guard.policy.files import Policies
+from metier.library.places import default_config_folder, named_enterprise_places
 from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.tool_rules.calls import CallRules
     from metier.store import GovernanceState, Store, TenantScope
+    from metier.store.location import StoreAddress
 
 log = logger("metier.guard")
 
@@ -120,6 +122,12 @@ class Governance:
         """The address of the store; one in an administrator's policy outranks every program and variable."""
         return self._url_by(self.policies.found())
 
+    @property
+    def address(self) -> StoreAddress | None:
+        """The parts of the address of the store."""
+        url = self.url
+        return parse_address(url) if url is not None else None
+
     def _url_by(self, effective: EffectivePolicy | None) -> str | None:
         return effective.store if effective is not None and effective.store else self._url
 
@@ -163,25 +171,21 @@ class Governance:
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths that decide about skills on this machine: policy files, our own folders, and the store."""
-        from metier.library.places import named_enterprise_places
-
         files = (*(place.path for place in self.policies.places), *named_enterprise_places(), *self.own_folders)
-        store = self.store_file
         if self.url is None:
             return files
         effective = self.policies.current()
-        named = (path for path in (effective.scan.suppressions, effective.audit.key) if path is not None)
-        return (*files, *named, *((store,) if store is not None else ()))
+        named = (effective.scan.suppressions, effective.audit.key, self.store_file)
+        return (*files, *(path for path in named if path is not None))
 
     @property
     def own_folders(self) -> tuple[str, ...]:
         """The folders that we make where they are not there: settings, what is trusted, the index, and of the store."""
         from metier.library.index_cache import default_cache_folder
-        from metier.library.places import default_config_folder
 
-        url, cache = self.url, default_cache_folder()
-        of_store = (os.fspath(parse_address(url).folder),) if url is not None else ()
-        return (os.fspath(default_config_folder()), *((cache,) if cache is not None else ()), *of_store)
+        address = self.address
+        found = (default_config_folder(), default_cache_folder(), address.folder if address is not None else None)
+        return tuple(os.fspath(folder) for folder in found if folder is not None)
 
     def secret_paths(self, workspace: str) -> tuple[str, ...]:
         """The store, where it is on this machine, keys, tokens, the index, the journal: nobody but us reads them.
@@ -190,15 +194,12 @@ class Governance:
         """
         from metier.guard.audit.checkpoints import default_key_file
         from metier.library.index_cache import default_cache_folder
-        from metier.library.places import default_config_folder
 
-        named, cache = self.policies.current().audit.key, default_cache_folder()
-        found = (os.fspath(default_config_folder()), os.fspath(default_key_file().parent), cache, named)
-        keys = tuple(path for path in found if path is not None)
-        url = self.url
-        if url is None:
+        named, address = self.policies.current().audit.key, self.address
+        found = (default_config_folder(), default_key_file().parent, default_cache_folder(), named)
+        keys = tuple(os.fspath(path) for path in found if path is not None)
+        if address is None:
             return keys
-        address = parse_address(url)
         folder = os.fspath(address.folder)
         inner = (os.path.join(folder, name) for name in ("audit", "blobs", "proposals"))
         files = (f"{address.target}{end}" for end in ("", "-wal", "-shm", "-journal"))
@@ -208,8 +209,7 @@ class Governance:
     @property
     def store_file(self) -> str | None:
         """The file of a store that is one: SQLite makes others beside it, and believes what they say."""
-        url = self.url
-        address = parse_address(url) if url is not None else None
+        address = self.address
         return address.target if address is not None and address.kind == "sqlite" else None
 
     def scope(self, actor: Actor = _NOBODY) -> TenantScope:
@@ -231,9 +231,6 @@ class Governance:
         url = self._url_by(effective or self.policies.found())
         if url is None:
             return None
-        found = open_stores.OPEN.items.get(url)
-        if found is not None:
-            return found
         try:
             found = peek_store(url)
         except StoreUnavailable:

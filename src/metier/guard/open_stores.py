@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -38,25 +37,16 @@ class Registry(Generic[K, V]):
     """The things of one kind that this process has open, of which the oldest is closed when there are too many."""
 
     def __init__(self) -> None:
+        # Each step of a change is atomic, so that threads need no lock, which a forked process could find held.
         self.items: OrderedDict[K, V] = OrderedDict()
-        self._begin_anew()
-        if hasattr(os, "register_at_fork"):
-            # In a process that was forked, whoever held the lock is not there to let go of it.
-            os.register_at_fork(after_in_child=self._begin_anew)
-
-    def _begin_anew(self) -> None:
-        self._adding = threading.Lock()
 
     def add(self, key: K, value: V) -> V:
         """Add a value, or close it where another thread was faster; returns the one that is there."""
-        with self._adding:
-            kept = self.items.setdefault(key, value)
-            let_go = [value] if kept is not value else []
-            while len(self.items) > _KEPT:
-                let_go.append(self.items.popitem(last=False)[1])
-        for one in let_go:
-            # Not before others may go on: a log signs what it has, and opens its store for that.
-            one.close()
+        kept = self.items.setdefault(key, value)
+        if kept is not value:
+            value.close()
+        while len(self.items) > _KEPT:
+            self.items.popitem(last=False)[1].close()
         return kept
 
 

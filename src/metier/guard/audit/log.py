@@ -289,7 +289,7 @@ class Recorder:
 
     def __init__(self, audit: AuditLog | str | None, governance: RecordingTerms) -> None:
         """`audit` is a log or the path of one; without it, METIER_AUDIT names a file, and else the store is the log."""
-        self._chosen, self._must_record = _chosen_log(audit)
+        self._chosen = _chosen_log(audit)
         self._by_default = audit is None and not os.environ.get("METIER_AUDIT")
         self._governance = governance
         self._pending: list[tuple[AuditLog, AuditRecord]] = []
@@ -305,7 +305,7 @@ class Recorder:
     @property
     def _insists(self) -> bool:
         """Whether nothing may happen unrecorded: somebody chose the log, or an administrator's policy is in force."""
-        return self._must_record or self._governance.insists_on_records
+        return self._chosen is not None or self._governance.insists_on_records
 
     @property
     def _logs(self) -> tuple[AuditLog, ...]:
@@ -382,15 +382,15 @@ class Recorder:
                 del self._pending[0]
 
 
-def _chosen_log(audit: AuditLog | str | None) -> tuple[AuditLog | None, bool]:
-    """Return the log, and whether somebody chose it: such a log must not lose a record in silence."""
+def _chosen_log(audit: AuditLog | str | None) -> AuditLog | None:
+    """Return the log that somebody chose, if anybody did: such a log must not lose a record in silence."""
     if audit is None:
         chosen = os.environ.get("METIER_AUDIT")
-        return (None, False) if not chosen or chosen.lower() == "off" else (FileLog(chosen), True)
+        return None if not chosen or chosen.lower() == "off" else FileLog(chosen)
     if isinstance(audit, str | os.PathLike):
-        return FileLog(audit), True
+        return FileLog(audit)
     if not callable(getattr(audit, "append", None)):
         raise InvalidArgument(
             f"audit is {type(audit).__name__}.", hint="Give the path of a file, or a log such as MemoryLog()."
         )
-    return audit, True
+    return audit

@@ -144,15 +144,19 @@ class StoreLog:
     def _sign(self, tenant: str) -> None:
         """Sign in the background, unless another process has done so; a failure is recorded and tried again."""
         try:
-            last = self._table(tenant).last()
-            self._signed[tenant] = self._signed_up_to(tenant)
-            if last is not None and last.seq - self._signed[tenant] >= self._every:
-                self.checkpoint(tenant)
+            self._sign_records(tenant, self._every)
             self._signer.is_failing = False
         except Exception as error:
             if self._signer.note_failure():
                 log.warning("The audit log could not be signed; it is tried again. %s", error)
                 self._record_failure(tenant, error)
+
+    def _sign_records(self, tenant: str, least: int) -> None:
+        """Sign the chain of a tenant where at least so many records are not signed yet, by whatever process."""
+        last = self._table(tenant).last()
+        self._signed[tenant] = self._signed_up_to(tenant)
+        if last is not None and last.seq - self._signed[tenant] >= least:
+            self.checkpoint(tenant)
 
     def _record_failure(self, tenant: str, error: Exception) -> None:
         from metier.guard.audit.governance_events import governance_record
@@ -175,9 +179,8 @@ class StoreLog:
         for tenant in list(self._signed):
             try:
                 # Reading from a store that was removed would create it again.
-                last = self._table(tenant).last() if self._store_exists() else None
-                if last is not None and last.seq - self._signed_up_to(tenant) >= _WORTH_SIGNING:
-                    self.checkpoint(tenant)
+                if self._store_exists():
+                    self._sign_records(tenant, _WORTH_SIGNING)
             except Exception as error:
                 log.warning("The end of the audit log could not be signed. %s", error)
 
