@@ -6,6 +6,8 @@ They only tighten: an action that the program's own policy denies is denied, wha
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import os
 import threading
 from dataclasses import dataclass, replace
@@ -93,8 +95,7 @@ class Governance:
         self._is_named = store != "default" or bool(os.environ.get("METIER_STORE"))
         self._whole: TenantScope | None = None
         self._seen: BoundedCache[str, tuple[tuple[object, ...], int]] = BoundedCache(_TENANTS)
-        self._version = 0
-        self._looking = threading.Lock()
+        self._numbers = itertools.count()
         self._noted: set[str] = set()
         self._narrowed: tuple[object, object, ClosedPolicy] | None = None
 
@@ -138,13 +139,9 @@ class Governance:
         seen = (effective if has_files else None, *self.states(actor, effective))
         tenant = actor.tenant or ""
         kept = self._seen.get(tenant)
-        if kept is None or len(kept[0]) != len(seen) or any(a is not b for a, b in zip(seen, kept[0], strict=True)):
-            with self._looking:
-                if self._seen.get(tenant) is kept:
-                    # Never the number of an earlier state, also when that was forgotten.
-                    self._version += bool(kept) or bool(self._seen)
-                    self._seen[tenant] = (seen, self._version)
-                return self._seen[tenant][1]
+        if kept is None or len(kept[0]) != len(seen) or not all(map(operator.is_, seen, kept[0])):
+            # Never the number of an earlier state, also when that was forgotten.
+            kept = self._seen[tenant] = (seen, next(self._numbers))
         return kept[1]
 
     @property

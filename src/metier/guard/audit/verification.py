@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.store.audit_log import FIRST, chain_hash, columns_of
 
@@ -23,7 +23,8 @@ _ChainFault: TypeAlias = Literal["edited", "deleted", "inserted", "swapped", "re
 FaultKind: TypeAlias = _ChainFault | Literal["forged", "unknown-key", "checkpoint-missing"]
 
 
-class ChainFault(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChainFault:
     """The first fault of a chain."""
 
     seq: int
