@@ -16,7 +16,7 @@ MAX_DEPTH = 12
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=")
 _OTHER_FILE_NUMBER = re.compile(r"[0-9]+-?")
 _REDIRECTIONS = frozenset({"<", ">", ">>", ">|", "<>", "<&", ">&", "&>", "&>>", "<<<", "<<", "<<-", "<&-", ">&-"})
-_KEYWORDS = frozenset({
+KEYWORDS = frozenset({
     "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in",
     "[[", "]]", "function", "select", "coproc",
 })  # fmt: skip
@@ -121,7 +121,7 @@ class Grammar:
         word = self._token.word
         if self._token.text == "[[":
             return "[["  # as a word it would be about files
-        if word is None or word.text not in _KEYWORDS:
+        if word is None or word.text not in KEYWORDS:
             return ""
         if not word.bare and "\n" in self._token.text:
             raise UnreadableCommand("a keyword is broken over two lines")

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from metier.guard.shell.builtins import SAFE_LETTERS, SAFE_MODES
 from metier.guard.shell.command import Effects, Risk, StartedCommand, UnclearEffects, WrittenFile
+from metier.guard.shell.grammar import KEYWORDS
 from metier.guard.shell.lexer import ANY_WORDS, ShellWord
 from metier.guard.shell.options import beginnings, is_option, may_be, read_table
 from metier.guard.shell.paths import may_be_repository_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ANY_ASSIGNMENT = re.compile(r"[^=]+=")
 """Variables may have any name to a program that is no shell."""
 _OTHER_FOLDER = re.compile(r"-[^-]*[CDR]|--ch(dir|root)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """The options of a program that come before the command it starts."""
-
-    flags: str = ""
-    valued: str = ""
-    long_flags: tuple[str, ...] = ()
-    long_valued: tuple[str, ...] = ()
-    operands: int = 0
-    """Words between the options and the command."""
-    assigns: bool = False
-    """Whether variables may be set before the command."""
-    needs_command: bool = False
-    """Whether it starts a shell when no command is given."""
 
 
 _TABLE = """
@@ -45,7 +29,7 @@ chroot: 1 needs-command --skip-chdir --userspec= --groups=
 chrt: 1 -abfiorRv -TPD=
 command: -pvV
 doas: -n -uC=
-env: assigns -i0v- -uC= --ignore-environment --null --debug --unset= --chdir=
+env: assigns - -i0v -uC= --ignore-environment --null --debug --unset= --chdir=
 envdir s6-setuidgid setuidgid: 1
 exec: -cl
 flock: 1 -nsxueoF -wE= --nonblock --shared --exclusive --unlock --close --no-fork --verbose --timeout=
@@ -66,33 +50,36 @@ xargs: -0rtpox -adEILnPsJRS= --null --no-run-if-empty --verbose --interactive --
     --delimiter= --eof= --max-lines= --max-args= --max-procs= --max-chars=
 """
 """For each program the options before the command it starts: `-ab` take no value, `-ab=` take one; a number is that of
-the words between the options and the command. Not `exec -a`: programs do other things under other names."""
+the words between the options and the command. Variables may be set before the command of one that `assigns`, and one
+that `needs-command` starts a shell without it. Not `exec -a`: programs do other things under other names."""
+
+
+class _Shape(NamedTuple):
+    """The words of a program that come before the command it starts."""
+
+    options: Mapping[str, bool]
+    """Whether each option takes a value."""
+    operands: int
+    marks: frozenset[str]
 
 
 def _read_shapes() -> Iterator[tuple[str, _Shape]]:
     for names, tokens in read_table(_TABLE):
-        letters = [token for token in tokens if token.startswith("-") and not token.startswith("--")]
-        long = [token for token in tokens if token.startswith("--")]
-        shape = _Shape(
-            flags="".join(token[1:] for token in letters if not token.endswith("=")),
-            valued="".join(token[1:-1] for token in letters if token.endswith("=")),
-            long_flags=tuple(token for token in long if not token.endswith("=")),
-            long_valued=tuple(token[:-1] for token in long if token.endswith("=")),
-            operands=next((int(token) for token in tokens if token.isdecimal()), 0),
-            assigns="assigns" in tokens,
-            needs_command="needs-command" in tokens,
-        )
-        yield from ((name, shape) for name in names)
+        options: dict[str, bool] = {}
+        for token in tokens:
+            name, takes_value = token.removesuffix("="), token.endswith("=")
+            if token.startswith("--") or token == "-":
+                options[name] = takes_value
+            elif token.startswith("-"):
+                options |= dict.fromkeys((f"-{letter}" for letter in name[1:]), takes_value)
+        operands = next((int(token) for token in tokens if token.isdecimal()), 0)
+        yield from ((name, _Shape(options, operands, frozenset(tokens))) for name in names)
 
 
 _SHAPES = dict(_read_shapes())
 _SHELLS = frozenset(
     {"ash", "bash", "bash-static", "dash", "ksh", "ksh93", "lksh", "mksh", "posh", "rbash", "sh", "yash", "zsh"}
 )
-_KEYWORDS = frozenset({
-    "!", "{", "}", "(", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
-    "select", "function", "coproc", "time",
-})  # fmt: skip
 _INPUTS = re.compile(r"-|(.*/)?(dev/(stdin|fd|tcp|udp)(/.*)?|proc(/.*)?|stdin|fd/[0-9]+)")
 """Script files that are really the input of the command, from whatever folder."""
 
@@ -140,7 +127,7 @@ def _after_options(words: Sequence[ShellWord], shape: _Shape) -> int:
         if text == "--":
             i += 1
             break
-        if not text.startswith("-") or (text == "-" and "-" not in shape.flags):
+        if not text.startswith("-") or (text == "-" and text not in shape.options):
             break
         i = _after_option(words, i, shape)
     while i < len(words) and _assigns(words[0].text, words[i].text):
@@ -151,7 +138,7 @@ def _after_options(words: Sequence[ShellWord], shape: _Shape) -> int:
         if i < len(words) and (words[i].splits or words[i].free):
             _unclear(words)
         i += 1
-    if i >= len(words) and shape.needs_command:
+    if i >= len(words) and "needs-command" in shape.marks:
         raise UnclearEffects(f"`{words[0].text}` starts a shell", len(words))
     return i
 
@@ -159,7 +146,7 @@ def _after_options(words: Sequence[ShellWord], shape: _Shape) -> int:
 def _assigns(name: str, text: str) -> bool:
     """Whether a word before the command of a program gives a variable a value."""
     form = _ASSIGNMENT if name == "time" else _ANY_ASSIGNMENT
-    return name in _SHAPES and _SHAPES[name].assigns and form.match(text) is not None
+    return name in _SHAPES and "assigns" in _SHAPES[name].marks and form.match(text) is not None
 
 
 def _after_option(words: Sequence[ShellWord], i: int, shape: _Shape) -> int:
@@ -167,17 +154,16 @@ def _after_option(words: Sequence[ShellWord], i: int, shape: _Shape) -> int:
     takes_next = False
     if text.startswith("--"):
         name, equals, _ = text.partition("=")
-        if name in shape.long_valued:
-            takes_next = not equals
-        elif name not in shape.long_flags:
+        if name not in shape.options:
             _unclear(words)
+        takes_next = shape.options[name] and not equals
     else:
         for at, letter in enumerate(text[1:], 2):
-            if letter in shape.valued:
+            if f"-{letter}" not in shape.options:
+                _unclear(words)
+            if shape.options[f"-{letter}"]:
                 takes_next = at == len(text)
                 break
-            if letter not in shape.flags:
-                _unclear(words)
     if takes_next and (i + 1 >= len(words) or words[i + 1].splits):
         _unclear(words)
     return i + 1 + takes_next
@@ -186,7 +172,7 @@ def _after_option(words: Sequence[ShellWord], i: int, shape: _Shape) -> int:
 def _inner_words(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
     if index >= len(words):
         return []
-    if not words[index].is_known or (words[index].text in _KEYWORDS and words[0].text == "time"):
+    if not words[index].is_known or (words[0].text == "time" and words[index].text in {*KEYWORDS, "(", "time"}):
         _unclear(words)
     name = words[0].text
     sets_variables = index > 1 and _assigns(name, words[index - 1].text)
