@@ -111,11 +111,8 @@ class FunctionTool:
         return await run_sync(guarded, abandon_on_cancel=True, limiter=_limiter(self))
 
     def _convert(self, name: str, value: Any) -> Any:
-        form = self._forms.get(name)
-        if form is None or form.convert is None:
-            return value
         try:
-            return form.made(value)
+            return self._forms[name].made(value) if name in self._forms else value
         except Exception as error:
             raise InvalidArgument(
                 f"'{name}' does not fit: {type(error).__name__}: {str(error)[:500]}", hint="Correct the argument."
@@ -155,7 +152,10 @@ class FunctionTool:
                 optional.add(name)
                 schema |= _default(parameter.default)
             properties[name] = schema
-        definitions = together(self._forms.values())
+        try:
+            definitions = together(self._forms.values())
+        except UnknownAnnotation as error:
+            raise InvalidArgument(f"The parameters have {error}.", hint="Give the schema by `parameters=`.") from None
         whole = object_schema(properties, optional)
         return {**whole, "$defs": definitions} if definitions else whole
 

@@ -13,7 +13,6 @@ import typing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import InvalidArgument
 from metier.tools.arguments import compiled
 
 if TYPE_CHECKING:
@@ -111,10 +110,8 @@ def _enumerated(values: list[Any], annotation: Any) -> dict[str, Any]:
 
 
 def _union(arms: list[Form]) -> Form:
-    convert = None
-    if any(arm.convert is not None for arm in arms):
-        convert = _first_that_fits(arms)
-    return Form(schema=_flat([arm.schema for arm in arms]), convert=convert, definitions=_together(arms))
+    convert = _first_that_fits(arms) if any(arm.convert for arm in arms) else None
+    return Form(schema=_flat([arm.schema for arm in arms]), convert=convert, definitions=together(arms))
 
 
 def _flat(schemas: list[dict[str, Any]]) -> dict[str, Any]:
@@ -152,7 +149,8 @@ def _first_that_fits(arms: list[Form]) -> Callable[[Any], Any]:
     return convert
 
 
-def _together(forms: collections.abc.Iterable[Form]) -> dict[str, Any]:
+def together(forms: collections.abc.Iterable[Form]) -> dict[str, Any]:
+    """The definitions of several forms; raises `UnknownAnnotation` when two of them share a name and differ."""
     definitions: dict[str, Any] = {}
     for form in forms:
         for name, schema in form.definitions.items():
@@ -196,7 +194,7 @@ def _fixed_tuple(items: list[Form]) -> Form:
     return Form(
         schema={"type": "array", **schema, "minItems": len(items), "maxItems": len(items)},
         convert=lambda given: tuple(form.made(value) for form, value in zip(items, given, strict=True)),
-        definitions=_together(items),
+        definitions=together(items),
     )
 
 
@@ -253,7 +251,7 @@ def _object(forms: dict[str, Form], optional: set[str], make: Callable[[dict[str
     return Form(
         schema=object_schema({name: form.schema for name, form in forms.items()}, optional),
         convert=convert,
-        definitions=_together(forms.values()),
+        definitions=together(forms.values()),
     )
 
 
@@ -262,14 +260,6 @@ def object_schema(properties: dict[str, Any], optional: collections.abc.Collecti
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     required = [name for name in properties if name not in optional]
     return {**schema, "required": required} if required else schema
-
-
-def together(forms: collections.abc.Iterable[Form]) -> dict[str, Any]:
-    """The definitions of several forms; raises `InvalidArgument` when two of them share a name and differ."""
-    try:
-        return _together(forms)
-    except UnknownAnnotation as error:
-        raise InvalidArgument(f"The parameters have {error}.", hint="Give the schema by `parameters=`.") from None
 
 
 _SECTIONS = frozenset({"args", "arguments", "parameters", "params", "keyword args", "keyword arguments"})

@@ -7,6 +7,7 @@ place only: a patch is never made to fit.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,8 @@ def usual_line_end(lines: list[str]) -> str:
     >>> usual_line_end(["a\\r\\n", "b\\r\\n", "c\\n", "d"])
     '\\r\\n'
     """
-    counts = dict.fromkeys(("\n", "\r\n", "\r"), 0)
-    for line in lines:
-        if end := line_end(line):
-            counts[end] += 1
-    return max(counts, key=lambda end: counts[end])
+    counts = Counter(map(line_end, lines))
+    return max(("\n", "\r\n", "\r"), key=counts.__getitem__)
 
 
 MAX_PATCH_LENGTH = 1024 * 1024

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from metier.guard.shell.builtins import builtin_risks
 from metier.guard.shell.command import Effects, Risk, UnclearEffects
 from metier.guard.shell.git import git_effects
-from metier.guard.shell.launchers import is_launcher, is_python, launched_commands, python_commands
+from metier.guard.shell.launchers import is_python, launched_commands, python_commands
 from metier.guard.shell.programs import program_effects
 from metier.guard.shell.wrappers import fd_effects, find_effects, is_wrapper, wrapped_commands
 
@@ -91,8 +91,7 @@ def _effects(name: str, words: tuple[ShellWord, ...]) -> Effects:
         return Effects(risks=risks)
     if name in FOLDER_BUILTINS:
         return Effects(folders=tuple(range(1, len(words))))
-    effects = program_effects(words)
-    return effects._replace(started=tuple(launched_commands(words))) if is_launcher(name) else effects
+    return program_effects(words)._replace(started=tuple(launched_commands(words)))
 
 
 def starts_others(word: str) -> bool:

@@ -202,7 +202,7 @@ class Grammar:
             raise UnreadableCommand(f"`{keyword}` is out of place or not supported")
         else:
             return self._simple()
-        while self._is_redirection():
+        while self._is_at(*_REDIRECTIONS):
             self._redirection()
         return None
 
@@ -255,25 +255,24 @@ class Grammar:
     def _words(self) -> list[ShellWord]:
         found: list[ShellWord] = []
         while self._token.word is not None:
-            found.append(self._token.word)
-            self._advance()
+            found.append(self._take_word())
         if not self._is_at(";") and self._token.kind != "newline":
             raise self._misplaced()
         return found
 
     def _case_statement(self) -> None:
         self._expect("case")
-        self._pattern()
+        self._take_word()
         self._skip_newlines()
         self._expect("in")
         self._skip_newlines()
         while self._keyword() != "esac":
             if self._is_at("("):
                 self._advance()
-            self._pattern()
+            self._take_word()
             while self._is_at("|"):
                 self._advance()
-                self._pattern()
+                self._take_word()
             self._expect(")")
             self._deeper((*_CASE_ENDS, "esac"))
             if self._is_at(*_CASE_ENDS):
@@ -289,10 +288,8 @@ class Grammar:
         self._expect("[[")
         words: list[ShellWord] = []
         while self._keyword() != "]]":
-            word = self._token.word
-            if word is not None:
-                words.append(word)
-                self._advance()
+            if self._token.word is not None:
+                words.append(self._take_word())
                 continue
             if not self._is_at("&&", "||"):
                 raise self._misplaced()
@@ -306,22 +303,18 @@ class Grammar:
             if word.text in _EVALUATING or (word.text in _ARITHMETIC and not all(map(_is_number, beside))):
                 raise UnreadableCommand(f"a test with `{word.text}` may run commands")
 
-    def _pattern(self) -> None:
-        if self._token.word is None:
+    def _take_word(self) -> ShellWord:
+        word = self._token.word
+        if word is None:
             raise self._misplaced()
         self._advance()
-
-    def _is_redirection(self) -> bool:
-        return self._token.kind == "operator" and self._token.text in _REDIRECTIONS
+        return word
 
     def _redirection(self) -> None:
         operator = self._advance().text
         if operator in ("<<", "<<-", "<&-", ">&-"):
             return
-        target = self._token.word
-        if target is None:
-            raise self._misplaced()
-        self._advance()
+        target = self._take_word()
         is_number = operator in ("<&", ">&") and target.bare and _OTHER_FILE_NUMBER.fullmatch(target.text)
         if operator == "<<<" or is_number:
             return
@@ -353,7 +346,7 @@ class Grammar:
                     self._mark("name")
                 words.append(word)
                 self._advance()
-            elif self._is_redirection():
+            elif self._is_at(*_REDIRECTIONS):
                 has_redirections = True
                 self._redirection()
             elif self._is_at("(") and len(words) == 1 and not has_assignments and not has_redirections:

@@ -59,17 +59,10 @@ _VERSION = re.compile(r"[@=<>~!\[]")
 _PYTHON = re.compile(r"(graalpy|jython|micropython|python|pypy|py)[0-9.]*[tw]?")
 
 
-def is_launcher(name: str) -> bool:
-    """Whether a program starts what its words say, in a place that it prepares.
-
-    >>> is_launcher("poetry"), is_launcher("ls")
-    (True, False)
-    """
-    return name in _LAUNCHERS
-
-
 def launched_commands(words: Sequence[ShellWord]) -> Iterator[StartedCommand]:
-    """The programs that the words of such a program may start."""
+    """The programs that the words of a launcher may start; none for other programs."""
+    if words[0].text not in _LAUNCHERS:
+        return
     waiting = [(at, operands, True, False) for at, operands in _beginnings(words)]
     if waiting and (behind := next((i for i, word in enumerate(words) if word.text == "--"), 0)):
         waiting.append((behind + 1, 0, True, False))

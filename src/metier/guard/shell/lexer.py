@@ -357,7 +357,8 @@ class Lexer:
                 building.free = True
                 self._variable(building, "{", numbers.end(), is_quoted=is_quoted)
                 return
-            self._substitution(building, at + 1, "a command substitution", splits=not is_quoted)
+            self.position = self._nested(text, at + 1)
+            self._substitution(building, "a command substitution", splits=not is_quoted)
         elif following == "[":
             raise UnreadableCommand("it has an arithmetic expansion")
         elif following == '"' and not is_quoted:
@@ -381,16 +382,16 @@ class Lexer:
         building.splits |= building.breaks
         self.position = end
 
-    def _substitution(self, building: _WordBuilder, start: int, what: str, *, splits: bool) -> None:
+    def _substitution(self, building: _WordBuilder, what: str, *, splits: bool) -> None:
         self.refusals.append(what)
-        self.position = self._nested(self.text, start)
         building.add_unknown("`")
         building.breaks |= splits
         building.splits |= splits
         building.free = True
 
     def _process_substitution(self, building: _WordBuilder) -> None:
-        self._substitution(building, self.position + 2, "a process substitution", splits=False)
+        self.position = self._nested(self.text, self.position + 2)
+        self._substitution(building, "a process substitution", splits=False)
         if self.position < len(self.text) and self.text[self.position] not in _ENDS_WORD:
             raise UnreadableCommand("a word goes on after a process substitution")
 
@@ -402,11 +403,7 @@ class Lexer:
             self.position += 1
             if character == "`":
                 self._nested("".join(inner), None)
-                self.refusals.append("a command substitution")
-                building.add_unknown("`")
-                building.breaks |= not is_quoted
-                building.splits |= not is_quoted
-                building.free = True
+                self._substitution(building, "a command substitution", splits=not is_quoted)
                 return
             if character == "\\" and self.text[self.position : self.position + 1] in tuple(escapable):
                 character = self.text[self.position]

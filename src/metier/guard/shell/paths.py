@@ -37,8 +37,8 @@ def is_relative(path: str) -> bool:
 def may_be_repository_file(word: ShellWord) -> bool:
     """Whether a path may lead into the files of a repository itself."""
     if word.braces:
-        flat = _FLAT_BRACES.fullmatch(word.braces)
-        return not flat or any(is_repository_file(f"{flat[1]}{each}{flat[3]}") for each in flat[2].split(","))
+        words = _brace_words(word)
+        return words is None or any(map(is_repository_file, words))
     is_given = not word.variables or any(word.variables) or word.breaks
     if word.free and is_given and not word.is_known:
         return not word.text.partition(UNKNOWN)[0].startswith("-") or "=" in word.text
@@ -46,14 +46,17 @@ def may_be_repository_file(word: ShellWord) -> bool:
     return any(is_repository_file(word.text.replace(UNKNOWN, instead)) for instead in ("*", "", "/"))
 
 
+def _brace_words(word: ShellWord) -> list[str] | None:
+    """The words that the braces of a word give; None if it has none, or such that are not read here."""
+    flat = _FLAT_BRACES.fullmatch(word.braces)
+    return [f"{flat[1]}{each}{flat[3]}" for each in flat[2].split(",")] if flat else None
+
+
 def possible_paths(word: ShellWord, folders: Sequence[str]) -> list[str]:
     """The paths that a word may name, from any of some folders: files that are there, where a pattern finds them."""
-    texts = [word.text]
-    if flat := _FLAT_BRACES.fullmatch(word.braces) if word.braces else None:
-        texts = [f"{flat[1]}{each}{flat[3]}" for each in flat[2].split(",")]
     found: list[str] = []
     for folder in folders:
-        for text in texts:
+        for text in _brace_words(word) or [word.text]:
             text = text.replace(UNKNOWN, folder, 1) if word.firm else text
             if UNKNOWN not in text:
                 found.append(os.path.join(folder, text))
@@ -71,8 +74,7 @@ def found_paths(word: ShellWord, folder: str) -> list[str] | None:
     Programs have patterns too, so that one in quotes is followed as well.
     """
     if word.braces:
-        flat = _FLAT_BRACES.fullmatch(word.braces)
-        return [f"{flat[1]}{each}{flat[3]}" for each in flat[2].split(",")] if flat else None
+        return _brace_words(word)
     text = word.text.partition("::")[0]
     if text.startswith("/"):
         return None

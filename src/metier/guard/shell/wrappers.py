@@ -198,9 +198,9 @@ def _command(words: Sequence[ShellWord]) -> list[StartedCommand]:
     return [] if is_look_up else _inner_words(words, index)
 
 
-def _eval(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    texts = [_known_text(words, i) for i in range(1, len(words))]
-    return [StartedCommand(1, script=" ".join(texts))] if texts else []
+def _rest_as_script(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
+    texts = [_known_text(words, i) for i in range(index, len(words))]
+    return [StartedCommand(index, script=" ".join(texts))] if texts else []
 
 
 def _file(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
@@ -211,10 +211,6 @@ def _file(words: Sequence[ShellWord], index: int) -> list[StartedCommand]:
     if "/" not in text and "." not in text:
         raise UnclearEffects(f"`{text}` may be a program and no file here; write `./{text}`", index)
     return []
-
-
-def _source(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    return _file(words, 1)
 
 
 def _trap(words: Sequence[ShellWord]) -> list[StartedCommand]:
@@ -229,13 +225,6 @@ def _flock(words: Sequence[ShellWord]) -> list[StartedCommand]:
     if index < len(words) and words[index].text in ("-c", "--command"):
         return _script(words, index + 1)
     return _inner_words(words, index)
-
-
-def _watch(words: Sequence[ShellWord]) -> list[StartedCommand]:
-    index = _after_options(words, _SHAPES["watch"])
-    if index >= len(words):
-        return []
-    return [StartedCommand(index, script=" ".join(_known_text(words, i) for i in range(index, len(words))))]
 
 
 def _xargs(words: Sequence[ShellWord]) -> list[StartedCommand]:
@@ -285,13 +274,13 @@ def _shell(words: Sequence[ShellWord]) -> list[StartedCommand]:
 
 
 _READERS: dict[str, Callable[[Sequence[ShellWord]], list[StartedCommand]]] = {
-    ".": _source,
+    ".": lambda words: _file(words, 1),
     "command": _command,
-    "eval": _eval,
+    "eval": lambda words: _rest_as_script(words, 1),
     "flock": _flock,
-    "source": _source,
+    "source": lambda words: _file(words, 1),
     "trap": _trap,
-    "watch": _watch,
+    "watch": lambda words: _rest_as_script(words, _after_options(words, _SHAPES["watch"])),
     "xargs": _xargs,
 }
 
