@@ -290,13 +290,14 @@ def _kind(error: ValidationError) -> str:
 
 
 def _explained(error: ValidationError) -> str:
-    where = _where(error.instance_path)
+    path = error.instance_path
+    where = repr(shown(_joined(path))) if path else "The whole of the arguments"
     kind: Any = error.kind
     match _kind(error):
         case "Required":
-            return f"The argument {shown(_inner(error.instance_path, kind.property))!r} is missing."
+            return f"The argument {shown(_joined([*path, kind.property]))!r} is missing."
         case "AdditionalProperties":
-            names = [shown(_inner(error.instance_path, name)) for name in kind.unexpected[: _MAX_LISTED + 1]]
+            names = [shown(_joined([*path, name])) for name in kind.unexpected[: _MAX_LISTED + 1]]
             return f"There is no argument {_listed(names)}."
         case "Type":
             wanted = " or ".join(_TYPES[name] for name in _TYPES if name in kind.types)
@@ -307,14 +308,6 @@ def _explained(error: ValidationError) -> str:
             return f"{where} must be one of {', '.join(options)}{more}; it is {_json(error.instance)}."
         case _:
             return f"{where} does not fit: {shown(error.message, 200)}."
-
-
-def _where(path: Sequence[str | int]) -> str:
-    return repr(shown(_joined(path))) if path else "The whole of the arguments"
-
-
-def _inner(path: Sequence[str | int], name: str) -> str:
-    return _joined([*path, str(name)])
 
 
 def _joined(path: Iterable[str | int]) -> str:

@@ -5,8 +5,10 @@ Whatever happens, a call ends in exactly one record, and what a model sees is a 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+import functools
 import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -206,14 +208,12 @@ class Executor:
     def execute_blocking(self, name: str, arguments: Any = None, *, timeout: float | None = None) -> ToolResult:
         """`execute` for programs without an event loop."""
         import anyio
+        from anyio.lowlevel import current_token
 
-        if _has_event_loop():
+        with contextlib.suppress(RuntimeError):
+            current_token()
             raise InvalidArgument("An event loop is running in this thread.", hint="Use `await executor.execute(...)`.")
-
-        async def main() -> ToolResult:
-            return await self.execute(name, arguments, timeout=timeout)
-
-        return anyio.run(main)
+        return anyio.run(functools.partial(self.execute, name, arguments, timeout=timeout))
 
     async def _admit(self, name: str, values: Mapping[str, Any], *, is_control: bool = False, asks: bool) -> Admission:
         if self._gate is None:
@@ -332,16 +332,6 @@ def _format_refusal(name: str, decision: Decision) -> ToolResult:
         decision.reason or f"The tool '{name}' may not be used now.",
         hint=decision.hint or "Do it another way, or ask the user.",
     )
-
-
-def _has_event_loop() -> bool:
-    from anyio.lowlevel import current_token
-
-    try:
-        current_token()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def _run_before(admission: Admission) -> Decision | None:

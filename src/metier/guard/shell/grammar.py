@@ -288,8 +288,10 @@ class Grammar:
         self._expect("[[")
         words: list[ShellWord] = []
         while self._keyword() != "]]":
-            if self._token.word is not None:
-                words.append(self._take_word())
+            word = self._token.word
+            if word is not None:
+                words.append(word)
+                self._advance()
                 continue
             if not self._is_at("&&", "||"):
                 raise self._misplaced()

@@ -22,9 +22,9 @@ _ENDING = 15.0
 """Seconds beyond its own limit that a command may take to be ended."""
 
 
-def bash_tool(workspace: Workspace, runner: Runner, *, limits: Limits | None = None) -> FunctionTool:
-    """The tool `Bash`; a call may ask for less or more time than `limits` give, up to ten minutes."""
-    bounds = limits or Limits()
+def bash_tool(workspace: Workspace, runner: Runner) -> FunctionTool:
+    """The tool `Bash`; a call may ask for less or more time than usual, up to ten minutes."""
+    bounds = Limits()
 
     async def bash(
         command: str, cwd: str = ".", timeout: float | None = None, env: dict[str, str] | None = None
