@@ -368,7 +368,6 @@ async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) 
 
 def _external_result(value: object) -> ToolResult:
     """The value of a framework's own tool, as a result for records and hooks."""
-    try:
+    with contextlib.suppress(Exception):
         return result_of(value)
-    except Exception:
-        return ToolResult(success=True)
+    return ToolResult(success=True)

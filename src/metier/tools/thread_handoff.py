@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Calls something in a worker thread, as `Guard.in_thread` does."""
-
-    def __call__(self, function: Callable[..., Any], /, *args: Any) -> Awaitable[Any]:
-        """The value of the call."""
-        ...
 
 
 class ThreadHandoff(Generic[T]):
@@ -27,7 +19,8 @@ class ThreadHandoff(Generic[T]):
     4
     """
 
-    def __init__(self, give_up: Callable[[T], object], in_thread: InThread) -> None:
+    def __init__(self, give_up: Callable[[T], object], in_thread: Callable[..., Awaitable[Any]]) -> None:
+        """`in_thread` calls a function in a worker thread, as `Guard.in_thread` does."""
         self._give_up = give_up
         self._in_thread = in_thread
         self._lock = threading.Lock()

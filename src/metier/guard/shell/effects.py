@@ -54,7 +54,8 @@ _SAME_PROGRAM = {
 _READERS = {"fd": fd_effects, "fdfind": fd_effects, "find": find_effects, "git": git_effects}
 
 
-def effects_of(words: Sequence[ShellWord]) -> Effects:
+@lru_cache(maxsize=256)  # as every active skill asks about the same command
+def effects_of(words: tuple[ShellWord, ...]) -> Effects:
     """The effects of a simple command beside those of its program.
 
     >>> from metier.guard.shell.parser import parse_script
@@ -63,12 +64,6 @@ def effects_of(words: Sequence[ShellWord]) -> Effects:
     >>> [inner.script for inner in effects_of(parse_script("bash -c 'git status'").commands[0].words).started]
     ['git status']
     """
-    return _cached_effects(tuple(words))
-
-
-@lru_cache(maxsize=256)
-def _cached_effects(words: tuple[ShellWord, ...]) -> Effects:
-    # Cached, because every active skill asks about the same command.
     name = program_name(words[0].text)
     name = _SAME_PROGRAM.get(name, name)
     words = (words[0]._replace(text=name), *words[1:])

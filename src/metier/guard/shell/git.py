@@ -82,6 +82,7 @@ _TAKES_NO_VALUE = re.compile(
 )
 _HELPER = re.compile(r"(.*=)?\w+::", re.DOTALL)
 _LOOSE = re.compile(rf"(.*=)?\w*{UNKNOWN}", re.DOTALL)
+"""An address of which the beginning is not known."""
 _SAFE_SETTING = re.compile(
     r"(advice\.\w+|branch\.[^=\n]+\.(remote|merge|rebase)|color\.[\w.]+|column\.\w+|commit\.gpgsign|"
     r"core\.(abbrev|autocrlf|eol|filemode|ignorecase|longpaths|quotepath|safecrlf|whitespace)|"
@@ -213,7 +214,7 @@ def _option_risks(name: str, row: OptionRow, rest: list[tuple[int, ShellWord]]) 
         if may_be(word, refused):
             yield Risk(f"`git {name}` can start other programs", at)
         is_transport = "transport" in row.marks
-        if is_transport and (_HELPER.match(word.text.replace(UNKNOWN, "")) or _is_loose_url(word)):
+        if is_transport and (_HELPER.match(word.text.replace(UNKNOWN, "")) or (word.free and _LOOSE.match(word.text))):
             yield Risk(f"`{word.text}` can make `git` start a program", at)
         for beginning in beginnings(word):
             if not (are_paths and is_unsure(beginning, word)) and row.may_start(beginning, word):
@@ -221,11 +222,6 @@ def _option_risks(name: str, row: OptionRow, rest: list[tuple[int, ShellWord]]) 
         if word.is_known and word.text == "--" and not is_transport and name != "rebase":
             # It may be the value of an option before it.
             are_paths |= not i or (rest[i - 1][1].is_known and _ends(rest[i - 1][1].text))
-
-
-def _is_loose_url(word: ShellWord) -> bool:
-    """Whether the command chooses how an address begins."""
-    return word.free and _LOOSE.match(word.text) is not None
 
 
 def _ends(text: str) -> bool:

@@ -139,9 +139,7 @@ def _parse(command: str, depth: int) -> Script:
     return _Values(syntax, is_inner=depth > 0).script()
 
 
-@lru_cache(maxsize=512)
-def _parse_cached(command: str, depth: int) -> Script:
-    return _parse(command, depth)
+_parse_cached = lru_cache(maxsize=512)(_parse)
 
 
 def _join_lines(command: str, joins: list[int]) -> str:
