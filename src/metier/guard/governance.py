@@ -228,6 +228,9 @@ class Governance:
         url = self._url_by(effective or self.policies.found())
         if url is None:
             return None
+        found = open_stores.OPEN.items.get(url)
+        if found is not None:
+            return found
         try:
             found = peek_store(url)
         except StoreUnavailable:
