@@ -73,18 +73,9 @@ def grant(
         why = why or _reason_against_granting(scope, person, request, {*granted, *rules}, timestamp(now))
         if why is not None:
             raise _refusal(why, request)
-        approval = Approval(
-            id=new_id("a"),
-            request=request.id,
-            **_content_fields(request),
-            grants=granted,
-            tools=rules,
-            decided_by=person.name,
-            reason=_checked_reason(reason),
-            policy=effective.digest,
-            decided_at=timestamp(now),
-            expires_at=expiry(now, expires, effective.approval.expires),
-        )
+        ends = expiry(now, expires, effective.approval.expires)
+        more = {"grants": granted, "tools": rules, "expires_at": ends}
+        approval = _new_approval(effective, person, request, reason, now, **more)
         notes = tuple(f"grants {what}" for what in (*approval.grants, *approval.tools))
         notes += (f"until {approval.expires_at}",) if approval.expires_at else ()
         added = scope.approvals.add(approval, _record(scope, "approval.granted", person, approval, notes=notes))
@@ -109,20 +100,26 @@ def deny(
         # The requester may deny too: that is to withdraw.
         if not is_approver(person, effective.approval.approvers):
             raise _refusal(_format_not_approver(effective, person), request)
-        denial = Approval(
-            id=new_id("a"),
-            request=request.id,
-            **_content_fields(request),
-            decision="denied",
-            decided_by=person.name,
-            reason=_checked_reason(reason),
-            policy=effective.digest,
-            decided_at=timestamp(clock()),
-        )
+        denial = _new_approval(effective, person, request, reason, clock(), decision="denied")
         added = scope.approvals.add(denial, _record(scope, "approval.denied", person, denial))
         if request.id:
             scope.approvals.set_request(request.id, "denied", expected="pending")
         return added
+
+
+def _new_approval(
+    effective: EffectivePolicy, person: Person, request: ApprovalRequest, reason: str, now: float, **more: Any
+) -> Approval:
+    return Approval(
+        id=new_id("a"),
+        request=request.id,
+        **_content_fields(request),
+        decided_by=person.name,
+        reason=_checked_reason(reason),
+        policy=effective.digest,
+        decided_at=timestamp(now),
+        **more,
+    )
 
 
 def revoke(scope: TenantScope, effective: EffectivePolicy, person: Person, approval: str, *, reason: str) -> Approval:

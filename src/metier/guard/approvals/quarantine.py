@@ -25,6 +25,7 @@ CHANGED = "Its content is not what was recorded."
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 _MAX_RECORDS = 100_000
+_USES = ("skill.activated", "tool.", "resource.", "script.", "hook.", "inject.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,24 +113,17 @@ def known_target(kind: BlockKind, value: str) -> str:
 def usage_of(scope: TenantScope, kind: BlockKind, value: str) -> list[SkillUsage]:
     """The uses of a skill that the audit log has, the last first."""
     wanted: dict[str, Any] = {"name": {"skill": value}, "digest": {"digest": value}, "source": {"text": value}}[kind]
-    found: dict[tuple[str, str, str], SkillUsage] = {}
+    found: dict[tuple[str, str, str], list[str]] = {}
     for record in scope.audit.search(**wanted, outcome="allow", limit=_MAX_RECORDS):
-        if kind == "source" and record.get("source") != value:
-            continue
-        if not record.get("type", "").startswith(
-            ("skill.activated", "tool.", "resource.", "script.", "hook.", "inject.")
-        ):
-            continue
-        at = record.get("timestamp", "")
-        session, user, agent = (str(record.get(name) or "") for name in ("session", "user", "agent"))
-        last = found.get((session, user, agent))
-        # The newest records come first, so the first of each is its last.
-        found[session, user, agent] = (
-            replace(last, first=at, times=last.times + 1)
-            if last is not None
-            else SkillUsage(session=session, user=user, agent=agent, first=at, last=at, times=1)
-        )
-    return list(found.values())
+        is_it = kind != "source" or record.get("source") == value
+        if is_it and record.get("type", "").startswith(_USES):
+            session, user, agent = (str(record.get(name) or "") for name in ("session", "user", "agent"))
+            found.setdefault((session, user, agent), []).append(record.get("timestamp", ""))
+    # The newest records come first.
+    return [
+        SkillUsage(session=session, user=user, agent=agent, first=at[-1], last=at[0], times=len(at))
+        for (session, user, agent), at in found.items()
+    ]
 
 
 def _checked_reason(reason: str) -> str:

@@ -41,7 +41,7 @@ def request_approval(
     reason: str = "",
     clock: Clock = time.time,
 ) -> ApprovalRequest:
-    """ApprovalRequest an approval of a skill's content, once: while a request is pending, a second one is the same.
+    """Request an approval of a skill's content, once: while a request is pending, a second one is the same.
 
     Pending requests for other content of the skill in the same place are superseded, as that content is gone.
     """
@@ -132,19 +132,11 @@ def lapse_earlier_approvals(
 def record_fields(about: ApprovalRequest | Approval) -> dict[str, Any]:
     """The fields of an audit record about a request or an approval."""
     name, _, source = about.skill.partition("@")
-    ids = (
-        {"request": about.id}
-        if isinstance(about, ApprovalRequest)
-        else {"approval": about.id, "request": about.request}
-    )
-    return {
-        **ids,
-        "skill": name,
-        "source": source,
-        "digest": about.digest,
-        "layer": about.layer,
-        "environment": about.environment,
-    }
+    fields = {"skill": name, "source": source, "digest": about.digest, "layer": about.layer}
+    fields["environment"] = about.environment
+    if isinstance(about, ApprovalRequest):
+        return {"request": about.id, **fields}
+    return {"approval": about.id, "request": about.request, **fields}
 
 
 def find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
@@ -154,7 +146,7 @@ def find_request(scope: TenantScope, wanted: str) -> ApprovalRequest:
         if request is None:
             raise RequestNotFound(f"There is no request {shown(wanted)!r}.", hint=_LIST)
         if request.status != "pending":
-            raise RequestNotFound(f"ApprovalRequest {request.id} waits no longer: it is {request.status}.", hint=_LIST)
+            raise RequestNotFound(f"Request {request.id} waits no longer: it is {request.status}.", hint=_LIST)
         return request
     pending = [one for one in scope.approvals.requests("pending") if one.digest == wanted]
     if len(pending) > 1:

@@ -123,8 +123,6 @@ def _granted_by_quorum(
     counting: list[Approval], quorum: int, granted: Callable[[Approval], tuple[str, ...]]
 ) -> tuple[str, ...]:
     """The items that enough different people granted, in the order of the grants."""
-    if len(counting) == 1:
-        return granted(counting[0]) if quorum <= 1 or counting[0].rule else ()
     people_by_item: dict[str, set[str]] = {}
     automatic: set[str] = set()
     for one in counting:

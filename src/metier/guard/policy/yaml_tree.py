@@ -35,9 +35,12 @@ class Node:
     is_plain: bool = True
     """Whether the text has no quotes."""
     items: list[Node] = field(default_factory=list)
-    """The items of a list."""
-    pairs: list[tuple[Node, Node]] = field(default_factory=list)
-    """The pairs of a map, in order and with keys that are given twice."""
+    """The items of a list; of a map each key, and its value behind it."""
+
+    @property
+    def pairs(self) -> list[tuple[Node, Node]]:
+        """The pairs of a map, in order and with keys that are given twice."""
+        return list(zip(self.items[::2], self.items[1::2], strict=False))  # a broken text may end behind a key
 
     @property
     def is_null(self) -> bool:
@@ -160,8 +163,6 @@ class _TreeBuilder:
         self.roots: list[Node] = []
         self.flaws: list[YamlFlaw] = []
         self._open: list[Node] = []
-        self._keys: list[Node | None] = []
-        """The key that waits for its value, for each open container."""
         self._nodes = 0
 
     def add(self, event: Any, line: int) -> YamlFlaw | None:
@@ -169,7 +170,6 @@ class _TreeBuilder:
         name = type(event).__name__
         if name in ("SequenceEndEvent", "MappingEndEvent"):
             self._open.pop()
-            self._keys.pop()
         elif name == "ScalarEvent":
             self._place(Node("text", line, str(event.value), bool(event.implicit[0])))
         elif name == "AliasEvent":
@@ -178,7 +178,6 @@ class _TreeBuilder:
             node = Node("list" if name[0] == "S" else "map", line)
             self._place(node)
             self._open.append(node)
-            self._keys.append(None)
             if len(self._open) > MAX_DEPTH:
                 return YamlFlaw(line, "it is nested too deeply")
         elif name == "DocumentStartEvent" and self.roots:
@@ -189,17 +188,7 @@ class _TreeBuilder:
 
     def _place(self, node: Node) -> None:
         self._nodes += 1
-        if not self._open:
-            self.roots.append(node)
-            return
-        holder = self._open[-1]
-        if holder.kind == "list":
-            holder.items.append(node)
-        elif (key := self._keys[-1]) is None:
-            self._keys[-1] = node
-        else:
-            if node.kind != "text":
-                # A list or map has the line of its key.
-                node.line = key.line
-            holder.pairs.append((key, node))
-            self._keys[-1] = None
+        holder = self._open[-1] if self._open else None
+        if holder is not None and holder.kind == "map" and len(holder.items) % 2 and node.kind != "text":
+            node.line = holder.items[-1].line  # a list or map has the line of its key
+        (self.roots if holder is None else holder.items).append(node)
