@@ -228,7 +228,7 @@ tools:
 @pytest.mark.covers("A-6")
 def test_what_can_be_read_of_a_broken_file_counts_and_the_rest_is_told_with_its_line() -> None:
     file = parsed(BROKEN)
-    assert file.mode == "audit"
+    assert file.settings["mode"] == "audit"
     assert [one.text for one in file.settings["skills.deny"]] == ["miner"]
     assert [one.text for one in file.settings["skills.reserved"]] == ["data-handling"]
     assert {"R1", "R3"} <= {rule.id for rule in file.settings["rules"]}
@@ -237,10 +237,14 @@ def test_what_can_be_read_of_a_broken_file_counts_and_the_rest_is_told_with_its_
 
 
 def test_the_mode_of_a_file_that_cannot_be_read_is_enforce_unless_it_says_so_plainly() -> None:
-    assert parsed("mode: audit\nrules: [").mode == "audit"
-    assert parsed("mode: [audit\nrules: [").mode == "enforce"
-    assert parsed("rules: [").mode == "enforce"
-    assert parsed("version: 1").mode is None
+    def mode_of(text: str) -> str | None:
+        effective = merge([parsed(text)])
+        return effective.mode if effective.origin("mode") is not None else None
+
+    assert mode_of("mode: audit\nrules: [") == "audit"
+    assert mode_of("mode: [audit\nrules: [") == "enforce"
+    assert mode_of("rules: [") == "enforce"
+    assert mode_of("version: 1") is None
 
 
 def test_lines_are_those_of_the_file_whatever_ends_them() -> None:
@@ -269,7 +273,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("mode: audit\n")
     file = read_policy(tmp_path / "policy.yaml", "personal")
     assert file is not None
-    assert (file.mode, file.layer, file.path) == ("audit", "personal", str(tmp_path / "policy.yaml"))
+    assert (file.settings["mode"], file.layer, file.path) == ("audit", "personal", str(tmp_path / "policy.yaml"))
     assert str(file.origin("mode")) == f"{tmp_path / 'policy.yaml'}:1 (personal)"
 
 

@@ -87,19 +87,12 @@ def find_protected_places(
     ['sub/.git']
     """
     root = os.path.realpath(folder)
-    found = _find_places(root, grants, with_packages=with_packages, looks_around=looks_around)
-    return replace(found, closed=(*found.closed, *_other_names(root, found))) if with_other_names else found
-
-
-def _find_places(
-    root: str, grants: Collection[str], *, with_packages: bool = False, looks_around: bool = True
-) -> ProtectedPlaces:
-    found = _Search(root, grants)
+    search = _Search(root, grants)
     if looks_around:
-        found.take_around()
+        search.take_around()
     waiting, packages = deque([root]), deque[str]()
     for path, listing in _listings(waiting):
-        hits = found.take(path, listing)
+        hits = search.take(path, listing)
         for below, name in listing.folders:
             if name in _OF_PACKAGES:
                 packages.append(below)
@@ -108,9 +101,10 @@ def _find_places(
     if not with_packages:
         packages.clear()
     for path, listing in _listings(packages):
-        if not found.take_repository(path, listing):
+        if not search.take_repository(path, listing):
             packages.extend(below for below, _ in listing.folders)
-    return found.places(is_cut=bool(waiting or packages))
+    found = search.places(is_cut=bool(waiting or packages))
+    return replace(found, closed=(*found.closed, *_other_names(root, found))) if with_other_names else found
 
 
 def _listings(waiting: deque[str]) -> Iterator[tuple[str, FolderListing]]:
@@ -147,7 +141,7 @@ def closing_places(root: str, paths: Iterable[tuple[str, bool]], grants: Collect
         relative = path[len(root) :].lstrip(os.sep)
         name = protected_name_in(f"{os.path.basename(root)}/{relative}", grants)
         if name is None:
-            found = found or _find_places(root, grants)
+            found = found or find_protected_places(root, grants)
             name = found.inside_of or _closing_place(root, path, found, is_link=is_link)
         yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
 

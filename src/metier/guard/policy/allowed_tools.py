@@ -33,7 +33,7 @@ def enforcement_of(
 
     A copy that `metier sync` made in another client's folder is no skill of that client.
     """
-    found: tuple[str, str, Origin | None] | None = None
+    fitting: list[tuple[str, str, Origin | None]] = []
     entries = [(pattern, one.text, one.origin) for pattern, one in effective.allowed_tools.items()]
     entries += [(pattern, word, None) for pattern, word in program.items()]
     for pattern, word, origin in entries:
@@ -42,11 +42,10 @@ def enforcement_of(
             counts = place.layer != "enterprise" or (origin is not None and origin.layer == "enterprise")
         else:
             counts = origin is None or effective.mode == "enforce"
-        is_stricter = found is None or (found[1] == "advisory" and word == "enforced")
-        if counts and is_stricter and _fits(pattern, place):
-            found = (pattern, word, origin)
-    if found is not None:
-        pattern, word, origin = found
+        if counts and _fits(pattern, place):
+            fitting.append((pattern, word, origin))
+    if fitting:
+        pattern, word, origin = max(fitting, key=lambda entry: entry[1] == "enforced")
         where = str(origin) if origin is not None else "the program's policy"
         because = f"{SETTING} says so for {shown(pattern)!r} ({where})"
         return Enforcement(word="advisory" if word == "advisory" else "enforced", because=because)

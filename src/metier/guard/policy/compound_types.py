@@ -7,11 +7,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.effective import NOTIFY_KINDS, AutoApproval, NotifyCommand, ScanEngine
 from metier.guard.policy.file import Located
-from metier.guard.policy.program import VARIABLE, Policy, split_mode
+from metier.guard.policy.program import VARIABLE
 from metier.guard.policy.value_types import ValueType, choice, number, one_of, read_texts, read_word, subset_list
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
@@ -29,50 +28,8 @@ _ROLES = ("viewer", "author", "reviewer", "admin")
 _APPROVER = re.compile(r"(role|user|agent|service):(\S.{0,127})").fullmatch
 _SIGNER = re.compile(r"(oms|sigstore):\S.{0,255}").fullmatch
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
-_FINAL_DOT = re.compile(r"\.(?=(?::\d+)?\Z)")
 _SEVERITIES = ("none", *SEVERITIES)
 _MAX_ARGUMENTS = 64
-
-
-def problem_in_policy(field: str) -> Callable[[str], str]:
-    """The check of one list of a `Policy`: programs and files may grant the same."""
-
-    def problem_of(entry: str) -> str:
-        try:
-            Policy(**{field: [entry]})  # type: ignore[arg-type]
-        except InvalidArgument as error:
-            return f"{shown(entry)!r}. {error.message.rstrip('.')}"
-        return ""
-
-    return problem_of
-
-
-def covers_host(entry: str, other: str) -> bool:
-    """Whether one entry of a list of hosts includes another."""
-    from metier import _hosts  # imported when lists are compared, as it takes a while
-
-    return _hosts.covers_host(entry, other)
-
-
-def normal_host(entry: str) -> str:
-    """A host as it is compared: lower case, without the dot at the end.
-
-    >>> normal_host("API.Example.com.:8443")
-    'api.example.com:8443'
-    """
-    return _FINAL_DOT.sub("", entry.lower())
-
-
-def covers_path(entry: str, other: str) -> bool:
-    """Whether one granted path includes another.
-
-    >>> covers_path("/data", "/data/in"), covers_path("/data", "/data:rw"), covers_path("/data:rw", "/data")
-    (True, False, True)
-    """
-    path, mode = split_mode(entry)
-    inner, inner_mode = split_mode(other)
-    path, inner = os.path.normpath(path), os.path.normpath(inner)
-    return (mode == "rw" or inner_mode != "rw") and is_inside(inner, path)
 
 
 _ListingModes: TypeAlias = "tuple[tuple[ListingRule, ...], ...]"

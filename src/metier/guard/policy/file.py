@@ -84,18 +84,6 @@ class PolicyFile:
         """Whether some of it cannot be used: the rest may only tighten, and `on-error` decides about the gap."""
         return any(problem.severity == "error" for problem in self.problems)
 
-    @property
-    def mode(self) -> str | None:
-        """Its own mode; None where it sets none, `enforce` where that is unknown."""
-        mode: str | None = self.settings.get("mode", "enforce" if self.is_torn else None)
-        return mode
-
-    @property
-    def on_error(self) -> str | None:
-        """Its own `on-error`; None where it sets none, `deny` where that is unknown."""
-        outcome: str | None = self.settings.get("on-error", "deny" if self.is_torn else None)
-        return outcome
-
     def origin(self, key: str = "") -> Origin:
         """The line of a key."""
         return Origin(layer=self.layer, path=self.path, line=self.lines.get(key, 1), key=key)

@@ -41,14 +41,9 @@ def intersect(policy: Policy | None, most: RunSettings, granted: RunSettings) ->
     base = replace(base, **grants) if grants else base
     changes = _reach(base, most, granted)
     closed = ClosedPolicy.of(base)
-    for name in _OUTCOMES:
+    for name in (*_OUTCOMES, "paths", "secrets"):
         if (limit := getattr(most, name)) is not None:
             changes[name] = _tighten(name, getattr(closed, name), limit)
-    if most.paths is not None:
-        changes["paths"] = _tighten("paths", tuple(closed.paths), most.paths)
-    if most.secrets is not None:
-        own = {skill: tuple(secrets) for skill, secrets in closed.secrets.items()}
-        changes["secrets"] = _tighten("secrets", own, most.secrets)
     if most.require is not None:
         changes["require"] = tuple(dict.fromkeys((*closed.require, *most.require)))
     if most.limits is not None:

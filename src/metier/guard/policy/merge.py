@@ -58,14 +58,13 @@ class _Merge:
         key = KEYS[name]
         value: Any = key.default
         for file in self._files:
-            own = file.settings.get(name)
-            if key.holds_when_broken:
-                own = file.mode if name == "mode" else file.on_error
+            own = file.settings.get(name, key.if_unknown if file.is_torn else None)
             if own is None:
                 continue
             is_first = self._sets(file, name, value)
             if is_first:
-                merged, lost = self._over_default(name, own), ""
+                is_partial = name == "rules" and not any(rule.scan for rule in own)
+                merged, lost = (*DEFAULT_RULES, *own) if is_partial else own, ""
             elif value is None and not key.type.takes_none:
                 if name in ("tools.network", "tools.write"):
                     value = tuple(map(Located, default_tools(name)))
@@ -90,15 +89,9 @@ class _Merge:
         if key.is_fact:
             # Also in a file that is broken, or beside a stronger one: it is a fact, and not a permission.
             return file.layer == "enterprise" and value is None
-        if file is not (self._owner if key.holds_when_broken else self._sound_owner):
+        if file is not (self._sound_owner if key.if_unknown is None else self._owner):
             return False
         return file.layer == "enterprise" or not key.is_for_administrators
-
-    def _over_default(self, name: str, own: Any) -> Any:
-        """The value of the strongest file, in place of the default."""
-        if name == "rules" and not any(rule.scan for rule in own):
-            return (*DEFAULT_RULES, *own)
-        return own
 
     def _owner_sets(self, name: str) -> bool:
         return self._sound_owner is not None and name in self._sound_owner.settings

@@ -6,28 +6,28 @@ Reading, merging, showing and documentation follow from the rows.
 from __future__ import annotations
 
 import functools
+import os
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._paths import is_inside
+from metier.errors import InvalidArgument
 from metier.guard.policy.compound_types import (
     TOOL_RULE_EXAMPLE,
     approvers,
     auto_approval,
-    covers_host,
-    covers_path,
     enforcements,
     engines,
     limits,
     listing_modes,
-    normal_host,
     notify_command,
     pins,
-    problem_in_policy,
     secrets,
     tool_rules,
 )
 from metier.guard.policy.effective import DEFAULT
-from metier.guard.policy.program import LIMITS, NEEDS
+from metier.guard.policy.program import LIMITS, NEEDS, Policy, split_mode
 from metier.guard.policy.rule_parser import rule_list
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.value_types import (
@@ -46,7 +46,7 @@ from metier.skill import shown
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metier.guard.policy.value_types import ValueType
 
@@ -80,8 +80,8 @@ class Key:
     """Whether only administrators may loosen it."""
     is_fact: bool = False
     """Whether it is a fact about the machine, which administrators state."""
-    holds_when_broken: bool = False
-    """Whether it counts in a broken file as in a sound one."""
+    if_unknown: str | None = None
+    """The value of a file that is known in part alone; a key that has one counts in a broken file as in a sound one."""
 
     @functools.cached_property
     def path(self) -> tuple[str, ...]:
@@ -98,6 +98,38 @@ class Key:
         if self.raw_default is not None or not self.path:
             return self.raw_default
         return functools.reduce(getattr, self.path, DEFAULT)
+
+
+def _problem_in_policy(field: str) -> Callable[[str], str]:
+    """The check of one list of a `Policy`: programs and files may grant the same."""
+
+    def problem_of(entry: str) -> str:
+        try:
+            Policy(**{field: [entry]})  # type: ignore[arg-type]
+        except InvalidArgument as error:
+            return f"{shown(entry)!r}. {error.message.rstrip('.')}"
+        return ""
+
+    return problem_of
+
+
+def _covers_host(entry: str, other: str) -> bool:
+    from metier import _hosts  # imported when lists are compared, as it takes a while
+
+    return _hosts.covers_host(entry, other)
+
+
+def _normal_host(entry: str) -> str:
+    """A host as it is compared: lower case, without the dot at the end, which may stand before a port."""
+    return re.sub(r"\.(?=(?::\d+)?\Z)", "", entry.lower())
+
+
+def _covers_path(entry: str, other: str) -> bool:
+    """Whether one granted path includes another: `/data` includes `/data/in`, and `/data:rw` both of them."""
+    path, mode = split_mode(entry)
+    inner, inner_mode = split_mode(other)
+    path, inner = os.path.normpath(path), os.path.normpath(inner)
+    return (mode == "rw" or inner_mode != "rw") and is_inside(inner, path)
 
 
 def _rule_problem(entry: str) -> str:
@@ -131,13 +163,13 @@ _ALL_KEYS = (
         "mode",
         choice("off", "audit", "enforce"),
         "`audit` decides and records, but blocks nothing.",
-        holds_when_broken=True,
+        if_unknown="enforce",
     ),
     Key(
         "on-error",
         choice("allow", "ask", "deny"),
         "What happens to loading, running and installing where a policy file cannot be read or a scanner fails.",
-        holds_when_broken=True,
+        if_unknown="deny",
     ),
     Key(
         "skill-policy.require-approval-for",
@@ -252,13 +284,13 @@ _ALL_KEYS = (
     Key("run.network", choice("host", "restricted", "none"), "The most that anything reaches.", is_grant=True),
     Key(
         "run.hosts",
-        subset_list("[api.example.com]", problem_in_policy("hosts"), covers=covers_host, normalise=normal_host),
+        subset_list("[api.example.com]", _problem_in_policy("hosts"), covers=_covers_host, normalise=_normal_host),
         "The most hosts that anything reaches.",
         is_grant=True,
     ),
     Key(
         "run.paths",
-        subset_list('["/data", "/project:rw"]', problem_in_policy("paths"), covers=covers_path),
+        subset_list('["/data", "/project:rw"]', _problem_in_policy("paths"), covers=_covers_path),
         "Folders and files that a skill gets if it asks for them.",
         is_grant=True,
     ),
