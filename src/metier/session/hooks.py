@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from metier.session.context import SessionContext
     from metier.session.copies import Copies
     from metier.session.job_sandbox import JobSandbox
-    from metier.skill import Hook, HookGroup
+    from metier.skill import HookGroup
 
 log = logger("metier.session")
 
@@ -48,6 +49,19 @@ _HOW_TO_CHECK = Hint(
 )
 _SIMPLE = re.compile(r"[\w\-*| ]*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Z_]+)\}|([A-Z_]+))")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    """One hook that is to run: of which skill, for which event, and what it is told on its standard input."""
+
+    active: ActiveSkill
+    command: str
+    event: str
+    actor: Actor
+    told: Mapping[str, Any] = field(default_factory=dict)
+    timeout: str | None = None
+    """The time that it may take, as the skill writes it."""
 
 
 class HookRunner:
@@ -66,7 +80,7 @@ class HookRunner:
         if hooks is None or not hooks.pre:
             return
         try:
-            failure = self._run(active, hooks.pre, "pre", actor, {})
+            failure = self._run(HookRun(active=active, command=hooks.pre, event="pre", actor=actor))
         except Refused as error:
             decision = error.context["decision"]
             if error.code == "approval-pending" or not isinstance(decision, Decision):
@@ -86,7 +100,7 @@ class HookRunner:
         hooks = active.skill.hooks
         if hooks is None or not hooks.post:
             return
-        failure = self._run_if_allowed(active, hooks.post, "post", actor, {})
+        failure = self._run_if_allowed(HookRun(active=active, command=hooks.post, event="post", actor=actor))
         if failure is not None:
             log.warning("the post hook of %s failed: %s", active.name, failure)
 
@@ -94,11 +108,9 @@ class HookRunner:
         self, actives: tuple[ActiveSkill, ...], tool: str, arguments: Mapping[str, Any], actor: Actor
     ) -> str | None:
         """Run the hooks before a tool call; the reason why the call must not happen, if one fails."""
-        for active, hook in self._for_tool(actives, "PreToolUse", tool):
-            told = {"tool_name": tool, "tool_input": dict(arguments)}
-            failure = self._run_for_call(active, hook, "PreToolUse", actor, told)
-            if failure is not None:
-                return f"A hook of skill {active.name!r} is against it. {failure}"
+        told = {"tool_name": tool, "tool_input": dict(arguments)}
+        for active, failure in self._run_for_call(actives, "PreToolUse", actor, told):
+            return f"A hook of skill {active.name!r} is against it. {failure}"
         return None
 
     def after_call(
@@ -110,76 +122,60 @@ class HookRunner:
         actor: Actor,
     ) -> None:
         """Run the hooks after a tool call, whatever became of it."""
-        for active, hook in self._for_tool(actives, "PostToolUse", tool):
-            told = {"tool_name": tool, "tool_input": dict(arguments), "tool_response": result}
-            failure = self._run_for_call(active, hook, "PostToolUse", actor, told)
-            if failure is not None:
-                log.warning("a hook of %s after %s failed: %s", active.name, tool, failure)
-
-    def _for_tool(self, actives: tuple[ActiveSkill, ...], event: str, tool: str) -> Iterator[tuple[ActiveSkill, Hook]]:
-        for active in actives:
-            for group in tool_hooks(active, event):
-                if not _matches(group.matcher, tool):
-                    continue
-                for hook in group.hooks:
-                    yield active, hook
+        told = {"tool_name": tool, "tool_input": dict(arguments), "tool_response": result}
+        for active, failure in self._run_for_call(actives, "PostToolUse", actor, told):
+            log.warning("a hook of %s after %s failed: %s", active.name, tool, failure)
 
     def _run_for_call(
-        self, active: ActiveSkill, hook: Hook, event: str, actor: Actor, told: Mapping[str, Any]
-    ) -> str | None:
-        if not hook.once:
-            return self._run_if_allowed(active, hook.command, event, actor, told, hook)
-        key = (active.digest, event, hook.command)
+        self, actives: tuple[ActiveSkill, ...], event: str, actor: Actor, told: Mapping[str, Any]
+    ) -> Iterator[tuple[ActiveSkill, str]]:
+        """Run the hooks around a tool call one after the other; yields each that fails, with the reason."""
+        for active in actives:
+            groups = (group for group in tool_hooks(active, event) if _matches(group.matcher, told["tool_name"]))
+            for hook in (hook for group in groups for hook in group.hooks):
+                run = HookRun(
+                    active=active, command=hook.command, event=event, actor=actor, told=told, timeout=hook.timeout
+                )
+                failure = self._run_once(run) if hook.once else self._run_if_allowed(run)
+                if failure is not None:
+                    yield active, failure
+
+    def _run_once(self, run: HookRun) -> str | None:
+        key = (run.active.digest, run.event, run.command)
         # One at a time, and done only when it went well: a second call must not slip past a hook that is against it.
         with self._doing_once:
             if key in self._done:
                 return None
-            failure = self._run_if_allowed(active, hook.command, event, actor, told, hook)
+            failure = self._run_if_allowed(run)
             if failure is None:
                 self._done.add(key)
             return failure
 
-    def _run_if_allowed(
-        self,
-        active: ActiveSkill,
-        command: str,
-        event: str,
-        actor: Actor,
-        told: Mapping[str, Any],
-        hook: Hook | None = None,
-    ) -> str | None:
+    def _run_if_allowed(self, run: HookRun) -> str | None:
         """`_run`; one that policy does not let run is left out."""
         try:
-            return self._run(active, command, event, actor, told, hook)
+            return self._run(run)
         except Refused as error:
             if error.code == "approval-pending":
                 raise
             return None
 
-    def _run(
-        self,
-        active: ActiveSkill,
-        command: str,
-        event: str,
-        actor: Actor,
-        told: Mapping[str, Any],
-        hook: Hook | None = None,
-    ) -> str | None:
+    def _run(self, run: HookRun) -> str | None:
         """Run one hook; None when it went well, else why not. Raises `Refused` for one that policy does not let run."""
         action = Action(
             point="hook",
-            skill=active.subject,
-            tool=event,
-            command=command,
+            skill=run.active.subject,
+            tool=run.event,
+            command=run.command,
             by="host",
-            isolated=self._sandbox.isolates(active),
+            isolated=self._sandbox.isolates(run.active),
         )
-        audited = self._context.guard.enter(action, actor)
+        audited = self._context.guard.enter(action, run.actor)
         if not audited.decision.is_allowed:
             audited.close()
             raise audited.decision.as_error()
         try:
-            outcome = self._carry_out(active, command, audited, action, told, hook)
+            outcome = self._carry_out(run, audited, isolated=action.isolated)
         except MetierError as error:
             audited.close(success=False, code=error.code)
             return for_anybody(error, error.hint)
@@ -191,39 +187,32 @@ class HookRunner:
             return None
         said = shown((outcome.stderr or outcome.stdout).strip(), 400)
         how = "timed out" if outcome.timed_out else f"ended with exit code {outcome.exit_code}"
-        return f"`{shown(command)}` {how}{': ' + said if said else ''}."
+        return f"`{shown(run.command)}` {how}{': ' + said if said else ''}."
 
-    def _carry_out(
-        self,
-        active: ActiveSkill,
-        command: str,
-        audited: AuditedAction,
-        action: Action,
-        told: Mapping[str, Any],
-        hook: Hook | None,
-    ) -> Outcome:
-        context = self._context
-        limits = limits_for(_seconds(hook), Limits())
-        stdin = _as_json({"hook_event_name": action.tool, "session_id": context.id, **told})
+    def _carry_out(self, run: HookRun, audited: AuditedAction, *, isolated: bool) -> Outcome:
+        context, active = self._context, run.active
+        workspace = context.workspace
+        limits = limits_for(_seconds(run.timeout), Limits())
+        stdin = _as_json({"hook_event_name": run.event, "session_id": context.id, **run.told})
         with self._copies.of(active) as root:
-            values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
-            words = _words(command, values)
+            values = skill_variables(workspace=workspace, skill_dir=root, session_id=context.id)
+            words = _words(run.command, values)
             path = active.listing.named_by(words[0].removeprefix(f"{root}/"))
             if path is not None:
                 job = script_job(
                     root,
                     path,
                     tuple(words[1:]),
-                    workspace=context.workspace,
-                    folder=context.workspace,
+                    workspace=workspace,
+                    folder=workspace,
                     session_id=context.id,
                     limits=limits,
                     stdin=stdin,
                 )
             else:
-                env = job_environment(workspace=context.workspace, skill_dir=root, session_id=context.id)
-                job = Job(argv=tuple(words), folder=context.workspace, env=env, limits=limits, stdin=stdin)
-            sandboxed = self._sandbox.for_skill(job, active, isolated=action.isolated)
+                env = job_environment(workspace=workspace, skill_dir=root, session_id=context.id)
+                job = Job(argv=tuple(words), folder=workspace, env=env, limits=limits, stdin=stdin)
+            sandboxed = self._sandbox.for_skill(job, active, isolated=isolated)
             sandboxed.announce(audited)
             return sandboxed.run_blocking()
 
@@ -268,9 +257,8 @@ def _matches(matcher: str | None, tool: str) -> bool:
     )
 
 
-def _seconds(hook: Hook | None) -> float:
+def _seconds(written: str | None) -> float:
     """The seconds that a hook may take; a number without a unit is seconds."""
-    written = hook.timeout if hook is not None else None
     if not written:
         return HOOK_SECONDS
     return (milliseconds(written) or milliseconds(f"{written}s") or HOOK_SECONDS * 1000) / 1000

@@ -16,6 +16,7 @@ from metier.guard.decision import STRICTNESS, refuse
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint, for_anybody
+from metier.run import Outcome
 from metier.run.job import JobPath
 from metier.session.command_attribution import NamedPaths, folders_of
 from metier.session.resource_grants import (
@@ -37,17 +38,20 @@ if TYPE_CHECKING:
 
     from metier.guard import Decision
     from metier.guard.audited_action import AuditedAction
-    from metier.run import Job, Outcome, Runner, RunnerCapabilities
+    from metier.run import Job, Runner, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.context import By, SessionContext
     from metier.session.copies import Copies
     from metier.session.resource_grants import NetworkGrant
+    from metier.session.secret_scrubbing import MaskedLines, Masks, NewFiles
     from metier.session.secrets import SecretProvider
 
 
 _MOST_NOTES = 16
 _MAX_COMMAND = 2_000
+_CANNOT_EXECUTE = 126
+"""The exit code of a shell for a program that it cannot start."""
 
 
 class JobSandbox:
@@ -61,23 +65,18 @@ class JobSandbox:
         runner: Runner | None,
         provider: SecretProvider | None,
     ) -> None:
-        self._context = context
+        self.context = context
+        """The session that its jobs belong to."""
         self._loaded = loaded
         self._copies = copies
         self._runner = runner
+        self._provider = provider
         self._mount = context.options.mount
-        self.provider = provider
-        """The source of secrets."""
 
     @property
     def runner(self) -> Runner:
         """The runner of scripts and hooks: unless one was given, the strongest sandbox that this machine has."""
         return self._runner or _default_runner()
-
-    @property
-    def context(self) -> SessionContext:
-        """The session that its jobs belong to."""
-        return self._context
 
     def isolates(self, active: ActiveSkill | None = None, job_at: Callable[[str], Job] | None = None) -> bool:
         """Whether what runs now, for a skill or for nobody in particular, is kept from this machine.
@@ -85,7 +84,7 @@ class JobSandbox:
         `job_at` makes the job, of a copy of the skill: on a machine without a sandbox for programs, one that needs
         nothing but a shell can still be run virtually.
         """
-        context, runner = self._context, self.runner
+        context, runner = self.context, self.runner
         execution = active.skill.execution if active is not None else None
         if execution is not None and execution.sandbox is False and context.guard.policy.unsandboxed == "allow":
             return False
@@ -105,11 +104,11 @@ class JobSandbox:
 
     def for_skill(self, job: Job, active: ActiveSkill, *, isolated: bool, gets_secrets: bool = False) -> SandboxedJob:
         """A job of a skill. It goes by policy as it is now: call it when the guard agreed, while the copy is held."""
-        context, policy = self._context, self._context.guard.policy
+        context, policy = self.context, self.context.guard.policy
         secrets: Mapping[str, str] = {}
         notes: tuple[str, ...] = ()
         if gets_secrets and policy.secrets:
-            secrets, notes = secrets_for(active, policy, self.provider)
+            secrets, notes = secrets_for(active, policy, self._provider)
         job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
         if not isolated:
             return SandboxedJob(self, replace(job, network="host"), secrets, notes)
@@ -141,7 +140,7 @@ class JobSandbox:
         One that `has_places` of its own sees nothing else. Skills whose scripts may not run are not there for it,
         unless somebody `agreed` to those of that name.
         """
-        context, policy = self._context, self._context.guard.policy
+        context, policy = self.context, self.context.guard.policy
         job = replace(job, limits=limits_under(policy, job.limits), sandbox=isolated)
         active = self._loaded.live()
         if not isolated:
@@ -183,15 +182,15 @@ class JobSandbox:
 
     def _reach(self, active: Sequence[ActiveSkill]) -> NetworkGrant:
         """The part of the network that policy grants and every active skill leaves."""
-        guard = self._context.guard
+        guard = self.context.guard
         policy = guard.policy
-        if not all(guard.may_reach(one.subject, self._context.actor) for one in active):
+        if not all(guard.may_reach(one.subject, self.context.actor) for one in active):
             policy = replace(policy, network="none")
         return network_grant(policy, [one.skill.execution for one in active])
 
     def _committer(self, grants: Collection[str]) -> dict[str, str]:
         """The variables of the committer, for a job that may commit."""
-        return committer_variables(self._context.workspace) if ".git" in grants else {}
+        return committer_variables(self.context.workspace) if ".git" in grants else {}
 
     def _verified(self, actives: Iterable[ActiveSkill]) -> tuple[list[ActiveSkill], tuple[str, ...]]:
         """The skills that have a verified copy, and a sentence for each that has none."""
@@ -212,7 +211,7 @@ class JobSandbox:
 
         Of skills that are `barred`, or that cannot be verified any more, nothing is.
         """
-        context = self._context
+        context = self.context
         hidden = hidden_paths(context.guard, context.workspace)
         kept = (*kept, *own_folders(context.guard, context.workspace))
         places = workspace_places(context.workspace, kept, hidden, context.guard.policy.paths, grants=grants)
@@ -239,7 +238,8 @@ class JobSandbox:
 
     def strictest(self, job: Job, *, isolated: bool, by: By = "host") -> ActiveSkill | None:
         """The skill that a command runs something of; of several, the one that most is against."""
-        found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in self._attributed(job)]
+        attributed = NamedPaths(job.argv, job.folder).attributed(self._loaded.live(), self._mount)
+        found = [(one, self._decided(one, job, isolated=isolated, by=by)) for one in attributed]
         return max(found, key=lambda pair: STRICTNESS[pair[1].outcome])[0] if found else None
 
     def require_scripts(
@@ -250,7 +250,7 @@ class JobSandbox:
         That is so too for what lies in the folder that a skill was loaded from, instead of in its verified copy: nobody
         has approved it. In the virtual shell there is no such folder.
         """
-        context, named = self._context, NamedPaths(job.argv, job.folder)
+        context, named = self.context, NamedPaths(job.argv, job.folder)
         against: list[tuple[ActiveSkill, Decision]] = []
         for one in named.attributed(self._loaded.live(), self._mount):
             decision = self._decided(one, job, isolated=isolated, by=by)
@@ -268,40 +268,37 @@ class JobSandbox:
 
     def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
         """Whether a job sees the verified copy of a skill where it was loaded from."""
-        context = self._context
+        context = self.context
         if not isolated or not self.runner.capabilities().hides_files:
             return False
         return bool(covering_places(context.workspace, (one,)))
 
-    def _attributed(self, job: Job) -> Iterable[ActiveSkill]:
-        return NamedPaths(job.argv, job.folder).attributed(self._loaded.live(), self._mount)
-
     def _decided(self, one: ActiveSkill, job: Job, *, isolated: bool, by: By = "host") -> Decision:
-        return self._context.guard.decide(_run_of(one, job, isolated=isolated, by=by), self._context.actor)
+        return self.context.guard.decide(_run_of(one, job, isolated=isolated, by=by), self.context.actor)
 
     def for_shell(self, job: Job, shell: Runner) -> SandboxedJob:
         """A command line for the virtual shell, which reaches nothing."""
-        return SandboxedJob(
-            self, replace(job, limits=limits_under(self._context.guard.policy, job.limits)), {}, (), shell
-        )
+        job = replace(job, limits=limits_under(self.context.guard.policy, job.limits))
+        return SandboxedJob(self, job, {}, (), shell)
 
     def runner_for_commands(self, *, have_places: bool = False) -> SandboxedRunner:
         """A runner for the Bash tool, and for programs inside the virtual shell, which have places of their own.
 
-        Policy is asked about each job, as it may have changed since the tool was made.
+        Policy is asked about each job, as it may have changed since the tool was made. Programs of the virtual shell
+        are answered as a shell does where they cannot be started.
         """
 
         def sandboxed(job: Job) -> SandboxedJob:
             isolated = self.isolates()
             action = Action(point="run", command=" ".join(job.argv), by="host", isolated=isolated)
-            if not self._context.guard.decide(action, self._context.actor).is_allowed:
+            if not self.context.guard.decide(action, self.context.actor).is_allowed:
                 # The call was decided about, and this was not: it is asked and recorded by itself.
-                with self._context.audited(action):
+                with self.context.audited(action):
                     pass
             self.require_scripts(job, isolated=isolated)
             return self.for_command(job, isolated=isolated, has_places=have_places)
 
-        return SandboxedRunner(self, sandboxed)
+        return SandboxedRunner(self, sandboxed, answers=have_places)
 
     def runner_for_skill(self, active: ActiveSkill, *, isolated: bool) -> SandboxedRunner:
         """A runner for jobs of a skill, about which the guard has decided."""
@@ -332,19 +329,14 @@ def close_with(audited: AuditedAction, outcome: Outcome) -> None:
 
 def _protection_notes(workspace: Sequence[JobPath]) -> list[str]:
     place = workspace[0]
-    return (
-        []
-        if place.is_writable
-        else [f"The workspace {shown(place.path, 200)} lies in a protected place: it is only read."]
-    )
-
-
-def _command(job: Job) -> str:
-    return " ".join(job.argv)[:_MAX_COMMAND]
+    if place.is_writable:
+        return []
+    return [f"The workspace {shown(place.path, 200)} lies in a protected place: it is only read."]
 
 
 def _run_of(one: ActiveSkill, job: Job, *, isolated: bool, by: By) -> Action:
-    return Action(point="run", skill=one.subject, command=_command(job), by=by, isolated=isolated)
+    command = " ".join(job.argv)[:_MAX_COMMAND]
+    return Action(point="run", skill=one.subject, command=command, by=by, isolated=isolated)
 
 
 def _unverified(one: ActiveSkill) -> Decision:
@@ -357,7 +349,7 @@ def _unverified(one: ActiveSkill) -> Decision:
 
 
 class SandboxedJob:
-    """A job with all that it gets, ready to be run by the session's runner."""
+    """A job with all that it gets, ready to be run once by the session's runner."""
 
     def __init__(
         self,
@@ -373,7 +365,9 @@ class SandboxedJob:
         self._names = tuple(secrets)
         more = len(notes) - _MOST_NOTES
         self._notes = notes if more <= 0 else (*notes[:_MOST_NOTES], f"There is more of the kind, {more} times.")
-        self._masks = None
+        self._masks: Masks | None = None
+        self._lines: MaskedLines | None = None
+        self._new_files: NewFiles | None = None
         if secrets:
             from metier.session.secret_scrubbing import Masks
 
@@ -390,13 +384,13 @@ class SandboxedJob:
         """Run it without holding up the event loop."""
         from anyio.to_thread import run_sync
 
-        run = _Run(self, on_output)
+        tell = self._begin(on_output)
         try:
             # Finding out what this machine can do takes a moment, the first time.
             runner = await run_sync(self._runner)
-            return run.ended(await runner.run(self.job, on_output=run.tell))
+            return self._end(await runner.run(self.job, on_output=tell))
         except MetierError as error:
-            raise run.hidden(error) from None
+            raise self._without_secrets(error) from None
 
     def run_blocking(
         self,
@@ -404,11 +398,11 @@ class SandboxedJob:
         should_stop: Callable[[], bool] | None = None,
     ) -> Outcome:
         """Run it and wait."""
-        run = _Run(self, on_output)
+        tell = self._begin(on_output)
         try:
-            return run.ended(self._runner().run_blocking(self.job, should_stop=should_stop, on_output=run.tell))
+            return self._end(self._runner().run_blocking(self.job, should_stop=should_stop, on_output=tell))
         except MetierError as error:
-            raise run.hidden(error) from None
+            raise self._without_secrets(error) from None
 
     def _runner(self) -> Runner:
         """The runner for it; raises `IsolationMissing` if that does not keep it from what it must be kept from."""
@@ -431,47 +425,44 @@ class SandboxedJob:
             )
         return runner
 
+    def _begin(self, on_output: Callable[[OutputLine], None] | None) -> Callable[[OutputLine], None] | None:
+        """The listener of its output, which sees no secret; the files that are there already are remembered."""
+        if self._masks is None:
+            return on_output
+        from metier.session.secret_scrubbing import MaskedLines, NewFiles
 
-class _Run:
-    """One run of a job: what is told of it while it runs, and what is made of its outcome."""
+        self._new_files = NewFiles(self._sandbox.context.workspace)
+        self._lines = MaskedLines(self._masks, on_output) if on_output is not None else None
+        return self._lines
 
-    def __init__(self, sandboxed: SandboxedJob, on_output: Callable[[OutputLine], None] | None) -> None:
-        self._notes = sandboxed._notes
-        self._masks = sandboxed._masks
-        self.tell = on_output
-        self._lines = self._leftovers = None
-        if self._masks is not None:
-            from metier.session.secret_scrubbing import MaskedLines, NewFiles
-
-            self._leftovers = NewFiles(sandboxed._sandbox.context.workspace)
-            if on_output is not None:
-                self.tell = self._lines = MaskedLines(self._masks, on_output)
-
-    def ended(self, outcome: Outcome) -> Outcome:
+    def _end(self, outcome: Outcome) -> Outcome:
+        """The outcome with notes, and without secrets in it and in the files that are new."""
         refused = [contact.split()[0] for contact in outcome.contacts if not contact.endswith(" listed")]
         notes = (*self._notes, *outcome.notes, *(f"It was kept from {host}." for host in refused[:_MOST_NOTES]))
         if self._lines is not None:
             self._lines.finish(is_cut=outcome.is_truncated or outcome.killed_by is not None)
-        if self._masks is not None and self._leftovers is not None:
-            notes = (*notes, *self._leftovers.hide(self._masks))
+        if self._masks is not None and self._new_files is not None:
+            notes = (*notes, *self._new_files.hide(self._masks))
             outcome = self._masks.hide_in(outcome)
         return replace(outcome, notes=notes) if notes else outcome
 
-    def hidden(self, error: MetierError) -> MetierError:
+    def _without_secrets(self, error: MetierError) -> MetierError:
         if self._masks is None:
             return error
         hint = error.hint.mapped(self._masks.hide) if isinstance(error.hint, Hint) else self._masks.hide(error.hint)
-        plain = type(error)(self._masks.hide(error.message), hint=hint, **error.context)
-        plain.code = error.code
-        return plain
+        masked = type(error)(self._masks.hide(error.message), hint=hint, **error.context)
+        masked.code = error.code
+        return masked
 
 
 class SandboxedRunner:
     """The session's runner for jobs that somebody else makes: each is completed, or refused, right before it runs."""
 
-    def __init__(self, sandbox: JobSandbox, sandboxed: Callable[[Job], SandboxedJob]) -> None:
+    def __init__(self, sandbox: JobSandbox, sandboxed: Callable[[Job], SandboxedJob], *, answers: bool = False) -> None:
+        """With `answers`, a refusal is an outcome, as a shell has it for programs that it cannot start."""
         self._sandbox = sandbox
         self._sandboxed = sandboxed
+        self._answers = answers
 
     @property
     def name(self) -> str:
@@ -490,7 +481,13 @@ class SandboxedRunner:
         on_output: Callable[[OutputLine], None] | None = None,
     ) -> Outcome:
         """Run a job to its end."""
-        return self._sandboxed(job).run_blocking(on_output, should_stop)
+        try:
+            return self._sandboxed(job).run_blocking(on_output, should_stop)
+        except MetierError as error:
+            if not self._answers:
+                raise
+            text = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}\n"
+            return Outcome(exit_code=_CANNOT_EXECUTE, stderr=text, runner=self.name)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
 import re
 import shlex
 import threading
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING
 from metier.errors import MetierError, ShellRefused, SkillChanged
 from metier.find.catalog_format import one_line
 from metier.guard import Action
-from metier.hints import for_anybody
-from metier.run import Outcome
 from metier.run.environment import program_of
 from metier.run.job import run_in_thread
 from metier.session.active_skills import subject_of
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from metier.library import Entry
-    from metier.run import Job, Runner, RunnerCapabilities
+    from metier.run import Job, Outcome, RunnerCapabilities
     from metier.run.job import OutputLine
     from metier.run.virtual import VirtualShell
     from metier.session.active_skills import ActiveSkill
@@ -192,9 +189,6 @@ def _stand_in(path: str, text: str) -> bytes:
     return f"printf '%s\\n' {shlex.quote(text)} >&2\nexit 126\n".encode()
 
 
-_CANNOT_EXECUTE = 126
-
-
 def is_installed() -> bool:
     """Whether what the virtual shell needs is here: `pip install 'metier[shell]'`."""
     return importlib.util.find_spec("bashkit") is not None
@@ -225,7 +219,7 @@ class SessionShell:
             if self._shell is None or self._mounts is None:
                 from metier.run.virtual import VirtualShell
 
-                native = _AnsweringRunner(self._parts.sandbox.runner_for_commands(have_places=True))
+                native = self._parts.sandbox.runner_for_commands(have_places=True)
                 self._shell = VirtualShell(mount=self._context.options.mount, native=native, before=self._open)
                 self._mounts = SkillMounts(self._shell, self._parts)
             self._mounts.follow(words)
@@ -254,36 +248,6 @@ class SessionShell:
         with self._lock:
             if self._mounts is not None and not self._context.is_closed:
                 self._mounts.open(command)
-
-
-class _AnsweringRunner:
-    """A runner whose refusals are answers, as a shell has them for programs that it cannot start."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    @property
-    def name(self) -> str:
-        return self._runner.name
-
-    def capabilities(self) -> RunnerCapabilities:
-        return self._runner.capabilities()
-
-    def run_blocking(
-        self,
-        job: Job,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        on_output: Callable[[OutputLine], None] | None = None,
-    ) -> Outcome:
-        try:
-            return self._runner.run_blocking(job, should_stop=should_stop, on_output=on_output)
-        except MetierError as error:
-            said = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}"
-            return Outcome(exit_code=_CANNOT_EXECUTE, stderr=f"{said}\n", runner=self.name)
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        return await run_in_thread(self, job, on_output)
 
 
 class ShellRunner:
