@@ -27,7 +27,13 @@ Signal: TypeAlias = Literal["traces", "metrics"]
 LAST_SECONDS = 2.0
 """Seconds that a command waits at its end for what is still to be sent."""
 _PROTOCOL = "http/protobuf"
-_OTLP = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
+_OTLP = "opentelemetry.exporter.otlp.proto.http"
+_EXPORTERS = {
+    ("otlp", "traces"): (f"{_OTLP}.trace_exporter", "OTLPSpanExporter"),
+    ("otlp", "metrics"): (f"{_OTLP}.metric_exporter", "OTLPMetricExporter"),
+    ("console", "traces"): ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
+    ("console", "metrics"): ("opentelemetry.sdk.metrics.export", "ConsoleMetricExporter"),
+}
 
 
 def configure_from_environment(environ: Mapping[str, str] = os.environ) -> tuple[Signal, ...]:
@@ -87,23 +93,17 @@ def _exporter_name(signal: Signal, environ: Mapping[str, str]) -> str:
 
 
 def _exporter(signal: Signal, name: str, environ: Mapping[str, str]) -> Any:
-    if name == "console":
-        # Standard output belongs to what the command says, and for `metier mcp` to the protocol.
-        if signal == "traces":
-            from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-            return ConsoleSpanExporter(out=sys.stderr)
-        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
-
-        return ConsoleMetricExporter(out=sys.stderr)
-    if name != "otlp":
+    if (name, signal) not in _EXPORTERS:
         raise ValueError(f"there is no exporter {name[:40]!r} here; they are otlp, console and none")
-    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    asked = next((environ[variable] for variable in variables if environ.get(variable)), _PROTOCOL)
-    if asked.strip().lower() != _PROTOCOL:
-        raise ValueError(f"the protocol {asked[:40]!r} is not spoken here, only {_PROTOCOL} is")
-    module, kind = _OTLP[signal]
-    return getattr(importlib.import_module(f"opentelemetry.exporter.otlp.proto.http.{module}"), kind)()
+    if name == "otlp":
+        variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+        asked = next((environ[variable] for variable in variables if environ.get(variable)), _PROTOCOL)
+        if asked.strip().lower() != _PROTOCOL:
+            raise ValueError(f"the protocol {asked[:40]!r} is not spoken here, only {_PROTOCOL} is")
+    module, kind = _EXPORTERS[name, signal]
+    exporter = getattr(importlib.import_module(module), kind)
+    # Standard output belongs to what the command says, and for `metier mcp` to the protocol.
+    return exporter(out=sys.stderr) if name == "console" else exporter()
 
 
 def _begin_traces(exporter: Any, resource: Any) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,24 +56,24 @@ _LABELS = {
 }
 
 
-class ToolCall(Protocol):
-    """One tool call for as long as it lasts, as telemetry sees it."""
+class ToolCall:
+    """One tool call for as long as it lasts, as telemetry sees it; one of this class itself, nobody is told of."""
 
-    name: str
+    name = ""
     """The tool, where it is known."""
 
     def describe(self, **attributes: Any) -> None:
         """Say something of it on its span: names with `__` for the dots; what is empty is left out."""
-        ...
 
     def is_first(self, metric: str) -> bool:
         """Whether this call has not been counted in a metric yet: of the records it leaves, only one counts."""
-        ...
+        return True
 
     def ended(self, code: str | None) -> None:
         """Say how it ended: with a code when it failed."""
-        ...
 
+
+_NOTHING = contextlib.nullcontext(ToolCall())
 
 _current: ContextVar[_Watched | None] = ContextVar("metier_tool_call", default=None)
 
@@ -133,7 +133,7 @@ def is_measuring() -> bool:
     return _meters() is not None
 
 
-class _Watched:
+class _Watched(ToolCall):
     """A tool call with a span."""
 
     def __init__(self, name: str, span: Any, *, is_ours: bool) -> None:
@@ -165,30 +165,6 @@ class _Watched:
 
             self.describe(error__type=code)
             self.span.set_status(StatusCode.ERROR)
-
-
-class _Nothing:
-    """A tool call that nobody is told of."""
-
-    name = ""
-
-    def __enter__(self) -> _Nothing:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def describe(self, **attributes: Any) -> None:
-        pass
-
-    def is_first(self, metric: str) -> bool:
-        return True
-
-    def ended(self, code: str | None) -> None:
-        pass
-
-
-_NOTHING = _Nothing()
 
 
 @contextlib.contextmanager

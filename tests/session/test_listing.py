@@ -9,6 +9,7 @@ import pytest
 from metier import Library, Policy, Session
 from metier.dialect import DialectName
 from metier.errors import InvalidArgument, MetierError, Refused, SkillNotFound
+from metier.find.visibility import listing_rule
 from metier.guard import Guard, MemoryLog
 
 LISTING = "{pinned-one: pinned, shy: name-only, deploy: manual, old: off}"
@@ -111,10 +112,10 @@ def test_people_start_what_is_manual_and_not_what_is_off(session: Session) -> No
 
 
 def test_the_mode_of_a_skill_names_what_sets_it(session: Session) -> None:
-    rule = session.parts.known.listing_of(session.library.get("shy"))
+    rule = listing_rule(session.library.get("shy"), session.parts.known.listings)
     assert rule.mode == "name-only"
     assert str(rule.origin).endswith("policy.yaml:2 (enterprise)") or rule.origin == "the session"
-    assert session.parts.known.listing_of(session.library.get("plain")).mode == "listed"
+    assert listing_rule(session.library.get("plain"), session.parts.known.listings).mode == "listed"
 
 
 def test_what_a_file_keeps_from_models_no_program_gives_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,8 +41,7 @@ class Calls:
     def __init__(self, context: SessionContext, loaded: ActiveSkills, hooks: HookRunner) -> None:
         self._context = context
         self._loaded = loaded
-        self.hooks = hooks
-        """The hooks of active skills, which run before and after calls."""
+        self._hooks = hooks
         self._usage = TokenUsage()
         loaded.on_end.append(lambda one: self._usage.end(one.name))
 
@@ -179,41 +178,6 @@ class Calls:
         context, action = self._context, self.action(tool, arguments, ())
         context.guard.refuse(action, context.actor, "undecided", reason, code=code).close()
 
-    async def second_look(self, action: Action, agreed_to: Decision | None) -> Decision | None:
-        """Decide again about a call that was admitted, under what is active now; None while it stays allowed."""
-        context = self._context
-        context.require_open()
-        active = await self._loaded.live_async()
-        again = self.action(action.tool, action.arguments, active, is_control=action.is_control)
-        now = context.guard.decide(again, context.actor)
-        # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
-        return None if now.is_allowed or now == agreed_to else now
-
-    async def run_hooks_before(self, active: tuple[ActiveSkill, ...], action: Action) -> Decision | None:
-        """Run the hooks before a call; a decision against it when one of them fails."""
-        if not any(tool_hooks(one, "PreToolUse") for one in active):
-            return None
-        context = self._context
-        reason = await context.guard.in_thread(
-            self.hooks.before_call, active, action.tool, action.arguments, context.actor
-        )
-        if reason is None:
-            return None
-        context.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
-        return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
-
-    async def run_hooks_after(self, active: tuple[ActiveSkill, ...], action: Action, result: ToolResult) -> None:
-        """Run the hooks after a call, whatever became of it."""
-        if not any(tool_hooks(one, "PostToolUse") for one in active):
-            return
-        import anyio
-
-        response = {"success": result.success, "result": result.result, "error": result.error}
-        with anyio.CancelScope(shield=True):
-            await self._context.guard.in_thread(
-                self.hooks.after_call, active, action.tool, action.arguments, response, self._context.actor
-            )
-
 
 class CallAdmission:
     """The decision about one call, the hooks around it, and its record."""
@@ -227,6 +191,7 @@ class CallAdmission:
         decided_under: tuple[int, int],
     ) -> None:
         self._calls = calls
+        self._context = calls._context
         self._audited = audited
         self._action = action
         self._active = () if action.is_control else active
@@ -234,16 +199,40 @@ class CallAdmission:
         self.decision = audited.decision
 
     async def before(self) -> Decision | None:
-        """Run the hooks before the call; a decision against it when one of them fails."""
-        against = await self._calls.run_hooks_before(self._active, self._action)
-        if against is None and self._decided_under != self._calls.rules_version:
-            # While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
-            return await self._calls.second_look(self._action, self._audited.agreed_to)
-        return against
+        """Run the hooks before the call; a decision against it when one of them fails, or when it is not allowed now.
+
+        While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
+        """
+        context, action = self._context, self._action
+        if any(tool_hooks(one, "PreToolUse") for one in self._active):
+            before = self._calls._hooks.before_call
+            reason = await context.guard.in_thread(before, self._active, action.tool, action.arguments, context.actor)
+            if reason is not None:
+                context.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
+                return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
+        return None if self._decided_under == self._calls.rules_version else await self._second_look()
+
+    async def _second_look(self) -> Decision | None:
+        """Decide again, under what is active now; None while it stays allowed."""
+        context, action = self._context, self._action
+        context.require_open()
+        active = await self._calls._loaded.live_async()
+        again = self._calls.action(action.tool, action.arguments, active, is_control=action.is_control)
+        now = context.guard.decide(again, context.actor)
+        # A yes counts for the question that was put, for the same reason and by the same rule, and for no other.
+        return None if now.is_allowed or now == self._audited.agreed_to else now
 
     async def after(self, result: ToolResult) -> None:
         """Run the hooks after the call, whatever became of it."""
-        await self._calls.run_hooks_after(self._active, self._action, result)
+        context, action = self._context, self._action
+        if not any(tool_hooks(one, "PostToolUse") for one in self._active):
+            return
+        import anyio
+
+        response = {"success": result.success, "result": result.result, "error": result.error}
+        after = self._calls._hooks.after_call
+        with anyio.CancelScope(shield=True):
+            await context.guard.in_thread(after, self._active, action.tool, action.arguments, response, context.actor)
 
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from metier._suggest import suggestions
 from metier.errors import MetierError, SkillNotFound
-from metier.find.visibility import Visibility, listing_rule
+from metier.find.visibility import Visibility
 from metier.guard import Action, Subject
 from metier.hints import find_skill
 from metier.library import Machine
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from metier.library import Entry
     from metier.session.context import By, SessionContext
-    from metier.skill.listing import ListingRule
 
 _SUGGESTED_AMONG = 2_000
 
@@ -88,10 +87,6 @@ class KnownSkills:
         """Return the description of a skill in a list for models; empty where only its name is listed."""
         listings = self.listings
         return "" if listings and listings.mode(entry.name, entry.source) == "name-only" else entry.description
-
-    def listing_of(self, entry: Entry) -> ListingRule:
-        """Return the listing mode of a skill, and what sets it."""
-        return listing_rule(entry, self.listings)
 
     def is_hidden(self, entry: Entry) -> bool:
         """Whether models must not be told of a skill."""

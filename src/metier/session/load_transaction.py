@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     from metier.guard import Decision
     from metier.guard.audited_action import AuditedAction
-    from metier.guard.decision import Ceiling
     from metier.library import Entry
-    from metier.session.context import By, SessionContext, SessionParts
+    from metier.session.context import By, SessionParts
     from metier.session.injection import InjectedCommand
     from metier.session.substitution import Segment
-    from metier.skill import Document, PackageListing, Skill
+    from metier.skill import Document, PackageListing
 log = logger("metier.session")
 
 _ATTEMPTS = 3
@@ -257,6 +256,15 @@ class LoadTransaction:
                 name=entry.name,
             )
         root = self._parts.copies.keep(entry, digest, listing)
+        values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
+        ceiling = declared_ceiling(
+            document.skill,
+            entry,
+            context.guard.enforcement_of(entry.place, entry.folder),
+            digest=digest,
+            fill=lambda rule: _filled(rule, values),
+            scripts=script_paths(entry, root, listing),
+        )
         active = ActiveSkill(
             skill=document.skill,
             entry=entry,
@@ -265,7 +273,7 @@ class LoadTransaction:
             body="",
             arguments=self._arguments,
             by=self._by,
-            ceiling=ceiling_of(context, document.skill, entry, digest, root, listing),
+            ceiling=ceiling,
             listing=listing,
             label=f"{entry.name}@{entry.source}#{digest.removeprefix('sha256:')[:12]}",
             hooks_run=context.guard.policy.hooks != "deny",
@@ -391,21 +399,6 @@ class LoadTransaction:
             for audited, subject in self._audited_actions:
                 audited.close(success=False, code=code)
                 context.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
-
-
-def ceiling_of(
-    context: SessionContext, skill: Skill, entry: Entry, digest: str, root: str, listing: PackageListing
-) -> Ceiling:
-    """The ceiling that a skill declares for tool calls."""
-    values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
-    return declared_ceiling(
-        skill,
-        entry,
-        context.guard.enforcement_of(entry.place, entry.folder),
-        digest=digest,
-        fill=lambda rule: _filled(rule, values),
-        scripts=script_paths(entry, root, listing),
-    )
 
 
 def too_many(count: int, most: int) -> InvalidArgument:

@@ -1,7 +1,7 @@
 """Placeholders in the instructions of a skill: found by one scanner, replaced in one pass, never expanded twice.
 
-What a value contains is text. `substitute` serves a skill that is loaded or invoked with a line of arguments;
-`metier.session.substitution` serves one that is rendered with named values. Both use `expand`.
+What a value contains is text. `substitute` serves a skill that is loaded or invoked with a line of arguments; `render`
+serves one that is rendered with named values. Both use `expand`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from metier.errors import InvalidArgument
@@ -256,9 +255,9 @@ def _placeholder(found: re.Match[str]) -> Placeholder:
         return Placeholder("position", found[kind])
     if kind == "template":
         return Placeholder("template", found["template"])
-    return (
-        Placeholder("base", "baseDir") if kind == "base" else Placeholder("variable", found["braced"] or found["bare"])
-    )
+    if kind == "base":
+        return Placeholder("base", found["base"])
+    return Placeholder("variable", found["braced"] or found["bare"])
 
 
 def _check_arguments(arguments: str) -> None:
@@ -269,15 +268,12 @@ def _check_arguments(arguments: str) -> None:
         )
 
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     """A body with its arguments in place."""
 
     text: str
-    applied: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    applied: Mapping[str, str] = field(default_factory=dict)
     """The arguments that the text uses, with the values that it got."""
     unknown: tuple[str, ...] = ()
     """Placeholders that no argument is declared for; they were left as written."""
