@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from metier.errors import InvalidArgument
 from metier.find.finder import Finder
 from metier.guard.policy.files import machine_environment
 from metier.library.index import SkillIndex
-from metier.library.places import LAYERS, Caller
+from metier.library.places import LAYERS, Caller, Place, default_places
+from metier.source.source import absolute, expanded, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from metier._session import Session
-    from metier.library import Entry, Layer, OnMissingDescription, Place
+    from metier.library import Entry, Layer, OnMissingDescription
     from metier.library.snapshot import Snapshot
     from metier.session import SessionPool
     from metier.skill import MemoryFile
@@ -70,16 +73,8 @@ class Library:
 
         Its caller acts in the environment that administrators say this machine is in.
         """
-        self._hold(SkillIndex(places, cache=cache, order=order, findings=findings, caller=_caller_here()))
-
-    @classmethod
-    def _of(cls, index: SkillIndex) -> Self:
-        library = object.__new__(cls)
-        library._hold(index)
-        return library
-
-    def _hold(self, index: SkillIndex) -> None:
-        self.index = index
+        here = Caller(environment=machine_environment(None))
+        self.index = SkillIndex(places, cache=cache, order=order, findings=findings, caller=here)
 
     @classmethod
     def from_folder(
@@ -97,28 +92,39 @@ class Library:
         A folder that a program names is trusted; folders that merely happen to lie in a repository are not, see
         `discover`.
         """
-        return cls._of(
-            SkillIndex.from_folder(
-                *folders,
+        if not folders or not all(folders) or not all(str(folder).strip() for folder in folders):
+            raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
+        # One folder under two names is still one folder.
+        once = {os.path.realpath(absolute(expanded(folder))): folder for folder in reversed(folders)}
+        places = [
+            Place(
                 layer=layer,
-                cache=cache,
+                source=open_source(folder, skill_name=skill_name),
                 on_missing_description=on_missing_description,
-                skill_name=skill_name,
-                caller=_caller_here(),
             )
-        )
+            for folder in reversed(once.values())
+        ]
+        library = cls(places, cache=cache)
+        library.index.require_all()
+        return library
 
     @classmethod
     def from_files(
         cls, *skills: Mapping[str, MemoryFile | bytes | str], layer: Layer = "project", name: str = "memory"
     ) -> Self:
         """A library of skills in memory, each a mapping of paths to contents."""
-        return cls._of(SkillIndex.from_files(*skills, layer=layer, name=name, caller=_caller_here()))
+        from metier.source.memory import MemorySource
+
+        source = MemorySource({}, name=name)
+        for files in skills:
+            source.add(files)
+        return cls([Place(layer=layer, source=source)], cache=False)
 
     @classmethod
     def discover(cls, start: Path | str | None = None, *, cache: bool | Path | str = True) -> Self:
         """The skills of this machine, this user, this project (from `start` upwards) and installed packages."""
-        return cls._of(SkillIndex.discover(start, cache=cache, caller=_caller_here()))
+        places, findings = default_places(None if start is None else absolute(start))
+        return cls(places, cache=cache, findings=findings)
 
     def as_caller(self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None) -> Self:
         """The same library for another caller: skills whose scope excludes the caller are as good as absent.
@@ -126,7 +132,9 @@ class Library:
         Raises `Refused` for another environment than the one that administrators say this machine is in.
         """
         environment = machine_environment(environment)
-        return self._of(self.index.as_caller(agent=agent, tenant=tenant, environment=environment))
+        other = object.__new__(type(self))
+        other.index = self.index.as_caller(agent=agent, tenant=tenant, environment=environment)
+        return other
 
     @functools.cached_property
     def _finder(self) -> Finder:
@@ -197,7 +205,3 @@ class Library:
         from metier._session import Session
 
         return Session.resume(self, state, **options)
-
-
-def _caller_here() -> Caller:
-    return Caller(environment=machine_environment(None))

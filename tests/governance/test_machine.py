@@ -96,8 +96,9 @@ def test_what_was_begun_before_it_was_said_does_nothing_more(begin: Begin, enter
 def test_a_library_of_a_lower_room_is_no_way_around(library: Callable[..., Library], enterprise: Write) -> None:
     enterprise(PRODUCTION)
     with pytest.raises(Refused, match="begun in none"):
-        index = SkillIndex(library().places, cache=False)
-        Session(Library._of(index), guard=Guard(audit=MemoryLog()), skills=["deploy"])
+        lower = library()
+        lower.index = SkillIndex(lower.places, cache=False)
+        Session(lower, guard=Guard(audit=MemoryLog()), skills=["deploy"])
 
 
 def test_agents_searches_and_copies_are_in_it_too(

@@ -26,9 +26,9 @@ class Finder:
 
     All views of an index (`as_caller`) share one search index, which the first search builds.
 
-    >>> from metier.library import SkillIndex
-    >>> index = SkillIndex.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
-    >>> [result.name for result in Finder(index).search("fill in a form")]
+    >>> from metier import Library
+    >>> library = Library.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> [result.name for result in Finder(library.index).search("fill in a form")]
     ['pdf-forms']
     """
 

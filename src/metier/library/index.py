@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from metier._log import logger
 from metier._version import __version__
 from metier.errors import (
-    InvalidArgument,
     MetierError,
     SkillChanged,
     SkillNotFound,
@@ -21,7 +20,7 @@ from metier.errors import (
 from metier.library.document_cache import DocumentCache, PackageDigest
 from metier.library.index_cache import IndexCache, default_cache_folder
 from metier.library.index_rows import IndexRows
-from metier.library.places import LAYERS, Caller, Place, admits, checked_order, named_apart
+from metier.library.places import LAYERS, Caller, admits, checked_order, named_apart
 from metier.library.refresh import Change, difference, look_again, read_whole
 from metier.library.snapshot import Snapshot
 from metier.skill.diagnostic import Diagnostic
@@ -30,22 +29,19 @@ from metier.source.source import (
     ARCHIVE_SUFFIXES,
     SkillFileError,
     SourceDiagnostic,
-    absolute,
-    expanded,
-    open_source,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import Self
 
     from metier.library.document_cache import CacheKey
     from metier.library.entry import Entry
     from metier.library.index_log import IndexLog
-    from metier.library.places import Layer, OnMissingDescription
+    from metier.library.places import Layer, Place
     from metier.library.watch import Watch
-    from metier.skill import Document, MemoryFile, Package, PackageListing
+    from metier.skill import Document, Package, PackageListing
 
 
 _MOST = 16
@@ -92,7 +88,10 @@ class SkillIndex:
     Reading never waits for a refresh: it works on the last complete snapshot. `refresh` costs one `lstat` a skill when
     nothing changed and reads only the changed files; `document` checks the one file it serves, so it is never stale.
 
-    >>> index = SkillIndex.from_files({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> from metier.library import Place
+    >>> from metier.source import MemorySource
+    >>> source = MemorySource({}).add({"SKILL.md": "---\\nname: pdf-forms\\ndescription: Fill forms.\\n---\\nOpen it."})
+    >>> index = SkillIndex([Place(layer="project", source=source)], cache=False)
     >>> [entry.name for entry in index]
     ['pdf-forms']
     >>> index.document("pdf-forms").body
@@ -119,65 +118,6 @@ class SkillIndex:
             _deployed_beside(own),
         )
         self._caller = caller or Caller()
-
-    @classmethod
-    def from_folder(
-        cls,
-        *folders: Path | str,
-        layer: Layer = "project",
-        cache: bool | Path | str = True,
-        on_missing_description: OnMissingDescription = "derive",
-        skill_name: str | None = None,
-        caller: Caller | None = None,
-    ) -> Self:
-        """Index just these folders (or archives), in the order of their strength.
-
-        For a folder that is one skill, `skill_name` replaces the name in its frontmatter.
-
-        A folder that somebody names in a program is trusted; folders that merely happen to lie in a repository are
-        not, see `discover`.
-        """
-        if not folders or not all(folders) or not all(str(folder).strip() for folder in folders):
-            raise InvalidArgument("No folder was named.", hint="Name one, or use Library.discover().")
-        # One folder under two names is still one folder.
-        once = {os.path.realpath(absolute(expanded(folder))): folder for folder in reversed(folders)}
-        places = [
-            Place(
-                layer=layer,
-                source=open_source(folder, skill_name=skill_name),
-                on_missing_description=on_missing_description,
-            )
-            for folder in reversed(once.values())
-        ]
-        index = cls(places, cache=cache, caller=caller)
-        index._require_all()
-        return index
-
-    @classmethod
-    def from_files(
-        cls,
-        *skills: Mapping[str, MemoryFile | bytes | str],
-        layer: Layer = "project",
-        name: str = "memory",
-        caller: Caller | None = None,
-    ) -> Self:
-        """Index skills in memory, each a mapping of paths to contents."""
-        from metier.source.memory import MemorySource
-
-        source = MemorySource({}, name=name)
-        for files in skills:
-            source.add(files)
-        return cls([Place(layer=layer, source=source)], cache=False, caller=caller)
-
-    @classmethod
-    def discover(
-        cls, start: Path | str | None = None, *, cache: bool | Path | str = True, caller: Caller | None = None
-    ) -> Self:
-        """Index the skills of this machine, this user, this project (from `start` upwards) and installed packages."""
-        from metier.library.places import default_places
-
-        places, findings = default_places(None if start is None else absolute(start))
-        return cls(places, cache=cache, findings=findings, caller=caller)
 
     def as_caller(self, *, agent: str | None = None, tenant: str | None = None, environment: str | None = None) -> Self:
         """The same index for another caller: skills whose scope excludes the caller are as good as absent."""
@@ -348,8 +288,8 @@ class SkillIndex:
 
         return Watch(self, on_change, interval=interval, events=events)
 
-    def _require_all(self) -> None:
-        """A folder that somebody named must be there; default places may be missing."""
+    def require_all(self) -> None:
+        """Raise unless all places are there: a folder that somebody named must be, default places may be missing."""
         for place in self._state.places:
             root = place.source.root
             if root is not None and not os.path.isdir(root):

@@ -267,21 +267,54 @@ class Runs:
 
         `words` are those of the model that it is for: skills that are not loaded say how to load them.
         """
-        context = self.context
-        context.require_open()
         from anyio.to_thread import run_sync
 
+        context, sandbox = self.context, self.sandbox
+        context.require_open()
         shell = self._shell() if virtual else None
         # Finding out what this machine can do takes a moment, the first time.
-        run = await run_sync(
-            lambda: CommandRun(context, self.sandbox, command, seconds=seconds, by=by, shell=shell, words=words)
-        )
-        with context.audited(run.action, await context.enter_async(run.action)) as audited:
-            outcome = await run.run(audited, on_output)
+        job, action, agreed = await run_sync(self._prepare_command, command, seconds, by, virtual)
+        isolated = action.isolated
+
+        def make() -> SandboxedJob:
+            # The guard was asked about one skill; a command may run something of several.
+            sandbox.require_scripts(job, isolated=isolated, by=by, agreed=agreed, is_virtual=virtual)
+            if shell is None:
+                return sandbox.for_command(job, isolated=isolated, agreed=agreed)
+            return sandbox.for_shell(job, ShellRunner(shell.get(words), command))
+
+        with context.audited(action, await context.enter_async(action)) as audited:
+            sandboxed = await run_sync(make)
+            sandboxed.announce(audited)
+            outcome = await sandboxed.run(on_output or _following.get())
             close_with(audited, outcome)
         message = f"Ran {shown(command)}: exit code {outcome.exit_code}."
         context.emit(Event(kind="ran", message=message, data=_outcome_data(outcome)))
         return outcome
+
+    def _prepare_command(
+        self, command: object, seconds: float | None, by: By, virtual: bool
+    ) -> tuple[Job, Action, tuple[str, ...]]:
+        """The job of a line for bash, the action to decide about, and the skill that this decision is about."""
+        if not isinstance(command, str) or not command.strip():
+            raise InvalidArgument("The command cannot be empty.", hint="Write a command for bash.")
+        if "\0" in command or len(command.encode(errors="replace")) > MAX_COMMAND_BYTES:
+            raise InvalidArgument(
+                "The command has a NUL byte or is too long.",
+                hint=f"Write at most {MAX_COMMAND_BYTES:,} bytes; put more into a file.",
+            )
+        workspace = self.context.workspace
+        job = Job(
+            argv=("bash", "--noprofile", "--norc", "-c", command),
+            folder="/" if virtual else made_workspace(workspace),
+            env=job_environment(workspace=workspace, session_id=self.context.id),
+            limits=limits_for(seconds, Limits()),
+        )
+        isolated = virtual or self.sandbox.isolates()
+        owner = self.sandbox.strictest(job, isolated=isolated, by=by)
+        subject = owner.subject if owner is not None else None
+        action = Action(point="run", skill=subject, command=command, by=by, isolated=isolated)
+        return job, action, () if owner is None else (owner.name,)
 
     def _prepare(self, script: object, args: object, skill: str | None, options: RunOptions) -> ScriptRun:
         """A script that was asked for; one that cannot be run was asked for all the same, and leaves a record."""
@@ -398,62 +431,6 @@ class ScriptRun:
             limits=self._limits,
             stdin=self._stdin,
         )
-
-
-class CommandRun:
-    """A line for bash that was asked for, and the job that runs it."""
-
-    def __init__(
-        self,
-        context: SessionContext,
-        sandbox: JobSandbox,
-        command: object,
-        *,
-        seconds: float | None,
-        by: By,
-        shell: SessionShell | None = None,
-        words: Vocabulary | None = None,
-    ) -> None:
-        if not isinstance(command, str) or not command.strip():
-            raise InvalidArgument("The command cannot be empty.", hint="Write a command for bash.")
-        if "\0" in command or len(command.encode(errors="replace")) > MAX_COMMAND_BYTES:
-            raise InvalidArgument(
-                "The command has a NUL byte or is too long.",
-                hint=f"Write at most {MAX_COMMAND_BYTES:,} bytes; put more into a file.",
-            )
-        self._job = Job(
-            argv=("bash", "--noprofile", "--norc", "-c", command),
-            folder=made_workspace(context.workspace) if shell is None else "/",
-            env=job_environment(workspace=context.workspace, session_id=context.id),
-            limits=limits_for(seconds, Limits()),
-        )
-        self._sandbox = sandbox
-        self._shell = shell
-        self._words = words
-        isolated = sandbox.isolates() if shell is None else True
-        owner = sandbox.strictest(self._job, isolated=isolated, by=by)
-        subject = owner.subject if owner is not None else None
-        self._agreed = () if owner is None else (owner.name,)
-        self.action = Action(point="run", skill=subject, command=command, by=by, isolated=isolated)
-
-    async def run(self, audited: AuditedAction, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run it without holding up the event loop."""
-        from anyio.to_thread import run_sync
-
-        sandboxed = await run_sync(self._sandboxed)
-        sandboxed.announce(audited)
-        return await sandboxed.run(on_output or _following.get())
-
-    def _sandboxed(self) -> SandboxedJob:
-        sandbox, isolated = self._sandbox, self.action.isolated
-        # The guard was asked about one skill; a command may run something of several.
-        is_virtual = self._shell is not None
-        sandbox.require_scripts(
-            self._job, isolated=isolated, by=self.action.by, agreed=self._agreed, is_virtual=is_virtual
-        )
-        if self._shell is None:
-            return sandbox.for_command(self._job, isolated=isolated, agreed=self._agreed)
-        return sandbox.for_shell(self._job, ShellRunner(self._shell.get(self._words), self._job.argv[-1]))
 
 
 def _checked_folder(workspace: str, folder: object) -> str:
