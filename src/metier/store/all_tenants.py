@@ -47,12 +47,12 @@ def every_row(pool: ConnectionPool, table: str, batch: int = 500) -> Iterator[di
         after = f" WHERE ({key}) > ({', '.join('?' * len(last))})"
 
 
-def every_record(pool: ConnectionPool, type: str) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: A002
-    """Yield the audit records of a type, of all tenants, each with its tenant."""
+def every_reason(pool: ConnectionPool, type: str) -> Iterator[tuple[str, str]]:  # noqa: A002
+    """Yield the reasons of all audit records of a type, each with its tenant."""
     for tenant, text in pool.execute("SELECT tenant, data_json FROM audit_log WHERE event_type = ?", (type,)):
-        record = parse_record(text)
-        if record is not None:
-            yield tenant, record
+        reason = (parse_record(text) or {}).get("reason")
+        if isinstance(reason, str):
+            yield tenant, reason
 
 
 def is_unused(pool: ConnectionPool) -> bool:

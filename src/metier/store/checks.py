@@ -7,6 +7,7 @@ import re
 import stat
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
@@ -16,7 +17,7 @@ from metier.store.connection_pool import creation
 from metier.store.rows import RESTORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from metier.store.connection_pool import ConnectionPool
     from metier.store.store import Store
@@ -35,12 +36,16 @@ class StoreProblem:
     hint: str
 
 
+def _damage(part: Literal["database", "contents"], message: str) -> StoreProblem:
+    return StoreProblem(severity="error", part=part, message=message, hint=RESTORE)
+
+
 def check_store(store: Store) -> list[StoreProblem]:
     """Return all defects of a store; nothing is changed."""
     found: list[StoreProblem] = []
     try:
         found += _database(store)
-        found += _tables(store)
+        found += (_schema_problem(name, what) for name, what in _differences(store.pool))
         with store.pool.snapshot():  # a decision that is made meanwhile is in both rows and records, or in neither
             found += _unrecorded(store)
         found += _contents(store)
@@ -54,10 +59,9 @@ def _database(store: Store) -> Iterator[StoreProblem]:
         return
     for (line,) in store.pool.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
-            yield StoreProblem(severity="error", part="database", message=f"SQLite says: {line}.", hint=RESTORE)
+            yield _damage("database", f"SQLite says: {line}.")
     for table, *_ in store.pool.execute("PRAGMA foreign_key_check"):
-        message = f"A row of {table} refers to one that is not there."
-        yield StoreProblem(severity="error", part="database", message=message, hint=RESTORE)
+        yield _damage("database", f"A row of {table} refers to one that is not there.")
     for path in (store.url.removeprefix("sqlite:///"), str(store.folder)):
         if os.name == "posix" and os.path.exists(path) and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             yield StoreProblem(
@@ -79,12 +83,6 @@ def missing_protection(store: Store) -> list[StoreProblem]:
 def _protects(name: str) -> bool:
     kind, _, about = name.removeprefix("the ").partition(" ")
     return kind in ("trigger", "view") or about.partition(".")[0] in ("audit_log", "audit_checkpoints")
-
-
-def _tables(store: Store) -> Iterator[StoreProblem]:
-    """Compare the tables with those of a new store."""
-    for name, what in _differences(store.pool):
-        yield _schema_problem(name, what)
 
 
 def _schema_problem(name: str, what: str) -> StoreProblem:
@@ -148,8 +146,14 @@ def _by_title(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     return {f"the {kind} {name}": _SPACE.sub(" ", text).strip() for kind, name, text in rows}
 
 
+_RECORDED = {"approvals": ("id", "approval"), "people": ("name", "person"), "tokens": ("id", "token")}
+"""The tables whose rows need a record: the column of their key, and the name of one row."""
+
+
 def _unrecorded(store: Store) -> Iterator[StoreProblem]:
     """Yield the rows that would loosen something without a record, and the recorded prohibitions without a row."""
+    hint = "Somebody changed the table and not by Métier: find out who could, and compare the store with a backup."
+    problem = partial(StoreProblem, severity="error", part="tables", hint=hint)
     rows = {table: _by_tenant(every_row(store.pool, table)) for table in (*_RECORDED, "blocks")}
     for tenant in store.tenants():
         scope = store.of(tenant)
@@ -162,12 +166,13 @@ def _unrecorded(store: Store) -> Iterator[StoreProblem]:
             for row in rows[table][tenant]:
                 is_active = not row.get("revoked_at") and row.get("decision") != "denied"
                 if is_active and row[key] not in counting[table]:
-                    yield _unlike_records(
-                        f"The {what} {row[key]!r:.100} has no record in the audit log: it is nothing."
+                    yield problem(
+                        message=f"The {what} {row[key]!r:.100} has no record in the audit log: it is nothing."
                     )
         decisions = scope.recorded_decisions()
         blocks = {f"{row['kind']} {row['value']}" for row in rows["blocks"][tenant]}
-        refusals = {row["id"] for row in rows["approvals"][tenant] if _refuses(row)}
+        approvals = rows["approvals"][tenant]
+        refusals = {row["id"] for row in approvals if row["decision"] == "denied" and not row["revoked_at"]}
         refused = {one for one, against in decisions.against.items() if "revoked_at" not in against}
         for what, gone in {
             "quarantine of the": decisions.blocked.keys() - blocks,
@@ -175,10 +180,8 @@ def _unrecorded(store: Store) -> Iterator[StoreProblem]:
             "person": decisions.people.keys() - counting["people"],
         }.items():
             for name in sorted(gone):
-                message = (
-                    f"The {what} {name:.100} was changed or removed without a record: what it forbids still holds."
-                )
-                yield _unlike_records(message)
+                changed = f"The {what} {name:.100} was changed or removed without a record"
+                yield problem(message=f"{changed}: what it forbids still holds.")
 
 
 def _by_tenant(rows: Iterable[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
@@ -186,22 +189,6 @@ def _by_tenant(rows: Iterable[dict[str, Any]]) -> defaultdict[str, list[dict[str
     for row in rows:
         found[row["tenant"]].append(row)
     return found
-
-
-def _refuses(row: Mapping[str, Any]) -> bool:
-    return bool(row["decision"] == "denied" and not row["revoked_at"])
-
-
-_RECORDED = {"approvals": ("id", "approval"), "people": ("name", "person"), "tokens": ("id", "token")}
-
-
-def _unlike_records(message: str) -> StoreProblem:
-    return StoreProblem(
-        severity="error",
-        part="tables",
-        message=message,
-        hint="Somebody changed the table and not by Métier: find out who could, and compare the store with a backup.",
-    )
 
 
 def _contents(store: Store) -> Iterator[StoreProblem]:
@@ -218,17 +205,12 @@ def _contents(store: Store) -> Iterator[StoreProblem]:
                 hashes.update({row["sha256"]} if content else ())
     for tenant, digest in sorted(kept):
         if digest_of(files[tenant, digest]) != digest:
-            yield StoreProblem(
-                severity="error",
-                part="contents",
-                message=f"The files of the revision {digest[:19]}… do not make its digest.",
-                hint=RESTORE,
-            )
+            yield _damage("contents", f"The files of the revision {digest[:19]}… do not make its digest.")
     for sha256 in sorted(hashes):
         try:
             store.blobs.get(sha256)
         except (IntegrityFailed, FileMissing, StoreUnavailable) as error:
-            yield StoreProblem(severity="error", part="contents", message=error.message, hint=RESTORE)
+            yield _damage("contents", error.message)
     unused = sum(name not in hashes for name in store.blobs.names())
     if unused:
         yield StoreProblem(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from metier.store.all_tenants import every_record, every_row
+from metier.store.all_tenants import every_reason, every_row
 from metier.store.approvals import APPROVALS
 from metier.store.blocks import BLOCKS
 from metier.store.people import ROLES
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Row: TypeAlias = Mapping[str, Any]
     Key: TypeAlias = tuple[str, ...]
+
+Kept = TypeVar("Kept")
 
 _KEYS = {
     "blocks": ("tenant", "kind", "value"),
@@ -125,9 +127,7 @@ def _add_decisions(kept: KeptRestrictions, store: Store, saved: Callable[[str], 
             row = {**BLOCKS.to_row(block), "tenant": scope.tenant}
             if _key("blocks", row) not in blocked:
                 kept.rows["blocks"][_key("blocks", row)] = row
-                kept.blocks.append(
-                    KeptBlock(tenant=scope.tenant, kind=block.kind, value=block.value, reason=block.reason)
-                )
+                kept.blocks.append(_from_row(KeptBlock, row))
     decided = (
         {**APPROVALS.to_row(one), "number": 0, "tenant": scope.tenant}
         for scope in scopes
@@ -139,17 +139,8 @@ def _add_decisions(kept: KeptRestrictions, store: Store, saved: Callable[[str], 
     kept.rows["approvals"] = dict(decisions)
     kept.rows["approval_requests"] = _answered_requests(store.pool, decisions.values())
     for one in decisions.values():
-        is_refusal = _refuses(one)
-        kept.decisions.append(
-            KeptDecision(
-                tenant=one["tenant"],
-                decision="denied" if is_refusal else "revoked",
-                id=one["id"],
-                skill=one["skill"],
-                digest=one["digest"],
-                reason=one["reason" if is_refusal else "revoked_reason"],
-            )
-        )
+        decision, reason = ("denied", "reason") if _refuses(one) else ("revoked", "revoked_reason")
+        kept.decisions.append(_from_row(KeptDecision, {**one, "decision": decision, "reason": one[reason]}))
 
 
 def _key(table: str, row: Row) -> Key:
@@ -186,7 +177,7 @@ def _add_people(kept: KeptRestrictions, store: Store, saved: Iterable[Row]) -> t
 
     Not every missing person was removed: a store may have been made anew. So the audit log has to say it.
     """
-    reasons = _reasons(store.pool, "person.removed")  # such as `user ada`
+    reasons = every_reason(store.pool, "person.removed")  # such as `user ada`
     removed: set[Key] = {(tenant, reason.partition(" ")[2]) for tenant, reason in reasons}
     known = _recorded_people(store)
     left: dict[Key, Row] = {}
@@ -216,7 +207,7 @@ def _add_tokens(
 ) -> None:
     valid: set[Key] = {(tenant, one.id) for tenant in store.tenants() for one in store.of(tenant).people.tokens()}
     known = {key: row for row in every_row(store.pool, "tokens") if (key := _key("tokens", row)) in valid}
-    revoked = {(tenant, reason.partition(" ")[0]) for tenant, reason in _reasons(store.pool, "token.revoked")}
+    revoked = {(tenant, reason.partition(" ")[0]) for tenant, reason in every_reason(store.pool, "token.revoked")}
     for row in saved:
         key, owner = _key("tokens", row), (row["tenant"], row["person"])
         standing = known.pop(key, None)
@@ -227,15 +218,9 @@ def _add_tokens(
             revoked_at = revoked_at or now()
         if revoked_at:
             kept.rows["tokens"][key] = {**row, "revoked_at": revoked_at}
-            kept.tokens.append(KeptToken(tenant=row["tenant"], id=row["id"], person=row["person"], label=row["label"]))
+            kept.tokens.append(_from_row(KeptToken, row))
     # An admin who is known by a token alone could not let others in without it.
     kept.rows["tokens"] |= {key: row for key, row in known.items() if (row["tenant"], row["person"]) in stay}
-
-
-def _reasons(pool: ConnectionPool, type: str) -> Iterator[tuple[str, str]]:  # noqa: A002
-    for tenant, record in every_record(pool, type):
-        if isinstance(record.get("reason"), str):
-            yield tenant, record["reason"]
 
 
 def _recorded_people(store: Store) -> dict[Key, Row]:
@@ -281,5 +266,8 @@ def parse_roles(written: str) -> list[str]:
 
 
 def _kept_person(row: Row, state: Literal["removed", "lowered", "admin"]) -> KeptPerson:
-    roles = tuple(parse_roles(row["roles"]))
-    return KeptPerson(tenant=row["tenant"], name=row["name"], kind=row["kind"], state=state, roles=roles)
+    return _from_row(KeptPerson, {**row, "state": state, "roles": tuple(parse_roles(row["roles"]))})
+
+
+def _from_row(kind: type[Kept], row: Row) -> Kept:
+    return kind(**{one.name: row[one.name] for one in fields(kind)})  # type: ignore[arg-type]
