@@ -148,11 +148,7 @@ class Conversation:
 
     async def _forked(self, turn: Turn, text: str, name: str, arguments: str) -> Answer:
         """The output of a skill with an agent of its own; all that this conversation keeps of it."""
-
-        def fork() -> Any:
-            return self.session.fork(name, args=arguments, by="user")
-
-        child = await self.agent.guard.in_thread(fork)
+        child = await self.agent.guard.in_thread(self.session.fork, name, args=arguments, by="user")
         try:
             output = await subagent_spawner(turn)(child.loaded.one(), arguments, child)
         finally:

@@ -27,7 +27,7 @@ from metier.agent.instructions import OwnInstructions
 from metier.agent.streaming import EventEmitter
 from metier.agent.subagents import subagent_spawner
 from metier.dialect import Kit
-from metier.dialect.suspension import Suspension
+from metier.dialect.pydantic_ai import Suspension
 from metier.errors import AgentFailed, MetierError
 from metier.guard import Answers
 from metier.guard.audit.redaction import redact

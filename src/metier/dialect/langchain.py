@@ -185,7 +185,9 @@ class Skills(AgentMiddleware[Any, Any, Any]):
         kit.set_others(map(_name_of, request.tools))
         asked = [message.text for message in request.messages if isinstance(message, HumanMessage)]
         is_known = thread is None or not thread.lost
-        others = [tool for tool in request.tools if not isinstance(tool, dict) or (is_known and _may_use(kit, tool))]
+        others = [
+            tool for tool in request.tools if not isinstance(tool, dict) or (is_known and kit.may_offer(_name_of(tool)))
+        ]
         prepared = request.override(
             model=self._switch.find(kit.model, request.model) or request.model,
             tools=[*others, *definitions(kit.tools, "openai")],
@@ -387,10 +389,6 @@ def _answered(kit: Kit, response: ModelResponse[Any]) -> list[tuple[str, Any]]:
             calls = (one for one in blocks if isinstance(one, dict) and one.get("type") == "server_tool_call")
             made += [(str(one.get("name")), one.get("args")) for one in calls]
     return made
-
-
-def _may_use(kit: Kit, tool: dict[str, Any]) -> bool:
-    return kit.may_offer(_name_of(tool))
 
 
 def _name_of(tool: BaseTool | dict[str, Any]) -> str:

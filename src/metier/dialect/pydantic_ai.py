@@ -32,7 +32,7 @@ from metier.tools import ToolResult
 from metier.tools.arguments import Misfit, read_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pydantic import ValidationError
     from pydantic_ai import RunContext
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from metier.dialect.models import Switch
     from metier.dialect.operations import Spawn
     from metier.dialect.skills import Kit, Where
-    from metier.dialect.suspension import Suspension
+    from metier.guard import Question
     from metier.session import ActiveSkill
 
 __all__ = ["Models", "Skills"]
@@ -101,6 +101,28 @@ class Skills(AbstractCapability[Any]):
         """The capability of one run, with a kit that the caller has; with a `suspension`, its calls may wait there."""
         asked = self._asked.setdefault(kit.session, {}) if may_defer else None
         return _Run(kit, self._switch, asked, suspension)
+
+
+class Suspension:
+    """The questions that the calls of one run wait for; calls that come after one that waits wait for their turn."""
+
+    def __init__(self, given: Mapping[str, bool] | None = None, calls: Collection[str] = ()) -> None:
+        """`given` are answers by the id of their question; they count for `calls`, which waited, and for no others."""
+        self._given = dict(given or {})
+        self._calls = frozenset(calls)
+        self.open: list[Question] = []
+        """The questions to be answered before the run goes on."""
+
+    async def made(self, call: str, make: Callable[..., Awaitable[Any]]) -> Any:
+        """Return the result of a call; it does not count while a question is open."""
+        if self.open:
+            return None
+        answers = Answers(self._given if call in self._calls else None)
+        made = await make(answers=answers)
+        # What was done must not be done again: only a call that was refused can wait.
+        if isinstance(made, ToolResult) and not made.success:
+            self.open = [*answers.open, *answers.waiting]
+        return made
 
 
 class _Asked(NamedTuple):

@@ -64,6 +64,12 @@ _CHECKPOINTS = f"SELECT {', '.join(_CHECKPOINT)} FROM audit_checkpoints WHERE te
 _HAS_CHECKPOINT = "SELECT 1 FROM audit_checkpoints WHERE tenant = ? AND seq = ? AND key_id = ?"
 _BATCH = 500
 _NONE_AFTER = 2**62
+_CONDITIONS = {
+    **{name: f"{name} = ?" for name in ("outcome", "session", "digest")},
+    "since": "ts >= ?",
+    "until": "ts < ?",
+}
+"""The filters that the database answers by a column."""
 _CONTAINS = {"sqlite": "instr(data_json, ?) > 0", "postgresql": "strpos(data_json, ?) > 0"}
 _MAX_LENGTH = 256 * 1024
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e15
@@ -205,17 +211,12 @@ class AuditTable:
         wanted = {name: escape_surrogates(value) for name, value in given.items() if value is not None}
         contains = _CONTAINS[self._rows.pool.kind]
         conditions: list[tuple[str, tuple[Value, ...]]] = [
-            (f"{name} = ?", (wanted[name],)) for name in ("outcome", "session", "digest") if name in wanted
+            (condition, (wanted[name],)) for name, condition in _CONDITIONS.items() if name in wanted
         ]
         if "type" in wanted:
             family = wanted["type"]
             exact, prefix = ("event_type = ?", (family,)), (f"{family}.", f"{family}/")
             conditions.append(exact if "." in family else ("event_type >= ? AND event_type < ?", prefix))
-        conditions += [
-            (f"ts {operator} ?", (wanted[name],))
-            for name, operator in (("since", ">="), ("until", "<"))
-            if name in wanted
-        ]
         conditions += [
             (contains, (f'"{name}":{canonical_text(wanted[name])}',)) for name in ("user", "agent") if name in wanted
         ]
