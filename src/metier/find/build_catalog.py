@@ -2,67 +2,57 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.errors import MetierError
-from metier.find.catalog import LEAST_DESCRIPTION, CatalogItem, CatalogWriter, ChosenCatalog, everything, pinned
-from metier.find.visibility import Visibility
+from metier.find.catalog import LEAST_DESCRIPTION, CatalogItem, ChosenCatalog, everything, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from metier.find.catalog import Catalog
-    from metier.find.catalog_format import Format
+    from metier.find.catalog import Catalog, CatalogWriter
     from metier.find.query import Query
     from metier.find.search_engine import SearchEngine
-    from metier.library import Caller, Entry, Machine
+    from metier.find.visibility import Visibility
+    from metier.library import Caller, Entry
     from metier.library.snapshot import CallerView, Snapshot
-    from metier.skill.listing import Listings
 
 
 def build_catalog(
     engine: Callable[[], SearchEngine],
     snapshot: Snapshot,
     caller: Caller,
-    *,
-    budget: int,
+    writer: CatalogWriter,
+    listed: Visibility,
     query: str | None,
-    listings: Listings,
-    names: Collection[str] | None,
-    format: Format,  # noqa: A002
-    search_tool: str | None,
-    machine: Machine | None,
-    mount: str = "",
 ) -> Catalog:
-    """The catalog of a library for a caller."""
+    """The catalog of a library for a caller, of the skills that are listed and those most relevant to a query."""
     view = snapshot.view(caller)
-    writer = CatalogWriter(format, budget, search_tool, mount=mount)
-    listed = Visibility(machine, names, listings)
-    allowed = None if names is None else frozenset(names)
     asked = None if query is None else _prompt_query(query)
     # With a prompt, a few well described skills serve better than a few words of all.
     is_asked = asked is not None and bool(asked.text.strip())
     least = LEAST_DESCRIPTION if is_asked else LEAST_DESCRIPTION // 2
-    complete = everything(_entries(view, allowed), listed, writer, least=least)
-    pins = list(listings.pins((entry.name, entry.source) for entry in view.active.values()))
-    if complete is not None:
-        _, unplaced = pinned(pins, lambda name: _get(view, name), listed)
-        return replace(complete, unplaced_pins=unplaced)
-    listed = Visibility(machine, names, listings)
+    complete = everything(_entries(view, listed), listed, writer, least=least)
+    pins = list(listed.listings.pins((entry.name, entry.source) for entry in view.active.values()))
+    if complete is None:
+        listed.withheld.clear()  # not all skills were looked at
     cards, unplaced = pinned(pins, lambda name: _get(view, name), listed)
+    if complete is not None:
+        return replace(complete, unplaced_pins=unplaced)
     most = writer.most_cards + len(cards)
     results = engine().search(snapshot, caller, asked, most, listed) if asked else []
     best = [result.entry for result in results if listed.mode(result.entry) != "name-only"]
-    others = _first(view, snapshot, listed, allowed, most) if len(best) < most else []
+    others = _first(view, snapshot, listed, most) if len(best) < most else []
     relevant = [CatalogItem.of(entry) for entry in dict.fromkeys((*best, *others))]
     choice = ChosenCatalog(writer=writer, pins=cards, relevant=relevant, withheld=listed.withheld, unplaced=unplaced)
-    every = _names(_entries(view, allowed), listed, writer)
+    every = _names(_entries(view, listed), listed, writer)
     found = choice.with_all_names(every) if every is not None else None
     if found is not None:
         return found
     total, groups = engine().overview(snapshot, caller, listed)
-    return choice.with_groups(_name_only(_entries(view, allowed), listed, writer), total, groups)
+    return choice.with_groups(_name_only(_entries(view, listed), listed, writer), total, groups)
 
 
 def _prompt_query(prompt: str) -> Query:
@@ -72,8 +62,8 @@ def _prompt_query(prompt: str) -> Query:
     return Query.of_prompt(searchable(prompt))
 
 
-def _entries(view: CallerView, allowed: Collection[str] | None) -> Iterator[Entry]:
-    return (entry for name, entry in view.active.items() if allowed is None or name in allowed)
+def _entries(view: CallerView, listed: Visibility) -> Iterator[Entry]:
+    return (entry for name, entry in view.active.items() if listed.only is None or name in listed.only)
 
 
 def _names(entries: Iterable[Entry], listed: Visibility, writer: CatalogWriter) -> list[str] | None:
@@ -106,17 +96,12 @@ def _get(view: CallerView, name: str) -> Entry | None:
         return None
 
 
-def _first(
-    view: CallerView, snapshot: Snapshot, listed: Visibility, allowed: Collection[str] | None, most: int
-) -> list[Entry]:
+def _first(view: CallerView, snapshot: Snapshot, listed: Visibility, most: int) -> list[Entry]:
     """The entries to show without a prompt: the strongest layers first, by name."""
-    found: list[Entry] = []
-    for layer in snapshot.order:
-        for name, entry in view.active.items():
-            if entry.layer != layer or (allowed is not None and name not in allowed):
-                continue
-            if listed(entry) and listed.mode(entry) != "name-only":
-                found.append(entry)
-            if len(found) >= most:
-                return found
-    return found
+    shown = (
+        entry
+        for layer in snapshot.order
+        for entry in _entries(view, listed)
+        if entry.layer == layer and listed(entry) and listed.mode(entry) != "name-only"
+    )
+    return list(itertools.islice(shown, most))

@@ -56,10 +56,9 @@ class Finder:
         """
         from metier.find.query import Query
         from metier.find.search_engine import checked_k, searchable
-        from metier.find.visibility import Visibility, require_several
+        from metier.find.visibility import Visibility
 
         index = self._view(agent)
-        require_several(names=names)
         listed = Visibility(machine, names, Listings.of(listing))
         return self._engine().search(
             index.snapshot,
@@ -92,23 +91,13 @@ class Finder:
         skills, each has its place in it.
         """
         from metier.find.build_catalog import build_catalog
-        from metier.find.visibility import require_several
+        from metier.find.catalog import CatalogWriter
+        from metier.find.visibility import Visibility
 
-        require_several(names=names)
         index = self._view(agent)
-        return build_catalog(
-            self._engine,
-            index.snapshot,
-            index.caller,
-            budget=budget,
-            query=query,
-            listings=Listings.of(listing),
-            names=names,
-            format=format,
-            search_tool=search_tool,
-            machine=machine,
-            mount=mount,
-        )
+        listed = Visibility(machine, names, Listings.of(listing))
+        writer = CatalogWriter(format, budget, search_tool, mount=mount)
+        return build_catalog(self._engine, index.snapshot, index.caller, writer, listed, query)
 
     def select(
         self,

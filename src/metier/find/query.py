@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from metier.find.tokenizer import split_stems, stems
@@ -79,8 +79,8 @@ class Query:
         text = _FILTER.sub(take, text)[:MAX_QUERY]
         phrases = [tuple(stems(found[1] or found[2])) for found in _QUOTED.finditer(text)]
         outside = stems(_QUOTED.sub(" ", text))
-        return cls._of_words(
-            text,
+        return replace(
+            cls.of_prompt(text),
             phrases=tuple(dict.fromkeys(phrase for phrase in phrases if phrase))[:MAX_PHRASES],
             only_phrases=bool(phrases) and any(phrases) and not outside,
             tags=tuple(dict.fromkeys(tags)),
@@ -90,18 +90,7 @@ class Query:
     @classmethod
     def of_prompt(cls, text: str) -> Query:
         """A prompt that was not written to search: nothing in it is a filter."""
-        return cls._of_words(text[:MAX_QUERY])
-
-    @classmethod
-    def _of_words(
-        cls,
-        text: str,
-        *,
-        phrases: tuple[tuple[str, ...], ...] = (),
-        only_phrases: bool = False,
-        tags: tuple[str, ...] = (),
-        layers: tuple[Layer, ...] = (),
-    ) -> Query:
+        text = text[:MAX_QUERY]
         sequence = stems(text)
         every = list(dict.fromkeys(split_stems(text)))[:MAX_STEMS]
         known = set(every)
@@ -113,11 +102,7 @@ class Query:
             parts=frozenset(known.difference(sequence)),
             pairs=tuple(pairs),
             written=_written(text, known),
-            phrases=phrases,
-            only_phrases=only_phrases,
             names=_names(text, invoked[1] if invoked else None),
-            tags=tags,
-            layers=layers,
         )
 
 

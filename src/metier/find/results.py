@@ -52,18 +52,16 @@ def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
     """A skill with its score and reasons; None when it does not fit after all."""
     if query.only_phrases and len(fit.phrases) < len(query.phrases):
         return None
-    if entry.name in query.names:
-        exact = entry.name == query.names[0]
-        return Result(
-            name=entry.name, score=1.0 if exact else 0.99, why=_why(fit, query, entry, named=True), entry=entry
-        )
-    if not query.stems:
-        # Nothing but filters, and they all hold.
-        return Result(name=entry.name, score=1.0, why=_why(fit, query, entry, named=False), entry=entry)
-    if fit.score <= 0:
+    is_named = entry.name in query.names
+    if is_named:
+        score = 1.0 if entry.name == query.names[0] else 0.99
+    elif not query.stems:
+        score = 1.0  # nothing but filters, and they all hold
+    elif fit.score > 0:
+        score = round(fit.score / (fit.score + 20), 4)
+    else:
         return None
-    why = _why(fit, query, entry, named=False)
-    return Result(name=entry.name, score=round(fit.score / (fit.score + 20), 4), why=why, entry=entry)
+    return Result(name=entry.name, score=score, why=_why(fit, query, entry, named=is_named), entry=entry)
 
 
 def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:

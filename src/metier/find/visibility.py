@@ -36,6 +36,7 @@ class Visibility:
         only: Collection[str] | None = None,
         listings: Listings | None = None,
     ) -> None:
+        require_several(names=only)
         self._machine = machine
         self.listings = listings or Listings()
         self.only = None if only is None else frozenset(only)

@@ -29,7 +29,8 @@ class DocumentCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._documents: OrderedDict[CacheKey, tuple[IdentityRow, Document]] = OrderedDict()
-        self._contents: BoundedCache[CacheKey, tuple[str, PackageDigest]] = BoundedCache(_DIGESTS_KEPT)
+        self.contents: BoundedCache[CacheKey, tuple[str, PackageDigest]] = BoundedCache(_DIGESTS_KEPT)
+        """The content of each package, and the signature of the files that it was computed under."""
         self._characters = 0
 
     def document(self, where: CacheKey) -> tuple[IdentityRow, Document] | None:
@@ -56,26 +57,16 @@ class DocumentCache:
         if dropped is not None:
             self._characters -= len(dropped[1].body)
 
-    def content(self, where: CacheKey) -> tuple[str, PackageDigest] | None:
-        """The content of a package, and the signature of the files that it was computed under."""
-        with self._lock:
-            return self._contents.get(where)
-
-    def keep_content(self, where: CacheKey, signature: str, content: PackageDigest) -> None:
-        """Keep what a package holds."""
-        with self._lock:
-            self._contents[where] = (signature, content)
-
     def forget(self, where: CacheKey | None = None) -> None:
         """Forget what is kept of one skill, or of all."""
         with self._lock:
             if where is None:
                 self._documents.clear()
                 self._characters = 0
-                self._contents.clear()
+                self.contents.clear()
             else:
                 self._drop(where)
-                self._contents.pop(where, None)
+                self.contents.pop(where, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

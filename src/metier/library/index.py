@@ -249,7 +249,7 @@ class SkillIndex:
         entry = self.get(name) if isinstance(name, str) else name
         where, package = _where(entry), entry.package
         signature = package.signature()
-        known = self._state.documents.content(where)
+        known = self._state.documents.contents.get(where)
         if known is not None and known[0] == signature:
             return known[1]
         if entry.is_stale or entry.place.source.identity(entry.key) != entry.identity:
@@ -260,7 +260,7 @@ class SkillIndex:
                     raise unreadable.error(entry.name, entry.location) from None
                 return known[1]
         content = PackageDigest.of(package.contents())
-        self._state.documents.keep_content(where, signature, content)
+        self._state.documents.contents[where] = (signature, content)
         return content
 
     def refresh(self) -> Change:

@@ -18,7 +18,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._paths import write_file
+from metier._paths import READ, write_file
 from metier.library.index_rows import STALE, IndexRows, encode_row
 from metier.skill import UNSETTLED_INODE
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _MAGIC = b"metier-index "
 _FORMAT = 3
 _MAX_HEADER = 32_768
-_READ = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
 def default_cache_folder() -> str | None:
@@ -88,30 +87,18 @@ class IndexCache:
         return True
 
     def _read(self, path: str, source: str) -> IndexRows:
-        descriptor = os.open(path, _READ)
-        try:
-            status = os.fstat(descriptor)
+        with open(os.open(path, READ), "rb") as file:
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(22, "it is not a regular file")
             if hasattr(os, "getuid") and status.st_uid != os.getuid():
                 raise PermissionError(1, "it belongs to another user")
-            line = os.read(descriptor, _MAX_HEADER)
-            line = line[: line.find(b"\n") + 1]
+            line = file.readline(_MAX_HEADER)
             header = _Header.read(line, source, self._version)
             # Before anything is read that large, the header must account for every byte.
             if len(line) + sum(header.sizes) != status.st_size:
                 raise ValueError("damaged")
-            os.lseek(descriptor, len(line), os.SEEK_SET)
-            return _decode(header, _read_exactly(descriptor, sum(header.sizes)))
-        finally:
-            os.close(descriptor)
-
-
-def _read_exactly(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    while len(data) < size and (more := os.read(descriptor, size - len(data))):
-        data += more
-    return data
+            return _decode(header, file.read(sum(header.sizes)))
 
 
 class _PackedRows(IndexRows):

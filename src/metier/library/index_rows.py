@@ -107,22 +107,9 @@ def _may_be_special(frontmatter: Frontmatter) -> bool:
     metadata = frontmatter.mapping.get("metadata")
     if isinstance(metadata, dict) and "metier" in metadata:
         return True
-    return any(key not in _ordinary_keys and not _is_ordinary(key) for key in frontmatter.mapping)
-
-
-# Keys known to be neither a priority nor a scope in any spelling; real files share a few dozen.
-_ordinary_keys: set[str] = {"name", "description"}
-_ORDINARY_KEPT = 512
-
-
-def _is_ordinary(key: str) -> bool:
     from metier.skill.fields import canonical_field
 
-    if canonical_field(key) in ("priority", "scope"):
-        return False
-    if len(_ordinary_keys) < _ORDINARY_KEPT:
-        _ordinary_keys.add(key)
-    return True
+    return any(canonical_field(key) in ("priority", "scope") for key in frontmatter.mapping)
 
 
 def broken_frontmatter(diagnostic: Diagnostic) -> Frontmatter:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._paths import write_file
+from metier._paths import READ, write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library import clients
 from metier.skill import Diagnostic
@@ -131,7 +131,6 @@ def _not_writable(folder: Path, error: OSError) -> MetierError:
 COPIES_FILE = ".metier-sync.json"
 """The list of what was copied into a folder of skills, beside the copies."""
 MAX_LIST_BYTES = 8 * 1024 * 1024
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def copied_into(folder: str | os.PathLike[str]) -> frozenset[str]:
@@ -142,7 +141,7 @@ def copied_into(folder: str | os.PathLike[str]) -> frozenset[str]:
     frozenset()
     """
     try:
-        with open(os.open(os.path.join(folder, COPIES_FILE), _FLAGS), "rb") as file:
+        with open(os.open(os.path.join(folder, COPIES_FILE), READ), "rb") as file:
             skills = json.loads(file.read(MAX_LIST_BYTES))["skills"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return frozenset()

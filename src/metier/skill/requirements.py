@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from metier.skill.skill import Skill
 
@@ -29,6 +29,7 @@ _AT_THE_TOP = frozenset(_KINDS) - {"tools", "commands"}
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}").fullmatch
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
 _NAME = re.compile(r"\S{1,128}").fullmatch
+_PATTERNS: dict[str, Callable[[str], object]] = {"bins": _COMMAND, "any_bins": _COMMAND, "env": _VARIABLE}
 FIELDS_WITHOUT_REQUIREMENTS = frozenset(
     {"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"}
 )
@@ -146,16 +147,10 @@ def _collect(found: dict[str, dict[str, None]], declared: object) -> None:
 
 def _names(kind: str, value: object) -> Iterable[str]:
     for name in _listed(value):
-        if kind in ("bins", "any_bins"):
-            if _COMMAND(name):
-                yield name
-        elif kind == "env":
-            if _VARIABLE(name):
-                yield name
-        elif kind == "os":
+        if kind == "os":
             if name.lower() in _SYSTEMS:
                 yield _SYSTEMS[name.lower()]
-        elif is_required_name(name):
+        elif _PATTERNS.get(kind, is_required_name)(name):
             yield name
 
 
