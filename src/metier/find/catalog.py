@@ -7,6 +7,7 @@ that are not listed, and the tool that finds them.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -358,13 +359,9 @@ def _first_that_fit(sizes: Sequence[int], room: int) -> int:
 
 def widest(fits: Callable[[int], bool], least: int) -> int | None:
     """The widest description that fits, or None when not even the least does."""
-    if not fits(least):
-        return None
-    low, high = least, 4 * MAX_DESCRIPTION
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    widths = range(least, 4 * MAX_DESCRIPTION + 1)
+    fitting = bisect.bisect(widths, False, key=lambda width: not fits(width))
+    return widths[fitting - 1] if fitting else None
 
 
 def pinned(

@@ -5,6 +5,7 @@ A record is one line and no text of a skill can end it, begin another, or close 
 
 from __future__ import annotations
 
+import bisect
 import html
 import json
 import re
@@ -190,14 +191,8 @@ def shortened(text: str, limit: int, size: Callable[[str], int]) -> str:
 
 def _longest(text: str, ends: list[int], limit: int, size: Callable[[str], int]) -> str:
     """The longest of the beginnings that fits with an ellipsis; sizes grow with length."""
-    low, high = 0, len(ends)
-    while low < high:
-        middle = (low + high) // 2
-        if size(_with_ellipsis(text[: ends[middle]])) <= limit:
-            low = middle + 1
-        else:
-            high = middle
-    return text[: ends[low - 1]] if low else ""
+    fitting = bisect.bisect(ends, limit, key=lambda end: size(_with_ellipsis(text[:end])))
+    return text[: ends[fitting - 1]] if fitting else ""
 
 
 def _with_ellipsis(text: str) -> str:

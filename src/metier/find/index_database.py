@@ -262,10 +262,10 @@ def _has_full_text() -> bool:
     return False
 
 
-def portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """As many items at once as one statement can take."""
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]
+def portions(items: Sequence[Item], size: int = _AT_ONCE) -> Iterator[Sequence[Item]]:
+    """So many items at once, or as many as one statement can take."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _require_own_file(path: str) -> None:

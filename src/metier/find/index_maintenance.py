@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from metier._log import logger
-from metier.find.index_database import IndexBusy, IndexDamaged
+from metier.find.index_database import IndexBusy, IndexDamaged, portions
 from metier.find.indexed_text import about_of, key_of, stamp_of, storable, text_of
 from metier.find.search_index import SearchIndex
 from metier.find.vectors import Meanings, Nearness, checked, embedded, packed
@@ -69,8 +69,8 @@ def _differing(place: Place, rows: IndexRows, known: Mapping[str, str]) -> list[
 
 
 def _take_out(index: SearchIndex, keys: Sequence[str]) -> None:
-    for start in range(0, len(keys), BATCH):
-        index.update([], keys[start : start + BATCH])
+    for some in portions(keys, BATCH):
+        index.update([], some)
 
 
 def _write(index: SearchIndex, entries: Sequence[Entry], progress: Callable[[int, int], None] | None = None) -> None:
@@ -86,8 +86,8 @@ def embed_what_is_new(index: SearchIndex, place: Place, rows: IndexRows, embedde
     if not missing:
         return
     numbers = [number for number, key in enumerate(rows.keys) if storable(key) in missing]
-    for start in range(0, len(numbers), BATCH):
-        entries = [Entry(place, rows, number) for number in numbers[start : start + BATCH]]
+    for some in portions(numbers, BATCH):
+        entries = [Entry(place, rows, number) for number in some]
         vectors = embedded(embedder, [f"{entry.name.replace('-', ' ')}. {about_of(entry.skill)}" for entry in entries])
         if vectors is None:
             return

@@ -61,15 +61,10 @@ class FolderSource:
         skill_name: str | None = None,
     ) -> None:
         self.root = absolute(root)
-        self._name = name or os.path.basename(self.root) or "root"
+        self.name = name or os.path.basename(self.root) or "root"
         self._whole_root = whole_root
         self._contain = os.path.realpath(contain) if contain is not None else None
         self._skill_name = checked_skill_name(skill_name)
-
-    @property
-    def name(self) -> str:
-        """The name for people."""
-        return self._name
 
     def __repr__(self) -> str:
         return f"FolderSource({self.root!r})"
