@@ -216,16 +216,15 @@ def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
     action, subject, terms = context.action, context.subject, context.effective.sources_require
     if not action.source:
         return
-    origin = context.effective.origin
-    if terms.digest and (subject is None or not subject.digest):
-        why = "Policy wants what is installed to name its content by a digest."
-        yield _from(why, "sources.require.digest", origin("sources.require.digest"))
-    if terms.pinned and not action.pinned:
-        why = "Policy wants what is installed to name an exact version or commit."
-        yield _from(why, "sources.require.pinned", origin("sources.require.pinned"))
-    if action.signature not in terms.signature:
-        why = f"Policy wants a signature: {', '.join(terms.signature)}."
-        yield _from(why, "sources.require.signature", origin("sources.require.signature"))
+    has_digest = subject is not None and subject.digest != ""
+    for name, is_lacking, what in (
+        ("digest", terms.digest and not has_digest, "what is installed to name its content by a digest"),
+        ("pinned", terms.pinned and not action.pinned, "what is installed to name an exact version or commit"),
+        ("signature", action.signature not in terms.signature, f"a signature: {', '.join(terms.signature)}"),
+    ):
+        if is_lacking:
+            key = f"sources.require.{name}"
+            yield _from(f"Policy wants {what}.", key, context.effective.origin(key))
 
 
 def _from(why: str, check: str, origin: Origin | None) -> Decision:

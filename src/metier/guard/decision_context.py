@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action, Actor, Origin, Subject
     from metier.guard.governance import Governance, InForce, ProgramLayer
     from metier.guard.policy.effective import EffectivePolicy
+    from metier.library import Entry
     from metier.scan.capabilities import Capabilities
     from metier.scan.scanner import ScanReport
     from metier.scan.suppression import Suppression
-    from metier.skill import Package
     from metier.store import Approval, GovernanceState, Install
 
 
@@ -238,19 +238,18 @@ class DecisionContext:
     @cached_property
     def capabilities(self) -> Capabilities:
         """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
-        digest = self._examined()
         effective = self.effective
-        return capabilities_of(self._package, digest, network=effective.network_tools, write=effective.write_tools)
+        return capabilities_of(*self._content(), network=effective.network_tools, write=effective.write_tools)
 
     @cached_property
     def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
-        return scan_report_of(self._package, self._examined(), self._suppressions)
+        return scan_report_of(*self._content(), self._suppressions)
 
     @cached_property
     def scanned(self) -> ScanSummary:
         """The results of all scanners; raises `NotExamined` where none could look."""
-        digest, settings, report = self._examined(), self.effective.scan, self.report
+        settings, report = self.effective.scan, self.report
         severities = {"core": report.max_severity}
         problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
         if settings.commands:
@@ -258,7 +257,7 @@ class DecisionContext:
 
             # What scanners say that policy does not name can make it worse; only those that it names can be missing.
             scope = self.governance.known_scope(self.actor)
-            latest = scope.scans.latest(digest) if scope is not None else ()
+            latest = scope.scans.latest(self._content()[1]) if scope is not None else ()
             rows = {row.engine: row for row in latest if row.engine != "core"}
             since = timestamp(max(0, time.time() - settings.rescan_after)) if settings.rescan_after is not None else ""
             recent = [row for row in rows.values() if row.at >= since]
@@ -271,13 +270,9 @@ class DecisionContext:
     def _suppressions(self) -> tuple[Suppression, ...]:
         return current_suppressions(self.effective.scan.suppressions)
 
-    def _package(self) -> Package:
-        assert self.subject is not None and self.subject.entry is not None
-        return self.subject.entry.package
-
-    def _examined(self) -> str:
-        """The digest of the skill, if it can be looked into."""
+    def _content(self) -> tuple[Entry, str]:
+        """The entry of the skill and its digest, if it can be looked into."""
         subject = self.subject
         if subject is None or subject.entry is None or not subject.digest:
             raise NotExamined("The skill's files are not at hand.", hint="Decide about a skill of a library.")
-        return subject.digest
+        return subject.entry, subject.digest

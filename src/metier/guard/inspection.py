@@ -13,8 +13,7 @@ from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInva
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from metier.library import Entry
     from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
     from metier.scan.suppression import Suppression
@@ -83,9 +82,7 @@ _capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KE
 _reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
 
-def capabilities_of(
-    package: Callable[[], Package], digest: str, *, network: tuple[str, ...], write: tuple[str, ...]
-) -> Capabilities:
+def capabilities_of(entry: Entry, digest: str, *, network: tuple[str, ...], write: tuple[str, ...]) -> Capabilities:
     """The capabilities of the content of a digest; raises `SkillChanged` where the package is another by now.
 
     `network` are the tools that count as reaching the network, `write` those that count as writing files.
@@ -95,18 +92,18 @@ def capabilities_of(
     if found is None:
         from metier.scan.capabilities import infer
 
-        found = _capabilities[key] = infer(_snapshot(package(), digest), network=network, write=write)
+        found = _capabilities[key] = infer(_snapshot(entry.package, digest), network=network, write=write)
     return found
 
 
-def scan_report_of(package: Callable[[], Package], digest: str, suppressions: tuple[Suppression, ...]) -> ScanReport:
+def scan_report_of(entry: Entry, digest: str, suppressions: tuple[Suppression, ...]) -> ScanReport:
     """The report of the scanner on the content of a digest, without suppressed findings."""
     key = (digest, suppressions)
     found = _reports.get(key)
     if found is None:
         from metier.scan import scan
 
-        found = scan(_snapshot(package(), digest), suppressions=suppressions)
+        found = scan(_snapshot(entry.package, digest), suppressions=suppressions)
         if found.status == "ok":
             # A scan that failed is tried again: what was wrong may be mended.
             _reports[key] = found
