@@ -74,6 +74,7 @@ REFUSED = [
     (GIT, "git cherry-pick --strategy=/x o"),
     (GIT, "git rebase -s /x o"),
     (GIT, "git rebase -qs/x o"),
+    (GIT, "git pull -4s ./x"),
     (GIT, "git revert --strategy /x HEAD"),
     (GIT, "git pull --strat=a/b origin main"),
     (GIT, "git rebase *"),
