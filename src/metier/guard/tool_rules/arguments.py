@@ -39,9 +39,10 @@ _BESIDE_PATHS = (
     "old_text output_mode pages pattern patch query recursive regex replace_all respect_git_ignore show_hidden "
     "sort start start_line text type view_range"
 )
+PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 UNDERSTOOD = {
     "bash": frozenset((*COMMAND_ARGUMENTS, *FOLDER_ARGUMENTS, *CHANGING_ARGUMENTS, *_BESIDE["bash"].split())),
     "webfetch": frozenset((*URL_ARGUMENTS, *_BESIDE["webfetch"].split())),
+    **dict.fromkeys(PATH_TOOLS, frozenset((*PATH_ARGUMENTS, *PATHS_ARGUMENTS, *_BESIDE_PATHS.split()))),
 }
-UNDERSTOOD_BY_PATH_TOOLS = frozenset((*PATH_ARGUMENTS, *PATHS_ARGUMENTS, *_BESIDE_PATHS.split()))
 """The arguments that patterns about a tool understand."""

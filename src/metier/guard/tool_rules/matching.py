@@ -22,13 +22,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.tool_rules.arguments import (
-    PATH_ARGUMENTS,
-    PATHS_ARGUMENTS,
-    UNDERSTOOD,
-    UNDERSTOOD_BY_PATH_TOOLS,
-    URL_ARGUMENTS,
-)
+from metier.guard.tool_rules.arguments import PATH_ARGUMENTS, PATH_TOOLS, PATHS_ARGUMENTS, UNDERSTOOD, URL_ARGUMENTS
 from metier.guard.tool_rules.path_patterns import (
     forbidding_rule,
     path_is_within,
@@ -46,7 +40,6 @@ if TYPE_CHECKING:
 
     from metier.skill.tool_rules import ToolRule
 
-PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 _SEARCHING = frozenset({"glob", "grep", "ls"})
 _MAX_VALUES = 10_000
 _EMPTY: tuple[Any, ...] = (None, "", False, (), [], {})
@@ -72,7 +65,7 @@ def permits(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], 
     about = [rule for rule in rules if rule.names(name) and not rule.is_malformed]
     if not about:
         return Match(allowed=False, reason=f"The tool {shown(tool)} is not among what is allowed: {list_rules(rules)}.")
-    if strange := unknown_argument(name, arguments, is_path_tool=name in PATH_TOOLS):
+    if strange := unknown_argument(name, arguments):
         reason = f"No pattern knows what the argument {shown(strange)!r} of {shown(tool)} does; leave it out."
         return Match(allowed=False, reason=reason)
     if name == "bash":
@@ -114,23 +107,23 @@ def forbids(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], 
     return None
 
 
-def unknown_argument(tool: str, arguments: Mapping[str, Any], *, is_path_tool: bool) -> str | None:
+def unknown_argument(tool: str, arguments: Mapping[str, Any]) -> str | None:
     """The name of an argument that patterns about a tool do not understand, if there is one.
 
-    >>> unknown_argument("bash", {"command": "git status", "timeout": 5}, is_path_tool=False) is None
+    >>> unknown_argument("bash", {"command": "git status", "timeout": 5}) is None
     True
-    >>> unknown_argument("bash", {"command": "git status", "then": "curl x"}, is_path_tool=False)
+    >>> unknown_argument("bash", {"command": "git status", "then": "curl x"})
     'then'
     """
-    known = UNDERSTOOD_BY_PATH_TOOLS if is_path_tool else UNDERSTOOD.get(tool)
+    known = UNDERSTOOD.get(tool)
     if known is None:
         return None
     for name, value in arguments.items():
         if name not in known and value not in _EMPTY:
             return name
-        if name == "edits" and is_path_tool and isinstance(value, list | tuple):
+        if name == "edits" and isinstance(value, list | tuple):
             for item in value:
-                inner = unknown_argument(tool, item, is_path_tool=True) if isinstance(item, dict) else name
+                inner = unknown_argument(tool, item) if isinstance(item, dict) else name
                 if inner is not None or any(each in PATH_ARGUMENTS + PATHS_ARGUMENTS for each in item):
                     return name
     return None
