@@ -9,6 +9,7 @@ import json
 import math
 import typing
 from typing import TYPE_CHECKING, Any, overload
+from weakref import WeakKeyDictionary
 
 from metier.errors import InvalidArgument
 from metier.tools.arguments import schema_of
@@ -17,7 +18,6 @@ from metier.tools.tool import DEFAULT_TIMEOUT, ToolResult, checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from weakref import WeakKeyDictionary
 
     from anyio import CapacityLimiter
     from anyio.lowlevel import RunVar
@@ -214,21 +214,19 @@ def _default(value: Any) -> dict[str, Any]:
         return {}
 
 
-_limiters: RunVar[WeakKeyDictionary[FunctionTool, CapacityLimiter]] | None = None
+@functools.cache
+def _limiters() -> RunVar[WeakKeyDictionary[FunctionTool, CapacityLimiter]]:
+    from anyio.lowlevel import RunVar
+
+    return RunVar("metier_tool_threads")
 
 
 def _limiter(tool: FunctionTool) -> CapacityLimiter:
     """The limit on the threads of one tool, in this event loop."""
-    global _limiters
-    from weakref import WeakKeyDictionary
-
     from anyio import CapacityLimiter
-    from anyio.lowlevel import RunVar
 
-    if _limiters is None:
-        _limiters = RunVar("metier_tool_threads")
-    here = _limiters.get(None)
+    here = _limiters().get(None)
     if here is None:
         here = WeakKeyDictionary()
-        _limiters.set(here)
+        _limiters().set(here)
     return here.setdefault(tool, CapacityLimiter(_MAX_THREADS))
