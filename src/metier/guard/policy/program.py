@@ -24,7 +24,8 @@ Rules: TypeAlias = str | Sequence[str]
 
 LEFT_OPEN = ("hooks", "unchecked", "injection")
 """The fields that a program may leave to the policy files."""
-_CLOSED = {**dict.fromkeys(LEFT_OPEN, "deny"), "network": "none", "paths": (), "secrets": MappingProxyType({})}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_CLOSED = {**dict.fromkeys(LEFT_OPEN, "deny"), "network": "none", "paths": (), "secrets": _NOTHING}
 _OUTCOMES = ("allow", "ask", "deny")
 _CHOICES = {
     "unchecked": ("allow", "deny"),
@@ -35,8 +36,6 @@ NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "dis
 LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
 _HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
-_NO_WORDS: Mapping[str, Literal["advisory", "enforced"]] = MappingProxyType({})
-_NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class Policy:
     """Running the commands that a skill's instructions inject their output from."""
     script_reads: Outcome = "deny"
     """Reading a script instead of running it: it costs context and gains nothing."""
-    allowed_tools: Mapping[str, Literal["advisory", "enforced"]] = field(default_factory=lambda: _NO_WORDS)
+    allowed_tools: Mapping[str, Literal["advisory", "enforced"]] = field(default_factory=lambda: _NOTHING)
     """Layer, source or folder, such as `"plugin"`, `"acme-*"` or `".claude/skills"`, to whether the `allowed-tools` of
     its skills restrict calls. Of several that fit, and of what policy files say, the strictest holds; without any, they
     are advisory in folders of other clients and enforced everywhere else."""
@@ -89,7 +88,7 @@ class Policy:
     require: Sequence[str] = ()
     """The needs that a runner must enforce, or nothing runs: files, network, hosts, descendants, memory, processes,
     disk or calls."""
-    limits: Mapping[str, float] = field(default_factory=lambda: _NO_LIMITS)
+    limits: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     """The limits of everything that runs, such as `{"seconds": 60, "memory_bytes": 2**30}`: the most seconds, and
     in place of the defaults the rest."""
 
