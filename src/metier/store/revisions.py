@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier.errors import FileMissing, IntegrityFailed
 from metier.hints import for_people
-from metier.skill.package import digest_of_files, kind_of
 from metier.store.rows import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def revision_files(files: Files) -> tuple[RevisionFile, ...]:
     >>> [file.kind for file in revision_files({"SKILL.md": ("file", b"..."), "scripts/x.py": ("exec", b"...")})]
     ['skill', 'script']
     """
+    from metier.skill.package import kind_of
+
     return tuple(
         RevisionFile(
             path=path,
@@ -149,6 +150,8 @@ def _check(revision: Revision, files: Files) -> None:
 
 
 def _require_digest(digest: str, files: Files) -> None:
+    from metier.skill.package import digest_of_files
+
     if digest_of_files(files) != digest:
         raise IntegrityFailed(
             f"The content is not that of {digest:.20}….",

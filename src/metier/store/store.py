@@ -14,8 +14,6 @@ from metier.store.audit_log import AuditTable
 from metier.store.blocks import Blocks, PolicyTexts, Scans
 from metier.store.connection_pool import ConnectionPool
 from metier.store.location import parse_address
-from metier.store.people import PREFIX, People, secret_hash
-from metier.store.proposals import Proposals
 from metier.store.revisions import Installs, Revisions, Versions
 from metier.store.rows import TenantRows, tenant_of_token
 from metier.store.state import DecisionReader, read_state
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
     from metier.store.blobs import Blobs
     from metier.store.connection_pool import Backend
     from metier.store.location import Kind, StoreAddress
-    from metier.store.people import Person
+    from metier.store.people import People, Person
+    from metier.store.proposals import Proposals
     from metier.store.state import CachedState, GovernanceState, RecordedDecisions
 
 _MAX_STATES = 1_000
@@ -138,6 +137,8 @@ class Store:
 
     def by_token(self, secret: str) -> tuple[TenantScope, Person] | None:
         """Return the scope and the person of a token; None for one that is not valid."""
+        from metier.store.people import PREFIX, secret_hash
+
         if not secret.startswith(PREFIX):
             return None
         tenant = tenant_of_token(self.pool, secret_hash(secret))
@@ -244,6 +245,8 @@ class TenantScope:
     @cached_property
     def people(self) -> People:
         """People and their tokens."""
+        from metier.store.people import People
+
         return People(self._rows, self.store.decision_reader)
 
     @cached_property
@@ -254,6 +257,8 @@ class TenantScope:
     @cached_property
     def proposals(self) -> Proposals:
         """Proposed changes of skills."""
+        from metier.store.proposals import Proposals
+
         return Proposals(self._rows)
 
     @cached_property
