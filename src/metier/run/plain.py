@@ -100,15 +100,15 @@ def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
         raise TypeError("the names of environment variables are text")
     env = {**base_environment(job.folder), **job.env, _MARK: mark}
     program = job.argv[0]
-    own_group: dict[str, object] = {"start_new_session": True}
+    flags = 0
     if sys.platform == "win32":
         import shutil
 
         # Windows would look in this process's folder and path, not in the job's.
         program = shutil.which(program, path=env["PATH"]) or program
-        own_group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP
     with input_of(job.stdin) as stdin:
-        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+        return subprocess.Popen(
             (program, *job.argv[1:]),
             cwd=job.folder,
             env=env,
@@ -116,7 +116,8 @@ def _start(job: Job, mark: str) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            **own_group,
+            start_new_session=True,
+            creationflags=flags,
         )
 
 

@@ -83,9 +83,7 @@ def _tunnel(target: str, headers: _Headers) -> ProxyRequest:
     if "content-length" in headers.values or "transfer-encoding" in headers.values:
         raise BadRequest("CONNECT has no body.")
     if (named := headers.one("host")) is not None:
-        other_host, other_port = _split(named)
-        if other_host != host or other_port not in (None, port):
-            raise BadRequest("The Host header names another host than the request.")
+        _check_same(named, host, port, default_port=port)
     return ProxyRequest(host=host, port=port, is_tunnel=True)
 
 
@@ -99,9 +97,7 @@ def _plain_request(method: str, target: str, version: str, headers: _Headers) ->
     if named is None and version == "1.1":
         raise BadRequest("There is no Host header.")
     if named is not None:
-        other_host, other_port = _split(named)
-        if (other_host, other_port or 80) != (host, port):
-            raise BadRequest("The Host header names another host than the request.")
+        _check_same(named, host, port, default_port=80)
     length = headers.length(version)
     path = url[2] or ("*" if method == "OPTIONS" else "")
     lines = [
@@ -113,6 +109,12 @@ def _plain_request(method: str, target: str, version: str, headers: _Headers) ->
     ]
     head = b"\r\n".join(lines) + END_OF_HEAD
     return ProxyRequest(host=host, port=port, is_tunnel=False, head=head, length=length)
+
+
+def _check_same(named: str, host: str, port: int, *, default_port: int) -> None:
+    other_host, other_port = _split(named)
+    if (other_host, other_port or default_port) != (host, port):
+        raise BadRequest("The Host header names another host than the request.")
 
 
 def _split(text: str) -> tuple[str, int | None]:

@@ -208,22 +208,18 @@ def _covered(programs: tuple[tuple[str, str], ...], given: list[JobPath]) -> lis
 def _protected(place: JobPath, closed: Iterable[str]) -> list[JobPath]:
     """The paths in a writable place that are not to be written, as somebody outside would run it."""
     roots = (root for root in _own_roots() if root != place.path and is_inside(root, place.path))
-    found: dict[JobPath, None] = {}
+    found: list[JobPath] = []
     for path in (*closed, *roots):
         *above, last = _steps(place, path)
-        found.update(dict.fromkeys((*above, replace(last, is_writable=False))))
-    return list(found)
+        found += [*above, replace(last, is_writable=False)]
+    return found
 
 
 def _pins(place: JobPath, given: list[JobPath]) -> list[JobPath]:
     """The folders between a writable place and those in it that are only to be read, which must not be moved away."""
-    inside = [other for other in given if not other.is_writable and is_inside(other.seen_at, place.seen_at)]
-    found: dict[JobPath, None] = {}
-    for other in inside:
-        if other.seen_at != place.seen_at:
-            path = moved_path(other.seen_at, place.seen_at, place.path)
-            found.update(dict.fromkeys(step for step in _steps(place, path)[:-1] if os.path.isdir(step.path)))
-    return list(found)
+    inside = [other.seen_at for other in given if not other.is_writable and is_inside(other.seen_at, place.seen_at)]
+    paths = [moved_path(seen, place.seen_at, place.path) for seen in inside if seen != place.seen_at]
+    return [step for path in paths for step in _steps(place, path)[:-1] if os.path.isdir(step.path)]
 
 
 def _steps(place: JobPath, path: str) -> list[JobPath]:

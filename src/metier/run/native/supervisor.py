@@ -147,15 +147,15 @@ class _Supervisor:
     def _start(self) -> None:
         """Start the job; raises with what kept it from starting."""
         wanted = self._wanted
-        os.chdir(wanted["folder"] if self._tier != "bubblewrap" else "/")
         os.umask(0o022)
-        if self._tier != "bubblewrap":
-            limit(wanted["limits"], wanted["others"])
         if self._tier == "bubblewrap":
+            os.chdir("/")
             # From this thread: what it starts is to end with the thread that started it.
             command = wanted["bubblewrap"]
             self._spawn(command[0], command, {}, self._request, self._control.fileno())
             return
+        os.chdir(wanted["folder"])
+        limit(wanted["limits"], wanted["others"])
         # What binds a process is bound to each of its threads. One thread takes it all on and starts the job, which
         # has it from its first instruction; this one stays free. So nothing is copied, as a fork would.
         done = _thread.allocate_lock()
