@@ -1,4 +1,7 @@
-"""Clean-up after a job that made protected names: they are set aside, and links that it replaced are put back."""
+"""Clean-up after a job that made protected names: they are set aside, and links that it replaced are put back.
+
+Most jobs make none, so that this is imported when one did, or when its host was killed.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ import secrets
 import stat
 from typing import TYPE_CHECKING
 
+from metier._log import logger
 from metier._paths import is_inside
-from metier.guard.files.protected_names import protected_name_in
-from metier.run.protection import FOLDER_FLAGS, Cleanup, how_to_grant, new_places, writable_folder
+from metier.guard.files.protected_names import PROTECTED, protected_name_in
+from metier.guard.files.protected_places import ProtectedPlaces
+from metier.run.protection import FOLDER_FLAGS, Cleanup, new_places, remove_stand_ins, writable_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
+    from typing import Any
 
-    from metier.guard.files.protected_places import ProtectedPlaces
+log = logger("metier.run")
 
 _MOST_ROUNDS = 16
 _LONGEST = 200
@@ -65,6 +71,32 @@ def clean_up(
     rest = next(iter((*found, *closed)))
     failures[rest] = _format_failure(os.path.relpath(rest, folder), "there is too much of it")
     return Cleanup(notes=tuple(notes), failures=tuple(failures.values()))
+
+
+def recover(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Clean up after a job whose host was killed, by its entry in the journal: the notes, a sentence each."""
+    try:
+        remove_stand_ins(entry["stand_ins"])
+        before = ProtectedPlaces(names=frozenset(entry["names"]), links=dict(entry["links"]))
+        folder, absent, grants = entry["folder"], frozenset(entry["absent"]), frozenset(entry["grants"])
+        found = clean_up(folder, before, absent, grants, entry["until"]) if os.path.isdir(folder) else Cleanup()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("An entry of the journal of jobs cannot be used: %s", error)
+        return ()
+    for text in found.notes + found.failures:
+        log.warning("%s: %s", folder, text)
+    return found.notes + found.failures
+
+
+def how_to_grant(folder: str, name: str) -> str:
+    """The sentence on how a job may write a protected name of a folder, if it ever may."""
+    if name == ".git" and not os.path.lexists(os.path.join(folder, name, "HEAD")):
+        # With the grant, the settings and hooks that git would make are closed all the same.
+        return "Make the repository yourself, at a terminal: `git init`."
+    if name in PROTECTED:
+        grant = f'run: {{paths: ["{name}:rw"]}}'
+        return f"A policy grants it by {grant}, to a script whose skill asks for it by allowed-paths."
+    return "It stays closed whatever is granted: change it yourself, at a terminal."
 
 
 def _is_newer(path: str, than: float) -> bool:

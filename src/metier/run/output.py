@@ -124,15 +124,18 @@ def outcome_of(
 @contextlib.contextmanager
 def input_of(data: bytes) -> Iterator[int]:
     """The standard input of a job: a file without a name, which nobody has to stand by to write."""
-    if not data:
-        with open(os.devnull, "rb", buffering=0) as nothing:
-            yield nothing.fileno()
+    if data:
+        in_memory = os.memfd_create("metier-stdin", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
+        with tempfile.TemporaryFile() if in_memory is None else open(in_memory, "w+b") as file:
+            file.write(data)
+            file.seek(0)
+            yield file.fileno()
         return
-    in_memory = os.memfd_create("metier-stdin", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
-    with tempfile.TemporaryFile() if in_memory is None else open(in_memory, "w+b") as file:
-        file.write(data)
-        file.seek(0)
-        yield file.fileno()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        yield nothing
+    finally:
+        os.close(nothing)
 
 
 class OutputReader:

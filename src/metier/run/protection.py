@@ -26,18 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier._paths import moved_path
-from metier.guard.files.protected_names import MOST_FOLDERS, PROTECTED, protected_name_in
-from metier.guard.files.protected_places import (
-    STAND_INS,
-    STAND_INS_IN_REPOSITORY,
-    ProtectedPlaces,
-    find_protected_places,
-)
+from metier.guard.files.protected_names import MOST_FOLDERS, protected_name_in
+from metier.guard.files.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, find_protected_places
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
+    from metier.guard.files.protected_places import ProtectedPlaces
     from metier.run.job import Job, JobPath, Outcome
 
     Entry: TypeAlias = Mapping[str, Any]
@@ -114,6 +110,8 @@ class Protection:
         """The names to grant for what a job failed to write, as far as its errors tell."""
         if not any(error in errors for error in _REFUSALS):
             return []
+        from metier.run.cleanup import how_to_grant
+
         closed = (os.path.relpath(path, self.folder) for path in (*self.before.closed, *self.stand_ins))
         named = (path for path in closed if re.search(rf"{re.escape(path)}(?![\w.-])", errors) is not None)
         return [
@@ -126,7 +124,12 @@ class Protection:
         """Set aside the protected names that the job made, and put back the links that it replaced."""
         self._is_clean = True
         self._follow()
-        found = _clean_up(self.folder, self.before, self._absent, self._grants)
+        found = Cleanup()
+        made, closed = new_places(self.folder, self.before, self._absent, self._grants)
+        if made or not closed <= self.before.unreadable:
+            from metier.run.cleanup import clean_up
+
+            found = clean_up(self.folder, self.before, self._absent, self._grants)
         more = [f"Only {MOST_FOLDERS:,} folders were searched for protected places."] if self.before.is_cut else []
         return replace(found, notes=(*self._recovered, *found.notes, *more))
 
@@ -172,18 +175,6 @@ def conclude(outcome: Outcome, protections: Sequence[Protection]) -> Outcome:
     return replace(outcome, notes=(*outcome.notes, *dict.fromkeys(notes))) if notes else outcome
 
 
-def _clean_up(
-    folder: str, before: ProtectedPlaces, absent: Collection[str], grants: Collection[str], until: float | None = None
-) -> Cleanup:
-    """Clean up in a folder whose protected places were listed before; a path newer than `until` is not the job's."""
-    made, closed = new_places(folder, before, absent, grants)
-    if not made and closed <= before.unreadable:
-        return Cleanup()
-    from metier.run.cleanup import clean_up
-
-    return clean_up(folder, before, absent, grants, until)
-
-
 def new_places(
     folder: str, before: ProtectedPlaces, absent: Collection[str], grants: Collection[str]
 ) -> tuple[list[str], frozenset[str]]:
@@ -193,17 +184,6 @@ def new_places(
     led_to = {_outermost_link(folder, path) for path in absent if os.path.lexists(path)}
     made = (after.names - before.names | led_to) - set(replaced)
     return [*replaced, *sorted(made)], after.unreadable
-
-
-def how_to_grant(folder: str, name: str) -> str:
-    """The sentence on how a job may write a protected name of a folder, if it ever may."""
-    if name == ".git" and not os.path.lexists(os.path.join(folder, name, "HEAD")):
-        # With the grant, the settings and hooks that git would make are closed all the same.
-        return "Make the repository yourself, at a terminal: `git init`."
-    if name in PROTECTED:
-        grant = f'run: {{paths: ["{name}:rw"]}}'
-        return f"A policy grants it by {grant}, to a script whose skill asks for it by allowed-paths."
-    return "It stays closed whatever is granted: change it yourself, at a terminal."
 
 
 def _outermost_link(folder: str, path: str) -> str:
@@ -449,17 +429,11 @@ def _recover(folder: str) -> tuple[str, ...]:
     texts: list[str] = []
     with _journal().turn():
         for entry in _journal().abandoned():
-            try:
-                remove_stand_ins(entry["stand_ins"])
-                before = ProtectedPlaces(names=frozenset(entry["names"]), links=dict(entry["links"]))
-                at, absent, grants = entry["folder"], frozenset(entry["absent"]), frozenset(entry["grants"])
-                found = _clean_up(at, before, absent, grants, entry["until"]) if os.path.isdir(at) else Cleanup()
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                log.warning("An entry of the journal of jobs cannot be used: %s", error)
-                continue
-            for text in found.notes + found.failures:
-                log.warning("%s: %s", at, text)
-                texts += [f"A job before this one was not ended by its host. {text}"] if at == folder else []
+            from metier.run.cleanup import recover
+
+            found = recover(entry)
+            if entry.get("folder") == folder:
+                texts += [f"A job before this one was not ended by its host. {text}" for text in found]
     return tuple(texts)
 
 
