@@ -72,10 +72,6 @@ class ActiveSkill:
         """The skill as the guard sees it."""
         return subject_of(self.entry, self.digest)
 
-    def with_body(self, body: str) -> ActiveSkill:
-        """The same skill, with its instructions."""
-        return replace(self, body=body)
-
 
 def is_same(one: Entry, other: Entry) -> bool:
     """Whether two entries are the same skill in the same place, whatever has become of its content."""

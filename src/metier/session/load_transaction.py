@@ -284,14 +284,14 @@ class LoadTransaction:
     def _with_body(self, active: ActiveSkill, document: Document) -> ActiveSkill:
         injected = self._injected(document, active)
         if isinstance(injected, str) and not self._arguments and "$" not in injected and "{" not in injected:
-            return active.with_body(injected)
+            return replace(active, body=injected)
         body = substitute(
             injected,
             variables=self._variables(active.root),
             arguments=self._arguments,
             declared=document.skill.arguments,
         )
-        return active.with_body(body.text)
+        return replace(active, body=body.text)
 
     def _read(self, entry: Entry) -> tuple[Document, str, PackageListing]:
         """Instructions, digest and files of one and the same state of the package."""

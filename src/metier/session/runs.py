@@ -390,10 +390,13 @@ class ScriptRun:
 
     def _asked_with(self, folder: str | None, seconds: float | None) -> dict[str, Any]:
         """The arguments of the action: whoever agrees to a run agrees to this one and no other."""
-        given: dict[str, Any] = {"args": list(self._args), "env": dict(self._env or {}), "folder": folder or ""}
-        given["seconds"] = seconds
-        if self._stdin:
-            given["stdin"] = f"sha256:{hashlib.sha256(self._stdin).hexdigest()}"
+        given = {
+            "args": list(self._args),
+            "env": dict(self._env or {}),
+            "folder": folder,
+            "seconds": seconds,
+            "stdin": self._stdin and f"sha256:{hashlib.sha256(self._stdin).hexdigest()}",
+        }
         return {name: value for name, value in given.items() if value}
 
     async def run(self, audited: AuditedAction) -> Outcome:

@@ -49,7 +49,7 @@ class SkillMounts:
     """The skills of one shell."""
 
     def __init__(self, shell: VirtualShell, parts: SessionParts) -> None:
-        self._shell = shell
+        self.shell = shell
         self._context = parts.context
         self._known = parts.known
         self._loaded = parts.loaded
@@ -69,13 +69,13 @@ class SkillMounts:
         wanted = {one.name: one for one in self._loaded.live()}
         for name, (digest, copy) in tuple(self._mounted.items()):
             if name not in wanted or wanted[name].digest != digest:
-                self._shell.unmount(name)
+                self.shell.unmount(name)
                 del self._mounted[name]
                 copy.close()
         self._outline()
         for name, digest in tuple(self._open.items()):
             if name in wanted or not self._may_be_read(self._entries[name], digest):
-                self._shell.unmount(name)
+                self.shell.unmount(name)
                 del self._open[name]
         for name in wanted.keys() - self._mounted.keys():
             self._mount(wanted[name])
@@ -94,10 +94,11 @@ class SkillMounts:
         while len(self._open) > _MOST_OPEN:
             name, _ = self._open.popitem(last=False)
             with contextlib.suppress(ShellRefused):
-                self._shell.unmount(name)
+                self.shell.unmount(name)
 
     def close(self) -> None:
-        """Let go of the copies."""
+        """End the shell, and let go of the copies."""
+        self.shell.close()
         for _, copy in self._mounted.values():
             copy.close()
         self._mounted.clear()
@@ -110,7 +111,7 @@ class SkillMounts:
                 # What was loaded is gone; the other skills can still be used.
                 self._loaded.is_stale(one)
                 return
-            self._shell.mount(one.name, root)
+            self.shell.mount(one.name, root)
             self._mounted[one.name] = (one.digest, copy.pop_all())
 
     def _outline(self) -> None:
@@ -119,13 +120,11 @@ class SkillMounts:
             return
         # What may be read was decided under what holds no more.
         for name in tuple(self._open):
-            self._shell.unmount(name)
+            self.shell.unmount(name)
             del self._open[name]
         self._entries = {entry.name: entry for entry in self._known.listed()}
         describe = len(self._entries) <= _MOST_DESCRIBED
-        self._shell.outline(
-            {name: self._outline_of(entry) if describe else "" for name, entry in self._entries.items()}
-        )
+        self.shell.outline({name: self._outline_of(entry) if describe else "" for name, entry in self._entries.items()})
         self._outlined_for = made_for
 
     def _outline_of(self, entry: Entry) -> str:
@@ -158,12 +157,12 @@ class SkillMounts:
             raise ShellRefused(f"Skill {entry.name!r} has to be loaded first.", hint="Load it.")
         action = Action(point="read", skill=subject_of(entry, digest), path="SKILL.md", by="model")
         with context.audited(action), self._copies.passing(entry, digest) as root:
-            self._shell.mount(entry.name, self._files(entry, FolderPackage(root)))
+            self.shell.mount(entry.name, self._files(entry, FolderPackage(root)))
         context.emit(Event(kind="read", skill=entry.name, message=f"Read {entry.name} without loading it."))
         return digest
 
     def _files(self, entry: Entry, package: FolderPackage) -> Mapping[str, bytes]:
-        limits, files = self._shell.limits, package.listing().files
+        limits, files = self.shell.limits, package.listing().files
         text = f"Skill {entry.name!r} is not loaded, so its scripts do not run. {self._how_to_load(entry)}"
         found: dict[str, bytes] = {}
         for file in files:
@@ -205,7 +204,6 @@ class SessionShell:
         self._parts = parts
         self._context = parts.context
         parts.loaded.on_change.append(self.follow)
-        self._shell: VirtualShell | None = None
         self._mounts: SkillMounts | None = None
         self._lock = threading.RLock()
 
@@ -216,14 +214,14 @@ class SessionShell:
         """
         self._context.require_open()
         with self._lock:
-            if self._shell is None or self._mounts is None:
+            if self._mounts is None:
                 from metier.run.virtual import VirtualShell
 
                 native = self._parts.sandbox.runner_for_commands(have_places=True)
-                self._shell = VirtualShell(mount=self._context.options.mount, native=native, before=self._open)
-                self._mounts = SkillMounts(self._shell, self._parts)
+                shell = VirtualShell(mount=self._context.options.mount, native=native, before=self._open)
+                self._mounts = SkillMounts(shell, self._parts)
             self._mounts.follow(words)
-            return self._shell
+            return self._mounts.shell
 
     def follow(self) -> None:
         """Mount and unmount what was loaded and unloaded, if there is a shell.
@@ -237,10 +235,7 @@ class SessionShell:
     def close(self) -> None:
         """End it; what is in it is gone."""
         with self._lock:
-            shell, self._shell = self._shell, None
             mounts, self._mounts = self._mounts, None
-        if shell is not None:
-            shell.close()
         if mounts is not None:
             mounts.close()
 
