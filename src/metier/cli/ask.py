@@ -76,7 +76,7 @@ def _resume_task(options: Namespace, telling: EventPrinter) -> tuple[list[Event]
     state = chats.read(options.resume)
     take_agent(options, state)
     with start_conversation(agent_of(options, at_terminal()), state) as conversation:
-        events = _print_events(conversation.resume(), telling)
+        events = print_events(conversation.resume(), telling)
         id_ = conversation.session.id
         chats.keep(id_, conversation.save())
         return events, _Waiting(id_, conversation.questions) if conversation.questions else None
@@ -112,7 +112,7 @@ def as_text(asked: str) -> str:
 
 def _run_task(agent: Agent, task: str, telling: EventPrinter) -> tuple[list[Event], _Waiting | None]:
     suspended: list[Answer] = []
-    events = _print_events(agent.stream(task, on_suspended=suspended.append), telling)
+    events = print_events(agent.stream(task, on_suspended=suspended.append), telling)
     for answer in suspended:
         SavedChats().keep(answer.session, dict(answer.state or {}))
         return events, _Waiting(answer.session, answer.questions)
@@ -136,7 +136,9 @@ def take_agent(options: Namespace, state: Mapping[str, Any]) -> None:
         options.agent = state["agent"]
 
 
-def _print_events(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
+def print_events(stream: AsyncGenerator[Event], telling: EventPrinter) -> list[Event]:
+    """Print the events of a run as they come, and return them; raises `KeyboardInterrupt` where Ctrl-C ended it."""
+
     async def main() -> list[Event]:
         found = []
         try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metier.cli.json_shapes import listing_shape
-from metier.cli.output import Style, plural, print_json, short_path
+from metier.cli.output import Style, plural, print_done, print_json, short_path
 from metier.cli.parser import Parser, library_of, positive
 from metier.cli.policy_view import PolicyView
 from metier.cli.search import update_index
@@ -108,12 +108,8 @@ def _explain(catalog: Catalog, style: Style) -> None:
         said = ["No skill to show" + ("" if catalog.withheld else "; `metier doctor` shows where they are looked for")]
     else:
         said = [f"{catalog.size:,} of {catalog.budget:,} bytes, {plural(len(catalog.shown), 'skill')} shown"]
-    if catalog.shortened:
-        said.append(f"{len(catalog.shortened):,} shortened")
-    if catalog.named:
-        said.append(f"{len(catalog.named):,} by name only")
-    if catalog.left_out:
-        said.append(f"{catalog.left_out:,} left out")
+    cuts = {"shortened": len(catalog.shortened), "by name only": len(catalog.named), "left out": catalog.left_out}
+    said += [f"{count:,} {how}" for how, count in cuts.items() if count]
     for reasons, what in ((catalog.withheld, "withheld"), (catalog.unplaced_pins, "pins not placed")):
         if reasons:
             first = "; ".join(f"{Style.text(name)} ({why})" for name, why in list(reasons.items())[:_SHOWN])
@@ -132,41 +128,30 @@ def _run_listing(options: Namespace) -> None:
         place = _policy_place(is_project=options.project)
         set_listing_mode(place.path, place.layer, name, options.mode)
         if not options.json:
-            style = Style(sys.stdout)
-            print(
-                f"{style.good('✓')} {Style.text(name)}: {options.mode}, in {Style.text(short_path(place.path), 4_096)}"
-            )
-    rule = _rule(options, name)
+            print_done(f"{Style.text(name)}: {options.mode}, in {Style.text(short_path(place.path), 4_096)}")
+    rule, missing = _rule(options, name)
     if options.json:
         print_json({"name": name, **listing_shape(rule)})
     elif options.mode is None:
         print(f"{Style.text(name)}: {Style.text(str(rule), 1_000)}")
-    elif "*" not in name and (missing := _missing(options, name)):
+    elif missing and "*" not in name:
         print(f"  {Style.text(missing, 1_000)} The mode counts once a skill is called so.", file=sys.stderr)
     elif rule.mode != options.mode:
         print(f"It is {Style.text(str(rule), 1_000)} all the same, which counts before it.")
 
 
-def _rule(options: Namespace, name: str) -> ListingRule:
+def _rule(options: Namespace, name: str) -> tuple[ListingRule, str]:
+    """Return the listing mode of a name, and the sentence that no skill here has it; empty where one has."""
     library = library_of(options)
     policy = PolicyView(library)
     try:
-        return policy.listing(library.get(name))
-    except SkillNotFound:
+        return policy.listing(library.get(name)), ""
+    except SkillNotFound as error:
         # A pattern, or a skill that is not here yet.
         rule = policy.governance.listings.rule_for(*name.partition("@")[::2])
         if rule is None:
             raise
-        return rule
-
-
-def _missing(options: Namespace, name: str) -> str:
-    """Return the sentence that no skill here has a name, with a suggestion; empty where one has it."""
-    try:
-        library_of(options).get(name)
-    except SkillNotFound as error:
-        return error.message
-    return ""
+        return rule, error.message
 
 
 def _policy_place(*, is_project: bool) -> PolicyPlace:

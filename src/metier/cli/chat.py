@@ -8,14 +8,12 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-import anyio
-
 from metier.cli.agents import SavedChats, add_agent_options, agent_of
-from metier.cli.ask import as_text, start_conversation, take_agent, take_any_bytes
+from metier.cli.ask import as_text, print_events, start_conversation, take_agent, take_any_bytes
 from metier.cli.exit_codes import APPROVAL
 from metier.cli.output import Style, print_error
 from metier.cli.parser import Parser
-from metier.cli.terminal import EventPrinter, at_terminal, ended_by_interrupt
+from metier.cli.terminal import EventPrinter, at_terminal
 from metier.errors import MetierError
 from metier.guard.remedies import tenant_option
 
@@ -100,26 +98,14 @@ def _lines() -> Iterator[str]:
 
 def _answered(conversation: Conversation, text: str, tenant: str) -> bool:
     """Send a message and print the events of the answer; an error is printed, and the conversation goes on."""
-    telling, style = EventPrinter(), Style(sys.stderr)
-
-    async def main() -> None:
-        with ended_by_interrupt() as scope:
-            told = conversation.resume() if text == "/resume" else conversation.send(as_text(text))
-            async with contextlib.aclosing(told) as events:
-                async for event in events:
-                    telling.take(event)
-        if scope.cancelled_caught:
-            telling.end()
-            print(style.warn("Stopped."), file=sys.stderr)
-
+    telling = EventPrinter()
     try:
-        anyio.run(main)
+        print_events(conversation.resume() if text == "/resume" else conversation.send(as_text(text)), telling)
+    except KeyboardInterrupt:
+        print(Style(sys.stderr).warn("Stopped."), file=sys.stderr)
     except MetierError as error:
-        telling.end()
         print_error(error.code, str(error), error.hint)
         return False
-    finally:
-        telling.end()
     if conversation.questions:
         command = f"metier chat --resume {conversation.session.id}{tenant}"
         telling.suspended(conversation.questions, command, tenant)

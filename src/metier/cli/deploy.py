@@ -23,26 +23,9 @@ from metier.hints import for_person
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.hub import Deployed
     from metier.hub.dry_run import DeployDryRun
     from metier.store import Person, TenantScope
-
-
-def folder_of(options: Namespace) -> str:
-    """Return the folder to deploy: the one that was named, or that of the skill of this name."""
-    from metier.hub.skill_location import location_of
-
-    path: str = options.path
-    if os.path.lexists(metier.source.expanded(path)) or os.path.basename(path) != path:
-        return path
-    entry = library_of(options).get(path)
-    return location_of(entry).location
-
-
-def target_of(options: Namespace) -> str:
-    """Return the folder of skills that it is deployed to."""
-    from metier.hub.deployment import folder_of_layer
-
-    return options.to or folder_of_layer(options.scope, Path.cwd())
 
 
 def add(parser: Parser) -> None:
@@ -69,19 +52,36 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    if options.dry_run:
-        return run_dry(options)
-    with acting(options, decides=True) as (scope, person):
-        done = metier.hub.deploy(
-            scope,
-            person,
-            folder_of(options),
-            to=target_of(options),
-            reason=options.reason,
-            accept_findings=options.accept_findings,
-            environment=options.environment or "",
-            guard=metier.Guard(),
-        )
+    from metier.hub.deployment import folder_of_layer
+    from metier.hub.dry_run import dry_run_deploy
+
+    with _looking(options) if options.dry_run else acting(options, decides=True) as (scope, person):
+        folder = _folder(options)
+        where = {
+            "to": options.to or folder_of_layer(options.scope, Path.cwd()),
+            "accept_findings": options.accept_findings,
+            "environment": options.environment or "",
+        }
+        if options.dry_run:
+            found = dry_run_deploy(scope, person, folder, **where, guard=metier.Guard())
+            (_print_dry_json if options.json else _print_dry_run)(found)
+            return FINE if found.is_allowed else exit_code_for(found.code)
+        done = metier.hub.deploy(scope, person, folder, **where, reason=options.reason, guard=metier.Guard())
+    _print_deployed(options, done)
+    return FINE
+
+
+def _folder(options: Namespace) -> str:
+    """Return the folder to deploy: the one that was named, or that of the skill of this name."""
+    from metier.hub.skill_location import location_of
+
+    path: str = options.path
+    if os.path.lexists(metier.source.expanded(path)) or os.path.basename(path) != path:
+        return path
+    return location_of(library_of(options).get(path)).location
+
+
+def _print_deployed(options: Namespace, done: Deployed) -> None:
     if options.json:
         print_json(
             {
@@ -94,7 +94,7 @@ def run(options: Namespace) -> int:
                 "changed": not done.is_unchanged,
             }
         )
-        return 0
+        return
     style = Style(sys.stdout)
     where = Style.text(done.home.location, 4_096)
     how = "was deployed already" if done.is_unchanged else "is deployed"
@@ -102,27 +102,6 @@ def run(options: Namespace) -> int:
     print(style.dim(f"  {done.version.digest}, {done.home.layer} layer"))
     if done.not_approved:
         print(style.warn(f"  Its content is not approved by that. {Style.text(done.not_approved, 1_000)}"))
-    return 0
-
-
-def run_dry(options: Namespace) -> int:
-    from metier.hub.dry_run import dry_run_deploy
-
-    with _looking(options) as (scope, person):
-        found = dry_run_deploy(
-            scope,
-            person,
-            folder_of(options),
-            to=target_of(options),
-            accept_findings=options.accept_findings,
-            environment=options.environment or "",
-            guard=metier.Guard(),
-        )
-    if options.json:
-        _print_dry_json(found)
-    else:
-        _print_dry_run(found)
-    return FINE if found.is_allowed else exit_code_for(found.code)
 
 
 @contextlib.contextmanager

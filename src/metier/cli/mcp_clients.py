@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._paths import is_inside
 from metier.cli.config_text import entries_in, with_entry, without_entry
-from metier.cli.output import Style
+from metier.cli.output import Style, print_done
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
 from metier.guard.files.file_access import FileAccess
@@ -31,9 +31,17 @@ if TYPE_CHECKING:
     from metier.library.clients import ServerFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
-_DEFAULTS = {"dialect": "runtime", "budget": DEFAULT_BUDGET, "ask": "", "deny": "", "scripts": "allow"}
+_DEFAULTS = {
+    "dialect": "runtime",
+    "budget": DEFAULT_BUDGET,
+    "ask": "",
+    "deny": "",
+    "scripts": "allow",
+    "agent": None,
+    "tenant": None,
+    "environment": None,
+}
 _ATTEMPTS = 20
-_WHO = ("agent", "tenant", "environment")
 
 
 def install(options: Namespace) -> None:
@@ -57,7 +65,7 @@ def install(options: Namespace) -> None:
     style, shown = Style(sys.stdout), Style.text(file, 4_096)
     if not is_removal and (other := _installed_elsewhere(servers, options.name, is_user=is_user)):
         whose = "this project" if is_user else "all your projects"
-        print(f"{style.good('✓')} {Style.text(other, 4_096)} has the server {options.name!r} for {whose} already.")
+        print_done(f"{Style.text(other, 4_096)} has the server {options.name!r} for {whose} already.")
         print(
             f"Nothing was written to {shown}, as {client.title} would have it twice. `--name OTHER` adds a second one; "
             f"`metier mcp --remove {client.name}{'' if is_user else ' --user'}` takes that one out."
@@ -77,14 +85,15 @@ def install(options: Namespace) -> None:
             )
     has = "has no" if is_removal else "has the"
     if before == after:
-        print(f"{style.good('✓')} {shown} {has} server {options.name!r} for {client.title} already.")
+        print_done(f"{shown} {has} server {options.name!r} for {client.title} already.")
         other = _installed_elsewhere(servers, options.name, is_user=is_user) if is_removal else ""
         if other:
             print(f"{Style.text(other, 4_096)} has one: {'leave out' if is_user else 'add'} `--user` to take it out.")
     elif options.dry_run:
-        print("\n".join(_difference(before, after, file)))
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), shown, shown, lineterm="")
+        print("\n".join(Style.text(line, 10_000) for line in lines))
     else:
-        print(f"{style.good('✓')} {shown} {has} server {options.name!r} for {client.title} now.")
+        print_done(f"{shown} {has} server {options.name!r} for {client.title} now.")
         print(f"Restart {client.title} if it runs." if is_removal else servers.then)
     if not is_removal and importlib.util.find_spec("mcp") is None:
         print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
@@ -310,14 +319,6 @@ def _arguments(servers: ServerFile, root: str, options: Namespace, *, is_user: b
     elif servers.workspace and not is_user:
         yield option("--workspace", servers.workspace, is_plain=True)
     for word, default in _DEFAULTS.items():
-        if getattr(options, word) != default:
-            yield option(f"--{word}", str(getattr(options, word)))
-    for word in _WHO:
-        if getattr(options, word, None):
-            yield option(f"--{word}", getattr(options, word))
-
-
-def _difference(before: str, after: str, file: str) -> Iterator[str]:
-    shown = Style.text(file, 4_096)
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), shown, shown, lineterm="")
-    return (Style.text(line, 10_000) for line in lines)
+        value = getattr(options, word)
+        if value not in (default, ""):
+            yield option(f"--{word}", str(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from metier.hub import Step, Synced
 
 _MARKS = {"added": "+", "updated": "~", "removed": "-", "refused": "!", "conflict": "!", "failed": "!"}
+_PAINTS = {"+": Style.good, "~": Style.good, "-": Style.warn, "!": Style.bad}
 
 
 def add(parser: Parser) -> None:
@@ -105,22 +107,15 @@ def several(texts: Sequence[str] | None) -> list[str]:
 
 def _print_steps(done: Synced, *, is_dry_run: bool) -> None:
     style = Style(sys.stdout)
-    paint = {
-        "added": style.good,
-        "updated": style.good,
-        "refused": style.bad,
-        "conflict": style.bad,
-        "failed": style.bad,
-    }
     for step in done.steps:
         mark = _MARKS.get(step.done)
         if mark is not None:
             reason = f"  {style.dim(Style.text(step.reason, 1_000))}" if step.reason and not step.is_problem else ""
-            print(f"{paint.get(step.done, style.warn)(mark)} {Style.text(step.skill)}{reason}")
+            print(f"{_PAINTS[mark](style, mark)} {Style.text(step.skill)}{reason}")
     for step in done.steps:
         if step.is_problem or step.done in ("left out", "kept"):
             _explain(step)
-    counts = {kind: sum(step.done == kind for step in done.steps) for kind in dict.fromkeys(s.done for s in done.steps)}
+    counts = Counter(step.done for step in done.steps)
     said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "nothing to do"
     would = " Nothing was written: this was a dry run." if is_dry_run else ""
     print(style.dim(f"{Style.text(done.folder, 4_096)}: {plural(len(done.steps), 'skill')}, {said}.{would}"))
