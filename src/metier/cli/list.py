@@ -13,6 +13,8 @@ from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, warn_of_denied
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metier import Library
     from metier.cli.policy_view import PolicyStatus
     from metier.library import Entry
@@ -51,11 +53,12 @@ def run(options: Namespace) -> None:
     if not options.all:
         entries = tuple(entry for entry in entries if entry not in denied | off)
     style = Style(sys.stdout)
-    if options.text and not entries and not hidden and not denied:
-        print(f"No name or tag contains {Style.text(options.text)!r}. `metier search` looks at everything they say.")
-        return
     if not entries and not hidden and not denied:
-        print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
+        if options.text:
+            text = Style.text(options.text)
+            print(f"No name or tag contains {text!r}. `metier search` looks at everything they say.")
+        else:
+            print("No skills here. `metier doctor` shows where they are looked for; `metier new NAME` writes one.")
         return
     paint = {0: style.strong, 1: style.dim}
     machine = metier.Machine()
@@ -65,28 +68,17 @@ def run(options: Namespace) -> None:
     unready = {entry for entry, state in states.items() if state != "ready"}
     if options.all:
         most = _DESCRIPTION_SHOWN if style.is_terminal else sys.maxsize
-        rows = [
-            (
-                entry.name,
-                _layer(entry),
-                entry.selector,
-                _status(entry, states, statuses),
-                _describe(entry, statuses, most),
-            )
-            for entry in entries
-        ]
-        rows += [
-            (
-                entry.name,
-                _layer(entry),
-                entry.source,
-                "hidden",
-                f"[{_way_in(entry)}] {shortened(_one_line(entry), most)}",
-            )
-            for entry in hidden
+        rows = []
+        for entry in entries:
+            why = _why_not(entry, statuses)
+            rows.append((entry, entry.selector, _status(entry, states, statuses), f"[{why}] " if why else ""))
+        rows += [(entry, entry.source, "hidden", f"[{_way_in(entry)}] ") for entry in hidden]
+        cells = [
+            (entry.name, _layer(entry), source, status, why + shortened(_one_line(entry), most))
+            for entry, source, status, why in rows
         ]
         paint |= {3: style.outcome}
-        print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(rows), paint=paint))
+        print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(cells), paint=paint))
     else:
         modes = {id(entry): policy.listing(entry).mode for entry in entries if not entry.is_broken}
         columns = [
@@ -103,7 +95,10 @@ def run(options: Namespace) -> None:
     shown = len(entries) + len(hidden)
     counts = (_count_denied([statuses[entry] for entry in denied]), f"{len(off):,} off" if off else "")
     kept = "" if options.all else ". ".join(filter(None, counts))
-    print(_summary(library, entries, style, options.all, len(unready), shown, kept, is_part=bool(options.text)))
+    parts = [plural(shown, "skill")]
+    if not options.text:
+        parts += _summary(library, entries, options, len(unready), kept)
+    print(style.dim(". ".join(parts) + "."))
 
 
 def _print_json(
@@ -135,16 +130,14 @@ def _layer(entry: Entry) -> str:
     return entry.layer if entry.trusted else f"{entry.layer}, untrusted"
 
 
-def _describe(entry: Entry, statuses: dict[Entry, PolicyStatus], most: int) -> str:
-    """The description, so many characters of it, and before it why the skill is not simply there."""
-    text = shortened(_one_line(entry), most)
+def _why_not(entry: Entry, statuses: dict[Entry, PolicyStatus]) -> str:
+    """The reason for which a skill is not simply there; empty where it is."""
     if entry.shadowed_by is not None:
         winner = entry.shadowed_by
-        return f"[shadowed by {winner.reference} ({winner.layer}), {winner.location}] {text}"
-    why = next((note.message for note in entry.diagnostics if note.code == "stale"), "") if entry.is_stale else ""
+        return f"shadowed by {winner.reference} ({winner.layer}), {winner.location}"
     if entry in statuses:
-        why = statuses[entry].sentence
-    return f"[{why}] {text}" if why else text
+        return statuses[entry].sentence
+    return next((note.message for note in entry.diagnostics if entry.is_stale and note.code == "stale"), "")
 
 
 def _way_in(entry: Entry) -> str:
@@ -172,39 +165,27 @@ def _count_denied(statuses: list[PolicyStatus]) -> str:
 
 
 def _summary(
-    library: Library,
-    entries: tuple[Entry, ...],
-    style: Style,
-    everything: bool,
-    unready: int,
-    shown: int,
-    denied: str,
-    *,
-    is_part: bool,
-) -> str:
-    parts = [plural(shown, "skill")]
-    if is_part:
-        return style.dim(parts[0] + ".")
+    library: Library, entries: tuple[Entry, ...], options: Namespace, unready: int, denied: str
+) -> Iterator[str]:
     if unready:
-        parts.append(f"{unready:,} cannot work here; `metier show NAME` says what is missing")
+        yield f"{unready:,} cannot work here; `metier show NAME` says what is missing"
     stale = [entry.reference for entry in entries if entry.is_stale]
     if stale:
-        parts.append(f"{len(stale):,} being edited, the last good version stays; `metier show {stale[0]}` says why")
+        yield f"{len(stale):,} being edited, the last good version stays; `metier show {stale[0]}` says why"
     scoped = len(out_of_scope(library))
     if scoped:
-        parts.append(f"{scoped:,} hidden by scope; `--agent NAME` shows what an agent sees")
-    if not everything:
+        yield f"{scoped:,} hidden by scope; `--agent NAME` shows what an agent sees"
+    if not options.all:
         others = library.entries(all=True)
         broken = sum(entry.is_broken for entry in others)
         shadowed = sum(entry.shadowed_by is not None for entry in others)
         if broken:
-            parts.append(f"{broken:,} cannot be loaded")
+            yield f"{broken:,} cannot be loaded"
         if shadowed:
-            parts.append(f"{shadowed:,} hidden by another of the same name")
+            yield f"{shadowed:,} hidden by another of the same name"
         if denied:
-            parts.append(denied)
+            yield denied
         if broken or shadowed or denied:
-            parts.append("`metier list --all` shows them")
+            yield "`metier list --all` shows them"
     if any(not entry.trusted for entry in entries):
-        parts.append("`metier trust` trusts this project's")
-    return style.dim(". ".join(parts) + ".")
+        yield "`metier trust` trusts this project's"
