@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 Format: TypeAlias = Literal["json", "toml", "yaml"]
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
@@ -28,10 +28,6 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 _BLANKS = re.compile(r"\s*")
 
 
-def _any(entry: dict[str, Any]) -> bool:
-    return True
-
-
 def with_entry(
     text: str,
     format: Format,  # noqa: A002
@@ -39,7 +35,7 @@ def with_entry(
     name: str,
     entry: Mapping[str, Any],
     *,
-    is_ours: Callable[[dict[str, Any]], bool] = _any,
+    is_ours: Callable[[dict[str, Any]], bool] = lambda _: True,
 ) -> str:
     """The text of a file in which the section of some keys has an entry of a name; other fields of the entry stay.
 
@@ -70,7 +66,7 @@ def without_entry(
     keys: tuple[str, ...],
     name: str,
     *,
-    is_ours: Callable[[dict[str, Any]], bool] = _any,
+    is_ours: Callable[[dict[str, Any]], bool] = lambda _: True,
 ) -> str:
     """The text of a file without the entry of a name; one that is not `is_ours` stays, and `FileRefused` is raised.
 
@@ -287,12 +283,12 @@ def _toml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: 
     at = next((index for index, line in enumerate(lines) if header.match(line)), None)
     if at is None:
         gap = "" if not text else newline if text.endswith("\n") else 2 * newline
-        return text + gap + f"[{section}.{key}]{newline}" + "".join(_assignments(entry, newline))
+        assignments = (f"{word} = {_toml_value(value)}" for word, value in entry.items())
+        return text + gap + "".join(f"{line}{newline}" for line in (f"[{section}.{key}]", *assignments))
     for word, value in entry.items():
         if there is None or there.get(word) != value:
             start, end = _assigned(lines, at, word)
-            (line,) = _assignments({word: value}, _comment_of(lines[start:end]) + newline)
-            lines[start:end] = [line]
+            lines[start:end] = [f"{word} = {_toml_value(value)}{_comment_of(lines[start:end])}{newline}"]
     return "".join(lines)
 
 
@@ -348,11 +344,6 @@ def _is_toml(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _assignments(entry: Mapping[str, Any], end: str) -> Iterator[str]:
-    for word, value in entry.items():
-        yield f"{word} = {_toml_value(value)}{end}"
 
 
 def _toml_value(value: Any) -> str:

@@ -64,18 +64,16 @@ def run(options: Namespace) -> int:
     print(f"\n{plural(report['active'], 'skill')} to use, {counts}.")
     print(f"{plural(report['agents']['usable'], 'agent')} to ask, {len(report['agents']['failing']):,} with problems.")
     _print_problems(library, style, findings)
-    if report["unready"]:
-        print()
-        rows2 = list(report["unready"].items())
-        print(table(style, ("CANNOT WORK HERE", "WHY"), rows2[:_MOST_SHOWN]))
-        if len(rows2) > _MOST_SHOWN:
-            print(f"and {len(rows2) - _MOST_SHOWN:,} more; `metier list` shows them")
     denied = [(f"{one['name']} ({one['layer']})", f"{one['reason']} ({one['rule']})") for one in report["denied"]]
-    if denied:
-        print()
-        print(table(style, ("DENIED BY POLICY", "WHY"), denied[:_MOST_SHOWN]))
-        if len(denied) > _MOST_SHOWN:
-            print(f"and {len(denied) - _MOST_SHOWN:,} more; `metier list --all` shows them")
+    for head, out_of_use, command in (
+        ("CANNOT WORK HERE", list(report["unready"].items()), "metier list"),
+        ("DENIED BY POLICY", denied, "metier list --all"),
+    ):
+        if out_of_use:
+            print()
+            print(table(style, (head, "WHY"), out_of_use[:_MOST_SHOWN]))
+        if len(out_of_use) > _MOST_SHOWN:
+            print(f"and {len(out_of_use) - _MOST_SHOWN:,} more; `{command}` shows them")
     _print_runners(style, report["runners"])
     print()
     for step in report["next"]:
@@ -259,16 +257,11 @@ def _print_problems(library: Library, style: Style, findings: list[SourceDiagnos
     for entry in [entry for entry in everything if entry.is_broken][:_MOST_SHOWN]:
         print(f"\n{Style.text(entry.location)}")
         print_diagnostics(style, [found for found in entry.diagnostics if found.severity == "error"])
-    by_code = _names_by_code(library)
+    by_code, kinds = _names_by_code(library), metier.skill.DIAGNOSTIC_KINDS
     if by_code:
         print()
         rows = [
-            (
-                metier.skill.DIAGNOSTIC_KINDS[code].severity,
-                code,
-                _few(names),
-                metier.skill.DIAGNOSTIC_KINDS[code].hint.format(*"…" * 4),
-            )
+            (kinds[code].severity, code, _few(names), kinds[code].hint.format(*"…" * 4))
             for code, names in list(by_code.items())[:_MOST_SHOWN]
         ]
         print(table(style, ("SEVERITY", "WHAT", "SKILLS", "WHAT TO DO"), rows, paint={0: style.outcome}))

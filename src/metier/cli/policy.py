@@ -212,19 +212,10 @@ def _explain(options: Namespace) -> int:
     from metier.cli.parser import library_of
     from metier.cli.policy_cases import PolicyQuestion, ask
 
-    question = PolicyQuestion(
-        skill=options.name or "",
-        point=options.point or "",
-        tool=options.tool or "",
-        arguments=read_arguments(options.args),
-        command=options.shell,
-        script=options.script or "",
-        source=options.source or "",
-        by=options.by,
-        agent=options.agent,
-        tenant=options.tenant,
-        environment=options.environment,
-    )
+    names = ("point", "tool", "script", "source", "by", "agent", "tenant", "environment")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    arguments = read_arguments(options.args)
+    question = PolicyQuestion(skill=options.name or "", arguments=arguments, command=options.shell, **given)
     library = functools.cache(lambda: library_of(options))
     what, explanation = ask(question, library)
     listing = _listing(library, question.skill)
