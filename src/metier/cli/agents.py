@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from metier.guard.question import Approve
 
 
+_SHOWN = ("id", "name", "description", "model", "uses_skills", "uses_tools", "integration_mode", "folder")
+"""The fields of a manifest that `metier agents --json` prints."""
 DEFAULT = "orchestrator"
 """The agent that is asked where none is named."""
 
@@ -58,27 +60,14 @@ def run(options: Namespace) -> int:
     problems = problems_of(agents)
     code = int(bool(agents.failures or agents_in_need(agents, problems)))
     if options.json:
-        shape: dict[str, Any] = {
-            "agents": [
-                {
-                    "id": one.id,
-                    "name": one.name,
-                    "description": one.description,
-                    "model": one.model,
-                    "uses_skills": list(one.uses_skills),
-                    "uses_tools": list(one.uses_tools),
-                    "integration_mode": one.integration_mode,
-                    "folder": one.folder,
-                    "problem": _shape(problems.get(one.id)),
-                }
-                for one in agents
-            ],
-            "failures": [
-                {"id": one.id, "message": one.message, "hint": for_person(one.hint), "folder": one.folder}
-                for one in agents.failures.values()
-            ],
-        }
-        print_json(shape)
+        agents_shape = [
+            {name: getattr(one, name) for name in _SHOWN} | {"problem": _shape(problems.get(one.id))} for one in agents
+        ]
+        failures = [
+            {"id": one.id, "message": one.message, "hint": for_person(one.hint), "folder": one.folder}
+            for one in agents.failures.values()
+        ]
+        print_json({"agents": agents_shape, "failures": failures})
         return code
     style = Style(sys.stdout)
     rows = [(one.id, one.model or "", ", ".join(one.uses_skills), one.description) for one in agents]

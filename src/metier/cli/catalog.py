@@ -7,6 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier.cli.identity import require_person
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_done, print_json, short_path
 from metier.cli.parser import Parser, library_of, positive
@@ -121,7 +122,6 @@ def _explain(catalog: Catalog, style: Style) -> None:
 def _run_listing(options: Namespace) -> None:
     name: str = options.name
     if options.mode is not None:
-        from metier.cli.identity import require_person
         from metier.guard.policy.edit import set_listing_mode
 
         require_person()

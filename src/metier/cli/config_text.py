@@ -12,6 +12,9 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import yaml
+
+from metier._yaml_edit import remove_entry, set_entry
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -354,8 +357,6 @@ def _toml_value(value: Any) -> str:
 
 def _yaml_data(text: str) -> Any:
     """The data of a text; raises ValueError for what is no YAML, or has an alias."""
-    import yaml
-
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ValueError("it has an alias")
@@ -365,8 +366,6 @@ def _yaml_data(text: str) -> Any:
 
 
 def _yaml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
-    from metier._yaml_edit import set_entry
-
     there = (data.get(keys[0]) or {}).get(name)
     if there is None:
         return set_entry(text, (*keys, name), {word: json.dumps(value) for word, value in entry.items()})
@@ -377,8 +376,6 @@ def _yaml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: 
 
 
 def _yaml_without(text: str, keys: tuple[str, ...], name: str) -> str:
-    from metier._yaml_edit import remove_entry
-
     return remove_entry(text, (*keys, name))
 
 

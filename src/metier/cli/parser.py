@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier._version import __version__
-from metier.cli.commands import COMMANDS
+from metier.cli.commands import COMMANDS, closest, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,16 +159,12 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _suggest_options(self, unknown: Sequence[str]) -> str:
-        from metier.cli.commands import closest
-
         options = [word.partition("=")[0] for word in unknown if word.startswith("--")]
         meant = [one for option in options for one in closest(option, self._option_string_actions)[:1]]
         return f" (did you mean {', '.join(meant)}?)" if meant else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            from metier.cli.commands import suggestion
-
             self.error(suggestion(str(value), list(action.choices), self.prog))
         super()._check_value(action, value)
 
@@ -233,8 +229,6 @@ def parse(words: Sequence[str], options: argparse.Namespace) -> None:
     if options.command is None:
         top.print_help()
     elif options.command not in COMMANDS:
-        from metier.cli.commands import suggestion
-
         top.error(suggestion(options.command, COMMANDS, "metier"))
     else:
         parser_of(options.command).parse_args(after, options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of_outcome
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_json, short_path, table
-from metier.cli.parser import Parser
+from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import for_person
 from metier.skill.untrusted_text import shown
@@ -209,7 +209,6 @@ def _words(value: Any) -> str:
 
 def _explain(options: Namespace) -> int:
     from metier.cli.explain import read_arguments
-    from metier.cli.parser import library_of
     from metier.cli.policy_cases import PolicyQuestion, ask
 
     names = ("point", "tool", "script", "source", "by", "agent", "tenant", "environment")

@@ -191,20 +191,15 @@ def _policy(options: Namespace) -> Policy:
 
 
 def _runner(name: str) -> Runner | None:
+    from metier.run.selection import native_runner
+
     if name == "plain":
-        from metier.run import PlainRunner
-
-        return PlainRunner()
+        return metier.run.PlainRunner()
     if name == "native":
-        from metier.run.selection import native_runner
-
         return native_runner()
     if name == "virtual":
-        from metier.run import VirtualRunner, VirtualShell
-        from metier.run.selection import native_runner
-
-        VirtualShell().close()  # raises where it is not installed
-        return VirtualRunner(native=native_runner())
+        metier.run.VirtualShell().close()  # raises where it is not installed
+        return metier.run.VirtualRunner(native=native_runner())
     return None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import metier.scan
 import metier.source
+from metier.cli.identity import acting
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.parser import Parser
 from metier.cli.scan_targets import assign_findings, targets_of
@@ -189,7 +190,6 @@ def _recorder_of(options: Namespace) -> Iterator[_Recorder | None]:
     if not options.keep:
         yield None
         return
-    from metier.cli.identity import acting
     from metier.guard.policy.files import Policies
     from metier.guard.scan_records import may_keep
 

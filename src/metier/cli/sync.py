@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import metier.hub
+from metier.cli.identity import require_person
 from metier.cli.output import Style, plural, print_json
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument
@@ -62,8 +63,6 @@ def run(options: Namespace) -> int:
         raise InvalidArgument("No skill was named.", hint="Write `--only NAME,...`, or leave it out for all.")
     accepted = options.accept_findings.strip()
     if accepted:
-        from metier.cli.identity import require_person
-
         require_person()
     library = library_of(options)
     done = [

@@ -16,6 +16,7 @@ import metier.guard
 import metier.scan
 from metier._paths import is_inside
 from metier.cli.agents import problems_of
+from metier.cli.identity import open_store, require_person, who
 from metier.cli.output import Style, plural
 from metier.cli.parser import Parser
 from metier.errors import MetierError
@@ -36,7 +37,6 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.agent.project import FILES
-    from metier.cli.identity import require_person
     from metier.library.places import TrustStore, project_root
 
     store = TrustStore()
@@ -120,7 +120,6 @@ def _scan(library: Library, entry: Entry) -> ScanReport:
 def _keep(reports: list[tuple[str, ScanReport]]) -> None:
     if not reports:
         return
-    from metier.cli.identity import open_store, who
     from metier.guard.scan_records import record_scans
 
     with contextlib.suppress(MetierError), open_store() as store:
