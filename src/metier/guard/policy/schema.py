@@ -125,7 +125,11 @@ def _normal_host(entry: str) -> str:
 
 
 def _covers_path(entry: str, other: str) -> bool:
-    """Whether one granted path includes another: `/data` includes `/data/in`, and `/data:rw` both of them."""
+    """Whether one granted path includes another.
+
+    >>> _covers_path("/data", "/data/in"), _covers_path("/data", "/data:rw"), _covers_path("/data:rw", "/data")
+    (True, False, True)
+    """
     path, mode = split_mode(entry)
     inner, inner_mode = split_mode(other)
     path, inner = os.path.normpath(path), os.path.normpath(inner)
