@@ -109,7 +109,7 @@ def _list(options: Namespace, scope: TenantScope, person: Person, effective: Eff
         rows = [
             (
                 *(one.id, one.skill, _status(scope, one, effective, now), _short(one.digest), _where(one)),
-                *(one.requested_by, style.when(one.created_at), _asked(one, is_known=one.skill in known)),
+                *(one.requested_by, style.when(one.created_at), _capabilities(one, is_known=one.skill in known)),
             )
             for one in requests
         ]
@@ -137,7 +137,7 @@ def _status(scope: TenantScope, one: ApprovalRequest, effective: EffectivePolicy
     return f"{len(_agreed(scope, one, quorum, now))} of {quorum} agreed"
 
 
-def _asked(one: ApprovalRequest, *, is_known: bool) -> str:
+def _capabilities(one: ApprovalRequest, *, is_known: bool) -> str:
     new = one.new if is_known else ()  # of a skill that was never approved, all of it is
     return ", ".join(f"{name} (new)" if name in new else name for name in one.capabilities) or "to be used"
 

@@ -16,7 +16,6 @@ import metier.source
 from metier.cli.identity import acting
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.parser import Parser
-from metier.cli.scan_targets import assign_findings, targets_of
 from metier.errors import InvalidArgument, PolicyInvalid
 from metier.scan.finding import rank
 from metier.scan.report import ScanReport
@@ -98,6 +97,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from metier.cli.scan_targets import assign_findings, targets_of
+
     started = time.monotonic()
     suppressions = _suppressions(options.suppressions) if options.suppressions else ()
     scanners = _scanners(options)
