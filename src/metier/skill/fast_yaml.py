@@ -81,8 +81,8 @@ def read_fast_yaml(block: str, first_line: int) -> YamlFields | None:
         mapping, _ = _map(lines, 0, 0, keys_at, unquoted)
     except _Unsure:
         return None
-    notes = tuple(Diagnostic("yaml-unquoted-colon", at + first_line, (key,)) for at, key in unquoted)
-    return YamlFields(mapping, [at + first_line for at in keys_at], notes)
+    notes = [Diagnostic("yaml-unquoted-colon", at + first_line, (key,)) for at, key in unquoted]
+    return YamlFields(mapping, [at + first_line for at in keys_at], tuple(notes))
 
 
 def _map(
