@@ -10,13 +10,11 @@ import time
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from metier._log import logger
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-log = logger("metier")
 
 _MAX_LINKS = 16
 _MAX_DEPTH = 100
@@ -286,7 +284,9 @@ def safe_rmtree(folder: str) -> bool:
             os.rmdir(folder)
     is_gone = not os.path.lexists(folder)
     if not is_gone:
-        log.warning("The private folder %s could not be removed.", folder)
+        from metier._log import logger  # imported where it is needed: every command imports this module
+
+        logger("metier").warning("The private folder %s could not be removed.", folder)
     return is_gone
 
 

@@ -10,7 +10,6 @@ import time
 from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import metier.store
@@ -24,6 +23,7 @@ from metier.guard.policy.durations import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from metier.guard.audit.verification import ChainVerification, VerificationReport
     from metier.store import TenantScope
@@ -189,6 +189,8 @@ def _line(style: Style, record: Mapping[str, Any]) -> str:
 
 
 def _verify(options: Namespace) -> int:
+    from pathlib import Path
+
     from metier.guard.audit.keys import known_keys
     from metier.guard.audit.verification import VerificationReport, verify_export, verify_store
     from metier.guard.open_stores import require_store
@@ -332,6 +334,8 @@ def verified(url: str) -> VerificationReport:
 
 def key_file() -> Path:
     """Return the key file that policy names, else the user's own."""
+    from pathlib import Path
+
     from metier.guard.audit.checkpoints import default_key_file
     from metier.guard.policy.files import Policies
 

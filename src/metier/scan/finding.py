@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -77,6 +76,8 @@ def fingerprint_of(rule: str, path: str, text: str) -> str:
     >>> fingerprint_of("X", "SKILL.md", "a  b") == fingerprint_of("X", "SKILL.md", "a b ")
     True
     """
+    import hashlib  # imported for the first finding: help and clean skills need none
+
     normal = " ".join(text.split())
     return hashlib.sha256("\0".join((rule, path, normal)).encode(errors="surrogatepass")).hexdigest()
 
