@@ -139,3 +139,11 @@ def test_architecture_names_only_files_that_are_there() -> None:
     assert len(paths) > 30
     root = ARCHITECTURE.parent
     assert [path for path in sorted(paths) if not any((base / path).exists() for base in (SOURCE, root))] == []
+
+
+def test_architecture_names_only_classes_and_tables_that_are_there() -> None:
+    guide = ARCHITECTURE.read_text().partition("## Glossary")[0].replace("`SKILL.md`", "")
+    named = {part for name in re.findall(r"`([A-Za-z_.]+)`", guide) for part in name.split(".") if part[:1].isupper()}
+    code = "\n".join(path.read_text() for path in (*SOURCE.rglob("*.py"), ARCHITECTURE.parent / "docs/generate.py"))
+    assert len(named) > 30
+    assert sorted(named - set(re.findall(r"\w+", code))) == []
