@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from metier.errors import ShellRefused
+from metier.run import PlainRunner
 from metier.run.job import Outcome
 from metier.run.virtual import VirtualShell
 
@@ -137,3 +140,28 @@ def test_a_forked_process_neither_uses_nor_ends_the_worker(own: VirtualShell) ->
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert own.execute("echo $v").stdout == "1\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="programs are started as POSIX does")
+def test_a_program_sees_no_skill_that_was_unmounted_while_its_command_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, unmounting, may_go_on = threading.Event(), threading.Event(), threading.Event()
+    with VirtualShell(native=PlainRunner(), before=lambda _: asked.set()) as shell, ThreadPoolExecutor(2) as pool:
+        shell.mount("demo", {"scripts/tool.py": b"print('seen')\n"})
+        assert shell.execute("python3 /.sandbox/skills/demo/scripts/tool.py").stdout == "seen\n"
+        put_skill = shell._checkpoints.put_skill
+
+        def slowly(*given: Any) -> bool:
+            unmounting.set()
+            assert may_go_on.wait(30)
+            return put_skill(*given)
+
+        monkeypatch.setattr(shell._checkpoints, "put_skill", slowly)
+        unmounted = pool.submit(shell.unmount, "demo")
+        assert unmounting.wait(30)
+        asked.clear()
+        command = pool.submit(shell.execute, "python3 /.sandbox/skills/demo/scripts/tool.py")
+        assert asked.wait(30)
+        time.sleep(0.1)  # until it waits for its turn
+        may_go_on.set()
+        assert unmounted.result(30)
+        assert command.result(30).stdout == ""

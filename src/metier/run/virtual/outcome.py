@@ -41,7 +41,7 @@ _FAILURES = (
 class RunningCommand:
     """A running command: its output so far, the native programs that it asks for, and its outcome.
 
-    `skills` are those that native programs see, by their paths.
+    `skills` returns those that native programs see, by their paths, when one is run.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RunningCommand:
         on_output: Callable[[OutputLine], None] | None,
         *,
         native: Runner | None,
-        skills: Mapping[str, LoadedSkillFiles],
+        skills: Callable[[], Mapping[str, LoadedSkillFiles]],
         should_stop: Callable[[], bool] | None,
         seconds: float | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class RunningCommand:
         reply, out, err = run_natively(
             checked_request(event, blobs),
             self._native,
-            skills=self._skills,
+            skills=self._skills(),
             limits=self._limits,
             seconds=self._started + self._seconds - time.monotonic(),
             should_stop=self._should_stop,

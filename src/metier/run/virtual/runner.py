@@ -99,7 +99,7 @@ class VirtualRunner(Runner):
             plan = planned(job, self._mount, self._known)
             skills = {mount.at: LoadedSkillFiles([], mount.folder) for mount in plan.mounts}
             running = RunningCommand(
-                plan.limits, on_output, native=self._native, skills=skills, should_stop=should_stop
+                plan.limits, on_output, native=self._native, skills=lambda: skills, should_stop=should_stop
             )
             outcome, changed, gone = self._run(job, plan, running, should_stop, is_streamed=on_output is not None)
         except MetierError as error:

@@ -139,6 +139,10 @@ class VirtualShell:
         with self._entered(), self._translating_errors():
             self._checkpoints.put_outlines({name: text.encode("utf-8", "replace") for name, text in skills.items()})
 
+    def _mounted(self) -> dict[str, LoadedSkillFiles]:
+        """The skills that are mounted now, by their paths."""
+        return {f"{self._mount}/{name}": skill for name, skill in tuple(self._checkpoints.skills.items())}
+
     def _path_of(self, name: str) -> str:
         if not isinstance(name, str) or not _SKILL(name) or name in (".", ".."):
             raise InvalidArgument(f"{name!r:.80} is no name of a skill.", hint="Give a name without slashes.")
@@ -182,7 +186,7 @@ class VirtualShell:
             on_output,
             seconds=wanted,
             native=self._native,
-            skills={f"{self._mount}/{name}": skill for name, skill in self._checkpoints.skills.items()},
+            skills=self._mounted,
             should_stop=is_over,
         )
         if isolated:
