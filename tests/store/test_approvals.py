@@ -127,3 +127,11 @@ def test_an_id_that_is_taken_is_refused(scope: TenantScope) -> None:
     made = scope.approvals.request(ApprovalRequest(digest="d", skill="x"))
     with pytest.raises(InvalidArgument):
         scope.approvals.request(ApprovalRequest(id=made.id, digest="e", skill="x"))
+
+
+def test_without_an_id_or_a_digest_there_is_no_approval(scope: TenantScope) -> None:
+    given = scope.approvals.add(Approval(digest="sha256:1", skill="demo@project", decided_by="ada"))
+    assert scope.approvals.get(None) is None  # type: ignore[arg-type]
+    assert scope.approvals.of(None) == []  # type: ignore[arg-type]
+    assert not scope.approvals.revoke(None, by="ada", reason="")  # type: ignore[arg-type]
+    assert scope.approvals.all(active_only=True) == [given]

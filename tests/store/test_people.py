@@ -76,6 +76,12 @@ def test_what_is_no_token_is_nobodys(scope: TenantScope, store: Store, secret: s
     assert store.by_token(secret) is None
 
 
+def test_no_name_is_nobodys(scope: TenantScope) -> None:
+    scope.people.add(Person(name="ada", roles=frozenset({"admin"})))
+    assert scope.people.get(None) is None  # type: ignore[arg-type]
+    assert scope.people.get("") is None
+
+
 def test_there_is_no_token_for_nobody(scope: TenantScope) -> None:
     with pytest.raises(PersonNotFound):
         scope.people.new_token("ada")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier.errors import InvalidArgument
 from metier.store.audit_log import AuditTable
-from metier.store.rows import Table, new_id, now, require_choice, require_key, terms_of
+from metier.store.rows import Table, given, new_id, now, require_choice, require_key, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,7 +124,7 @@ class Approvals:
 
     def requests(self, status: RequestStatus | None = None, *, skill: str | None = None) -> list[ApprovalRequest]:
         """Return all requests, or those of a status or a skill, the oldest first."""
-        return self._rows.select(_REQUESTS, status=status, skill=skill)
+        return self._rows.select(_REQUESTS, **given(status=status, skill=skill))
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
         """Change the status of a request that has the expected one; False if it has another."""

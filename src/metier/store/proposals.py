@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier.store.rows import Table, new_id, now, require_choice, require_key, to_json
+from metier.store.rows import Table, given, new_id, now, require_choice, require_key, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class Proposals:
 
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
         """Return all proposals, or those of a status or a skill, the oldest first."""
-        return self._rows.select(_PROPOSALS, status=status, skill=skill)
+        return self._rows.select(_PROPOSALS, **given(status=status, skill=skill))
 
     def move(
         self,

@@ -114,9 +114,9 @@ class TenantRows:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")
         return [self.tenant, *parameters]
 
-    def select(self, table: Table[Record], **where: Value | None) -> list[Record]:
-        """Return the records with these values; None stands for any value."""
-        condition, values = self._condition({name: value for name, value in where.items() if value is not None})
+    def select(self, table: Table[Record], **where: Value) -> list[Record]:
+        """Return the records with these values."""
+        condition, values = self._condition(where)
         columns, order = ", ".join(table.columns), ", ".join(table.order)
         sql = f"SELECT {columns} FROM {table.name} WHERE {condition} ORDER BY {order}"
         return [table.from_row(row) for row in self.pool.execute(sql, values)]
@@ -229,6 +229,11 @@ def require_key(what: str, text: object) -> str:
     if not isinstance(text, str) or not text or len(encode_text(text).encode()) > MAX_KEY:
         raise InvalidArgument(f"The {what} must be a text of 1 to {MAX_KEY} bytes.", hint=f"Name another {what}.")
     return text
+
+
+def given(**values: Value | None) -> dict[str, Value]:
+    """Return the values that are not None, for a listing of which each is optional."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def require_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
