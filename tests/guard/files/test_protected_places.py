@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from metier.guard.files.git_settings import committer_variables
 from metier.guard.files.protected_places import closing_places, find_protected_places
 
 
@@ -393,3 +394,15 @@ def test_hooks_and_settings_of_other_work_trees_count(root: Path) -> None:
 def test_a_program_that_is_absent_cannot_be_made(root: Path, settings: str) -> None:
     repository(root / ".git", settings)
     assert closes(root, "t/f") == "t/f"
+
+
+@pytest.mark.covers("SEC-4")
+@pytest.mark.parametrize("name", ["commondir", "config"])
+def test_a_folder_in_the_place_of_a_file_of_a_repository_says_nothing(root: Path, name: str) -> None:
+    main = repository(root / ".git")
+    (main / name).unlink(missing_ok=True)
+    (main / name).mkdir()
+    (root.parent / "home" / ".gitconfig").mkdir()
+    assert committer_variables(str(root)) == {}
+    assert closes(root, "readme.md") is None
+    assert closes(root, f".git/{name}/x") == ".git"

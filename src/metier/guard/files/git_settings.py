@@ -206,12 +206,13 @@ _settings: FileCache[tuple[tuple[str, tuple[str, ...]], ...]] = FileCache(_read_
 
 
 def _text_of(file: str) -> str:
+    """The text of a file; nothing where there is none, or a folder or a pipe in its place."""
+
+    def open_at_once(path: str, flags: int) -> int:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
     try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open(file, "rb", opener=open_at_once) as opened:
+            return (opened.read(_MOST_SETTINGS) or b"").decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return ""
-    with os.fdopen(descriptor, "rb") as opened:
-        try:
-            return opened.read(_MOST_SETTINGS).decode("utf-8", "surrogateescape")
-        except OSError:
-            return ""
