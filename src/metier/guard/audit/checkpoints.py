@@ -112,8 +112,11 @@ class CheckpointFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with os.fdopen(os.open(self.path, _FLAGS, 0o600), "r+b") as file:
-                # A line that a crash cut short goes; the next one to sign writes it again.
-                file.truncate(file.read().rfind(b"\n") + 1)
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+                if file.read() not in (b"", b"\n"):
+                    # A line that a crash cut short goes; the next one to sign writes it again.
+                    file.seek(0)
+                    file.truncate(file.read().rfind(b"\n") + 1)
                 file.write(_to_line(checkpoint))
                 file.flush()
                 os.fsync(file.fileno())
