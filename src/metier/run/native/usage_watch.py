@@ -57,15 +57,15 @@ class Memory:
         """Whether it is more than the limit; takes no longer than until `deadline`."""
         processes = self._tree.processes()
         used = sum(map(_resident, processes))
-        machine = available, shared = _machine_memory()
-        gone, shared = self._before[0] - available, shared - self._before[1]
-        if used <= self._limit and max(gone, shared) <= self._limit // 2:
+        available, shared = _machine_memory()
+        gone, newly_shared = self._before[0] - available, shared - self._before[1]
+        if used <= self._limit and max(gone, newly_shared) <= self._limit // 2:
             self.peak = max(self.peak, used)
             return False
         # Each process counts what it shares as its own, and nothing of what the kernel holds for it. To tell that apart
         # takes long when they are large: it is done now and then, and at once when memory goes that could be theirs.
         now = time.monotonic()
-        news = max(self._seen[0] - machine[0], machine[1] - self._seen[1])
+        news = max(self._seen[0] - available, shared - self._seen[1])
         if now < self._look_at and news < self._limit // 4:
             return False
         if used > self._limit:
@@ -75,8 +75,10 @@ class Memory:
         used += max(0, min(held, gone))
         if any(map(_shares, processes)):
             # It can be filled and then taken out of every process's sight.
-            used = max(used, shared + sum(_size(_read(f"/proc/{pid}/status"), b"RssAnon:") for pid in processes))
-        self._look_at, self._seen = time.monotonic() + 10 * (time.monotonic() - now), machine
+            own = sum(_size(_read(f"/proc/{pid}/status"), b"RssAnon:") for pid in processes)
+            used = max(used, newly_shared + own)
+        self._look_at = time.monotonic() + 10 * (time.monotonic() - now)
+        self._seen = available, shared
         self.peak = max(self.peak, used)
         return used > self._limit
 
