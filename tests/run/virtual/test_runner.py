@@ -18,7 +18,7 @@ import pytest
 from metier.run import Job, Limits, PlainRunner
 from metier.run.job import JobPath, OutputLine
 from metier.run.virtual import VirtualRunner, worker_process
-from metier.run.virtual.worker_process import PlainWorker
+from metier.run.virtual.worker_process import PlainWorker, Worker, start_worker
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="paths and links as POSIX has them")
 
@@ -596,3 +596,17 @@ def test_scripts_are_looked_at_as_often_as_one_likes(runner: VirtualRunner, work
     assert not runner.runs(job)
     assert not runner.runs(bash("; ".join(f"other{number} x" for number in range(600)), work))
     assert runner.runs(bash("tsort x", work))
+
+
+def test_a_job_has_all_its_time_however_long_its_worker_takes_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly() -> Worker:
+        time.sleep(2)
+        return start_worker()
+
+    monkeypatch.setattr("metier.run.virtual.connection.start_worker", slowly)
+    with VirtualRunner() as runner:
+        outcome = runner.run_blocking(bash("echo done", tmp_path))
+    assert outcome.stdout == "done\n"
+    assert outcome.duration_ms < 2_000

@@ -98,10 +98,13 @@ class VirtualRunner(Runner):
         try:
             plan = planned(job, self._mount, self._known)
             skills = {mount.at: LoadedSkillFiles([], mount.folder) for mount in plan.mounts}
-            running = RunningCommand(
-                plan.limits, on_output, native=self._native, skills=lambda: skills, should_stop=should_stop
-            )
-            outcome, changed, gone = self._run(job, plan, running, should_stop, is_streamed=on_output is not None)
+            with self._worker() as warm:
+                # Its time begins when there is a worker: the first one takes long to start.
+                running = RunningCommand(
+                    plan.limits, on_output, native=self._native, skills=lambda: skills, should_stop=should_stop
+                )
+                is_streamed = on_output is not None
+                outcome, changed, gone = self._run(warm, job, plan, running, should_stop, is_streamed=is_streamed)
         except MetierError as error:
             return not_started(error, self.name)
         except WorkerLost as lost:
@@ -157,6 +160,7 @@ class VirtualRunner(Runner):
 
     def _run(
         self,
+        warm: _Warm,
         job: Job,
         plan: Plan,
         running: RunningCommand,
@@ -191,16 +195,15 @@ class VirtualRunner(Runner):
                 return outcome, [], []
             return outcome, checked_files(reply["files"]), _texts(reply["gone"])
 
-        with self._worker() as warm:
-            warm.have(plan)
-            return warm.connection.ask_for(
-                read,
-                head,
-                [job.stdin] if job.stdin else [],
-                seconds=limits.seconds + _LATE,
-                should_stop=should_stop,
-                on_event=running.hear,
-            )
+        warm.have(plan)
+        return warm.connection.ask_for(
+            read,
+            head,
+            [job.stdin] if job.stdin else [],
+            seconds=limits.seconds + _LATE,
+            should_stop=should_stop,
+            on_event=running.hear,
+        )
 
 
 class _Warm:
