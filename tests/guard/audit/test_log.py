@@ -188,3 +188,14 @@ def test_no_trail_is_kept_where_it_is_off(monkeypatch: pytest.MonkeyPatch, own_h
     monkeypatch.setenv("METIER_AUDIT", "off")
     Library.from_files(SKILL).session().load("a")
     assert not (own_home / "data").exists()
+
+
+def test_a_log_that_is_let_go_waits_for_no_lock(tmp_path: Path) -> None:
+    log = FileLog(tmp_path / "audit.jsonl")
+    log.prepare()
+    # As in a forked process, where the thread that opens the file is missing.
+    with log._opening:
+        ending = threading.Thread(target=log.__del__, daemon=True)
+        ending.start()
+        ending.join(10)
+        assert not ending.is_alive()

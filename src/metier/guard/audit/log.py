@@ -269,7 +269,10 @@ class FileLog:
             os.close(file)
 
     def __del__(self) -> None:
-        self.close()
+        # Without the lock, which a forked process could find held.
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class RecordingTerms(Protocol):
