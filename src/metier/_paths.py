@@ -205,6 +205,12 @@ def open_folder(root: str, contain: str | None = None) -> int:
     return descriptor
 
 
+def open_plain(path: str) -> IO[bytes]:
+    """Open a file to read it, with the flags of `READ`; a folder in its place is an `OSError` as well."""
+    # By an opener, as `open` does not close a descriptor that it is given and refuses.
+    return open(path, "rb", opener=lambda file, _: os.open(file, READ))
+
+
 def path_below(path: str, root: str, links: LinkRules = WORKSPACE_LINKS) -> str:
     """The rest of an absolute path below a folder; raises `FileRefused` when it lies elsewhere."""
     if not is_inside(path, root):

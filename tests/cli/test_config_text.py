@@ -113,6 +113,7 @@ def test_an_entry_of_somebody_else_is_refused(change: Callable[..., str]) -> Non
         "[" * 100_000,
         '{"a":' * 300 + "1" + "}" * 300,
         "key = 1",
+        '{"a": 1, \ufeff"b": 2}',
     ],
 )
 def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,3 +46,13 @@ def test_in_a_trusted_project_a_copy_is_a_skill_like_any_other(project: Path) ->
 def test_a_list_that_cannot_be_read_lists_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / COPIES_FILE).write_text(text)
     assert copied_into(tmp_path) == frozenset()
+
+
+def test_a_folder_in_place_of_the_list_leaves_no_file_open(tmp_path: Path) -> None:
+    (tmp_path / COPIES_FILE).mkdir()
+    free = os.dup(0)
+    os.close(free)
+    assert copied_into(tmp_path) == frozenset()
+    after = os.dup(0)
+    os.close(after)
+    assert after == free

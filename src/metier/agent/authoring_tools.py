@@ -93,10 +93,8 @@ class _Drafts:
             )
         folder = self._new_folder(name)
         try:
-            for (
-                path,
-                content,
-            ) in files.items():  # SKILL.md last: before it is there, nobody takes the folder for a skill
+            # SKILL.md comes last: before it is there, nobody takes the folder for a skill.
+            for path, content in files.items():
                 self._workspace.write(f"{DRAFTS}/{name}/{path}", content)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

@@ -24,7 +24,7 @@ Format: TypeAlias = Literal["json", "toml", "yaml"]
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _MAX_DEPTH = 200
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|[^\S \t\r\n]|\ufeff", re.DOTALL)
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|[^\S \t\r\n]|\A\ufeff", re.DOTALL)
 """A string, or what JSON does not know: a comment, an unusual blank, a mark of the encoding."""
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 """A string, or a comma before the end of an object or array, which is common where comments are allowed."""

@@ -64,7 +64,10 @@ def run(options: Namespace) -> int:
         }
         if options.dry_run:
             found = dry_run_deploy(scope, person, folder, **where, guard=metier.Guard())
-            (_print_dry_json if options.json else _print_dry_run)(found)
+            if options.json:
+                _print_dry_json(found)
+            else:
+                _print_dry_run(found)
             return FINE if found.is_allowed else exit_code_for(found.code)
         done = metier.hub.deploy(scope, person, folder, **where, reason=options.reason, guard=metier.Guard())
     _print_deployed(options, done)

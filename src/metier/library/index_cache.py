@@ -18,7 +18,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._paths import READ, write_file
+from metier._paths import open_plain, write_file
 from metier.library.index_rows import STALE, IndexRows, encode_row
 from metier.skill import UNSETTLED_INODE
 
@@ -87,7 +87,7 @@ class IndexCache:
         return True
 
     def _read(self, path: str, source: str) -> IndexRows:
-        with open(os.open(path, READ), "rb") as file:
+        with open_plain(path) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(22, "it is not a regular file")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._paths import READ, write_file
+from metier._paths import open_plain, write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library import clients
 from metier.skill import Diagnostic
@@ -141,7 +141,7 @@ def copied_into(folder: str | os.PathLike[str]) -> frozenset[str]:
     frozenset()
     """
     try:
-        with open(os.open(os.path.join(folder, COPIES_FILE), READ), "rb") as file:
+        with open_plain(os.path.join(folder, COPIES_FILE)) as file:
             skills = json.loads(file.read(MAX_LIST_BYTES))["skills"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return frozenset()
