@@ -70,8 +70,9 @@ class SearchEngine:
             for number, index in self.indexes.all.items()
             if number < len(snapshot.places)
         ]
-        totals = [place.index.totals(place.scopes) for place in places]
         counts = _look_up(query, places)
+        # After the counts: skills that come in between would make a word more frequent than there are skills.
+        totals = [place.index.totals(place.scopes) for place in places]
         corrected = _corrected(query, counts, places)
         if corrected is not query:
             query, counts = corrected, _look_up(corrected, places)

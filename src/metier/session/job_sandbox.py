@@ -484,13 +484,20 @@ class SandboxedRunner:
         try:
             return self._sandboxed(job).run_blocking(on_output, should_stop)
         except MetierError as error:
-            if not self._answers:
-                raise
-            text = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}\n"
-            return Outcome(exit_code=_CANNOT_EXECUTE, stderr=text, runner=self.name)
+            return self._answer(job, error)
 
     async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
         """Run a job without holding up the event loop."""
         # Copies are verified and the workspace is looked through, and somebody may be asked.
-        sandboxed = await self._sandbox.context.guard.in_thread(self._sandboxed, job)
-        return await sandboxed.run(on_output)
+        try:
+            sandboxed = await self._sandbox.context.guard.in_thread(self._sandboxed, job)
+            return await sandboxed.run(on_output)
+        except MetierError as error:
+            return self._answer(job, error)
+
+    def _answer(self, job: Job, error: MetierError) -> Outcome:
+        """Return a refusal as an outcome, or raise it where nobody asked for answers."""
+        if not self._answers:
+            raise error
+        text = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}\n"
+        return Outcome(exit_code=_CANNOT_EXECUTE, stderr=text, runner=self.name)

@@ -210,8 +210,11 @@ class Executor:
         import anyio
         from anyio.lowlevel import current_token
 
-        with contextlib.suppress(RuntimeError):
+        try:
             current_token()
+        except RuntimeError:  # no event loop runs in this thread
+            pass
+        else:
             raise InvalidArgument("An event loop is running in this thread.", hint="Use `await executor.execute(...)`.")
         return anyio.run(functools.partial(self.execute, name, arguments, timeout=timeout))
 

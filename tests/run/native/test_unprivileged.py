@@ -23,6 +23,7 @@ PACKAGES = (
     "pluggy",
     "iniconfig",
     "packaging",
+    "rfc8785",
     "anyio",
     "idna",
     "sniffio",

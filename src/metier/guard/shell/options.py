@@ -78,7 +78,8 @@ class OptionRow:
                 yield WrittenFile(at, word._replace(text=UNKNOWN, variables=("",)))
             elif (value := self.value(word.text, self._written)) is not None:
                 is_own = value or word.text.endswith("=")
-                for index, target in [(at, word._replace(text=value))] if is_own else words[i + 1 : i + 2]:
+                targets = [(at, word._replace(text=value))] if is_own else words[i + 1 : i + 2]
+                for index, target in targets:
                     if target.text != "-" or "stdout" not in self.marks:
                         yield WrittenFile(index, target)
 
