@@ -119,8 +119,8 @@ def _list(options: Namespace, scope: TenantScope, person: Person, effective: Eff
         print("Nobody waits for an answer.")
     if options.all and listed:
         print()
-        head2 = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
-        print(table(style, head2, [_row(style, one, now) for one in listed], paint=paint))
+        titles = ("APPROVAL", "SKILL", "STATE", "CONTENT", "WHERE", "BY", "UNTIL", "GRANTS", "WHY")
+        print(table(style, titles, [_row(style, one, now) for one in listed], paint=paint))
     waiting = next((one for one in requests if one.status == "pending"), None)
     tenant = tenant_option(options.tenant)
     if waiting is not None:
