@@ -244,7 +244,8 @@ def _body_facts(body: bytes) -> tuple[int, int, str]:
     at = body.find(b"\n# ")
     # In a fence `# ` begins a comment, not a heading.
     if at >= 0 and body.find(b"\n```", 0, at) < 0:
-        heading = body[at + 3 :].partition(b"\n")[0].decode().strip(" \t#")[:200]
+        end = body.find(b"\n", at + 3)
+        heading = body[at + 3 : end if end >= 0 else len(body)].decode().strip(" \t#")[:200]
         heading = heading if heading.isprintable() else drop_control(heading)[0]
     return lines, tokens_of(characters, size), heading
 
