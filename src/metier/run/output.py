@@ -31,6 +31,7 @@ _ONE_WRITE, _MANY_WRITES = 4_096, 1024 * 1024
 """Room in a pipe for a single write, and for many."""
 _LONGEST_LINE = 8_192
 """Characters after which a line is passed on although it has not ended."""
+_Decoder = codecs.getincrementaldecoder("utf-8")
 _NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 
 
@@ -41,7 +42,7 @@ class Stream:
         self._name, self._cap, self._tell = name, max(0, cap), tell
         self._kept = bytearray()
         self._seen = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = _Decoder("replace")
         self._line = ""
 
     @property
@@ -72,7 +73,9 @@ class Stream:
 
     def text(self) -> str:
         """The kept text, without half a character at the cut."""
-        return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._kept), final=not self.is_truncated)
+        if self.is_truncated:
+            return _Decoder("replace").decode(self._kept)
+        return self._kept.decode("utf-8", "replace")
 
     def _split(self, text: str) -> None:
         # Not `splitlines`, which takes a form feed and other characters for the end of a line; and one by one, as there
@@ -108,10 +111,11 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a job that wrote these streams and was started then, with more fields of an outcome."""
     out, err = written
+    if "stderr" not in facts:
+        facts["stderr"] = err.text()
     return Outcome(
         exit_code=exit_code,
         stdout=out.text(),
-        stderr=facts.pop("stderr", None) or err.text(),
         stdout_truncated=out.is_truncated,
         stderr_truncated=err.is_truncated,
         timed_out=killed_by == "timeout",

@@ -83,8 +83,8 @@ class Channel:
         if not isinstance(head, dict):
             raise ChannelBroken("a frame is no object")
         blobs = _split_body(head.pop("sizes", []), body)
-        if "files" in head:
-            head["files"] = _take_files(head["files"], blobs)
+        if files := head.get("files"):
+            head["files"] = _take_files(files, blobs)
         return head, blobs
 
     def _fill(self, wanted: int, until: float | None) -> None:
