@@ -134,7 +134,9 @@ def main() -> int:
         with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stderr is not None
-                url = re.search(r"http://\S+/mcp", server.stderr.readline())
+                # Warnings about the skills come first.
+                lines = map(re.compile(r"http://\S+/mcp").search, server.stderr)
+                url = next((found for found in lines if found), None)
                 if url is None:
                     print("The server did not start.", file=sys.stderr)
                     return 1
