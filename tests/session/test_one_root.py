@@ -484,7 +484,7 @@ def test_ordinary_text_stays_as_it_is(tmp_path: Path, write_skill: Write, text: 
 def test_sessions_that_nobody_has_any_more_hold_up_no_other(tmp_path: Path, write_skill: Write) -> None:
     for name in ("a", "b"):
         write_skill(tmp_path / "skills" / name)
-    # What is dropped in a circle goes whenever the interpreter looks for it: here, in the middle of taking a copy.
+    # What is dropped in a circle goes whenever the interpreter looks for it: here, while a copy is laid aside.
     program = f"""
 import gc, os
 from metier import Library
@@ -493,9 +493,11 @@ circle = [library.session(skills=["a"])]
 circle.append(circle)
 gc.disable()
 del circle
-rename = os.rename
-os.rename = lambda *paths: (gc.collect(), rename(*paths))
-with library.session(skills=["b"]):
-    pass
+rename, found = os.rename, []
+os.rename = lambda *paths: (found.append(gc.collect()), rename(*paths))
+with library.session(skills=["b"]) as session:
+    print(session.active[0].name)
+print(max(found) > 0)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout == "b\nTrue\n"
