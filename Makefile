@@ -3,11 +3,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# One worker more than there are cores: tests also wait for processes and files.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# With bytecode kept, workers need not each prepare every test anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test lint bench docs texts lock clean
+.PHONY: help demo test test-slow lint bench docs texts lock clean
 
 help: ## what `make` can do here
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv .venv
@@ -19,9 +24,11 @@ $(READY): pyproject.toml requirements.lock
 demo: $(READY) ## see what Métier does, on skills that come with it
 	$(BIN)/metier demo
 
-test: $(READY) ## run all tests
-	@# With bytecode kept, workers need not each prepare every test anew.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal
+test: $(READY) ## run the quick tests: every behaviour
+	$(PYTEST) $(PARALLEL) -m "not slow"
+
+test-slow: $(READY) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
+	$(PYTEST) $(PARALLEL) -m slow
 
 lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_search_can_be_measured_at_any_size(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "corpus.jsonl.gz", "wt", encoding="utf-8") as corpus:
         for number in range(20):
@@ -30,6 +31,7 @@ def test_search_can_be_measured_at_any_size(tmp_path: Path) -> None:
     assert float(row["search p50 ms"]) > 0
 
 
+@pytest.mark.slow
 def test_sessions_and_the_guard_can_be_measured() -> None:
     command = [sys.executable, "benchmarks/session.py", "--skills", "20", "--calls", "20", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
@@ -38,6 +40,7 @@ def test_sessions_and_the_guard_can_be_measured() -> None:
     assert all(row["us"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the program used here is that of a Unix")
 def test_starting_jobs_can_be_measured() -> None:
     command = [sys.executable, "benchmarks/run.py", "--runs", "1", "--rounds", "1", "--work", "1000", "--json"]
@@ -49,6 +52,7 @@ def test_starting_jobs_can_be_measured() -> None:
     assert any(row["what"].startswith("8 jobs at once, plain") for row in rows.values())
 
 
+@pytest.mark.slow
 @pytest.mark.covers("A-51")
 def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
     command = [
@@ -68,6 +72,7 @@ def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
     assert all(row["us"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.covers("A-48")
 def test_the_audit_trail_can_be_measured() -> None:
     command = [sys.executable, "benchmarks/audit.py", "--records", "300", "--json"]
@@ -93,6 +98,7 @@ BENIGN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.covers("A-26")
 def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path) -> None:
     for label, skills in (("malicious", MALICIOUS), ("benign", BENIGN)):
