@@ -36,19 +36,8 @@ lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/mypy
 	@! find src -name '*.py' -size +8k -exec wc -l {} + | awk '$$2 != "total" && $$1 > 800' | grep .
 
-bench: $(READY) ## measure, as ratios to bare loops in the same run
-	$(BIN)/python benchmarks/audit.py
-	$(BIN)/python benchmarks/governance.py
-	$(BIN)/python benchmarks/journeys.py
-	$(BIN)/python benchmarks/library.py
-	$(BIN)/python benchmarks/mcp_server.py
-	$(BIN)/python benchmarks/mcp_load.py
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/retrieval.py
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/scanner.py
-	$(BIN)/python benchmarks/session.py
-	$(BIN)/python benchmarks/writers.py
+bench: $(READY) ## run all benchmarks; fails if a limit of benchmarks/limits.toml is not met
+	$(BIN)/python benchmarks/all.py
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
+NOT_MET = "NOT MET"
+
 
 class Limited(Protocol):
     """A row of figures, some of which have a limit."""
@@ -50,7 +52,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def mark(row: Limited) -> str:
     """What stands at the end of a row whose limit does not hold."""
-    return "NOT MET" if row.holds is False else ""
+    return NOT_MET if row.holds is False else ""
 
 
 def aligned(lines: Iterable[Sequence[str]]) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 import anyio
 from mcp import Client
 
+from _limits import check
 from _table import aligned
 
 KEY = re.compile(r'conversation="([^"]+)"')
@@ -155,6 +156,7 @@ def main() -> int:
         print(table(findings, options.clients, took))
         for problem in findings.problems[:20]:
             print(problem, file=sys.stderr)
+        return check("mcp_load", {"problems": len(findings.problems)})
     return 1 if findings.problems else 0
 
 

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from _limits import check
 from _table import aligned
 from _workload import make_skills
 
@@ -187,12 +188,13 @@ def table(rows: list[Row]) -> str:
     return aligned([head, *body])
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skills", type=int, default=100, help="how many skills there are")
     parser.add_argument("--calls", type=int, default=100, help="how many requests of each kind in a round")
     parser.add_argument("--fastmcp", default=sys.executable, metavar="PYTHON", help="an interpreter with fastmcp")
     parser.add_argument("--json", action="store_true", help="print figures instead of a table")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve() / "skills"
@@ -201,8 +203,18 @@ def main() -> None:
         env = {**os.environ, "METIER_AUDIT": f"{folder}/audit.jsonl", "METIER_CACHE": f"{folder}/cache"}
         names = sorted(os.listdir(root))
         rows = measure(list(servers(root, options.fastmcp)), names, options.calls, env)
-    print(json.dumps([asdict(row) for row in rows], indent=2) if options.json else table(rows))
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return 0
+    print(table(rows) + "\n")
+    bare, ours = rows[:2]
+    figures = {
+        "start to first answer": ours.start_ms / bare.start_ms,
+        "tool call": ours.tool_us / bare.tool_us,
+        "resource read": ours.read_us / bare.read_us,
+    }
+    return check("mcp_server", figures) if options.check else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,11 +24,12 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from _limits import NOTHING_TO_MEASURE, check
 from _table import aligned
 from metier import Caller, Library
 from metier.find import Query, WordVectors
@@ -414,10 +415,11 @@ def main() -> int:
     parser.add_argument("--catalog-sizes", default="10,100,1000,10000", help="numbers of skills for the third table")
     parser.add_argument("--only", choices=("quality", "catalog", "budget", "scale"), help="just one table")
     parser.add_argument("--json", action="store_true", help="print JSON for a program")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a limit does not hold")
     options = parser.parse_args()
     if not (options.data / "corpus.jsonl.gz").exists():
         print(f"There is no collection in {options.data}; name one with --data.", file=sys.stderr)
-        return 2
+        return NOTHING_TO_MEASURE
     queries, qrels = (
         options.queries or options.data / "dev-queries.jsonl",
         options.qrels or options.data / "dev-qrels.tsv",
@@ -454,7 +456,21 @@ def main() -> int:
                 print(f"\n{title}\n{aligned([head, *rows])}")
     if options.json:
         print(json.dumps(found, indent=2))
-    return 0
+        return 0
+    return check("retrieval", figures(found)) if options.check else 0
+
+
+def figures(found: Mapping[str, list[dict[str, str]]]) -> dict[str, float]:
+    """The figures that have a limit, the worst of all sizes."""
+    quality = [row for row in found.get("quality", ()) if row["method"] == "full text (default)"]
+    named = {
+        "hit@1, full text": [-float(row["hit@1"]) for row in quality],
+        "recall@5, full text": [-float(row["recall@5"]) for row in quality],
+        "search p50": [float(row["search p50 ms"]) for row in found.get("scale", ())],
+        "build": [float(row["ms a skill"]) for row in found.get("scale", ())],
+        "broken catalogs": [float(row["broken"]) for row in found.get("budget", ())],
+    }
+    return {what: abs(max(values)) for what, values in named.items() if values}
 
 
 if __name__ == "__main__":

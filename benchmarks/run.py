@@ -23,19 +23,20 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from _limits import most
 from _table import add_options, mark, report
 
 BARE = 'subprocess.run(["true"])'
-LIMITS = {
-    "plain": None,
-    "native:namespaces": 12.0,
-    "native:namespaces, a new sandbox for each": None,
-    "native:bubblewrap": None,
-    "native:landlock": None,
-    "virtual:job": 1.0,
-    "virtual:shell": 1.0,
-}
-"""What is measured, and the most it may cost as a ratio to the bare start, for what is used where all is allowed."""
+WAYS = (
+    "plain",
+    "native:namespaces",
+    "native:namespaces, a new sandbox for each",
+    "native:bubblewrap",
+    "native:landlock",
+    "virtual:job",
+    "virtual:shell",
+)
+"""The ways to start a job; those have a limit that are used where all is allowed."""
 JOBS = 8
 MORE = 40
 """How many times as often what takes next to no time is done, to be told from noise."""
@@ -149,7 +150,7 @@ def cpu_of(way: str, runs: int) -> float:
 
 def start_up(runs: int, rounds: int) -> list[Row]:
     """What one start costs, in each way that this machine has."""
-    found: dict[str, list[float]] = {BARE: [], **{way: [] for way in LIMITS}}
+    found: dict[str, list[float]] = {BARE: [], **{way: [] for way in WAYS}}
     for _ in range(rounds):
         for way in list(found):
             try:
@@ -162,7 +163,7 @@ def start_up(runs: int, rounds: int) -> list[Row]:
     rows = [Row(f"start-up, {BARE} (baseline)", bare, "us")]
     for way, times in found.items():
         rows.append(Row(f"start-up, {way}", statistics.median(times), "us"))
-        rows.append(Row(f"start-up, {way}, of the baseline", statistics.median(times) / bare, "x", LIMITS[way]))
+        rows.append(Row(f"start-up, {way}, of the baseline", statistics.median(times) / bare, "x", most("run", way)))
     return rows
 
 
@@ -176,7 +177,6 @@ def side_by_side(work: int) -> list[Row]:
     if native.tier is not None:
         runners["native"] = native
     rows = []
-    # A little over the ideal: somebody has to start them, and each has a bit at its ends that only one processor does.
     ideal = 1 / min(JOBS, os.cpu_count() or 1)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(argv=("python3", "-c", f"for _ in range({work}): pass"), folder=folder)
@@ -189,8 +189,8 @@ def side_by_side(work: int) -> list[Row]:
             one()
             in_a_row = _wall(lambda one=one: [one() for _ in range(JOBS)])  # type: ignore[misc]
             at_once = _wall(lambda one=one: _in_threads(one))  # type: ignore[misc]
-            limit = ideal * 1.4 if name == "native" else None
-            rows.append(Row(f"{JOBS} jobs at once, {name}, of {JOBS} in a row", at_once / in_a_row, "x", limit))
+            what = f"{JOBS} jobs at once, {name}"
+            rows.append(Row(f"{what}, of {JOBS} in a row", at_once / in_a_row, "x", most("run", what, ideal)))
     return rows
 
 

@@ -19,19 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import metier
+from _limits import limit
 from _table import add_options, mark, report
 from metier.scan.finding import rank
 from metier.scan.scanner import scan
 from metier.skill import FolderPackage
 
-KINDS = {
-    "malicious": "at least 85 % flagged",
-    "benign": "at most 7 % flagged",
-    "vendors": "at most 5 % flagged",
-    "injected": "",
-    "bases": "",
-    "bundled": "none flagged",
-}
+KINDS = ("malicious", "benign", "vendors", "injected", "bases", "bundled")
 
 
 class Row(NamedTuple):
@@ -48,12 +42,8 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool | None:
-        return {
-            "malicious": self.high >= 0.85,
-            "benign": self.high <= 0.07,
-            "vendors": self.high <= 0.05,
-            "bundled": self.high == 0,
-        }.get(self.kind)
+        allowed = limit("scanner", self.kind)
+        return None if allowed is None else allowed.holds(self.high)
 
 
 def measured(kind: str, folder: Path) -> Row:
@@ -80,7 +70,7 @@ def skills_below(top: Path) -> list[Path]:
 def cells(row: Row) -> tuple[str, ...]:
     """A row as it is printed."""
     shares = f"{row.high:.1%}", f"{row.medium:.1%}"
-    return row.kind, f"{row.skills:,}", *shares, f"{row.ms:.1f}", KINDS[row.kind], mark(row)
+    return row.kind, f"{row.skills:,}", *shares, f"{row.ms:.1f}", str(limit("scanner", row.kind) or ""), mark(row)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+from _limits import check
 from metier.guard.audit.verification import verify
 from metier.skill.package import FileMode, MemoryPackage
 from metier.store import Approval, Revision, Store, TenantScope, revision_files
@@ -244,6 +245,7 @@ def main() -> int:
     else:
         for name, value in found.items():
             print(f"  {name:<14} {value if isinstance(value, str) else f'{value:,}'}")
+        check("writers", {"faults": 0 if found["verdict"] == "ok" else 1})
     return 0 if found["verdict"] == "ok" else 1
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,30 @@ def test_what_is_measured_is_told_as_a_table_or_as_json() -> None:
     assert told[()] == (0, table)
     assert told[("--check",)] == (1, told[()][1])
     assert [row["holds"] for row in json.loads(told[("--json",)][1])] == [True, False, None]
+
+
+def test_each_limit_has_a_unit_and_a_reason() -> None:
+    table = tomllib.loads((ROOT / "benchmarks/limits.toml").read_text(encoding="utf-8"))
+    for benchmark, rows in table.items():
+        for what, row in rows.items():
+            assert row["unit"] and row["why"], f"{benchmark}: {what}"
+            assert len(row.keys() & {"most", "least", "normal"}) == 1, f"{benchmark}: {what}"
+
+
+def test_all_benchmarks_run_and_the_limits_that_are_not_met_are_said_in_the_end(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "benchmarks", tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("[a-z]*.py"))
+    for name in ("all", "quick", "sabotage"):
+        if (ROOT / f"benchmarks/{name}.py").exists():
+            shutil.copy(ROOT / f"benchmarks/{name}.py", tmp_path)
+    (tmp_path / "broken.py").write_text("raise SystemExit(9)")
+    (tmp_path / "good.py").write_text("print('quick  1')")
+    (tmp_path / "slow.py").write_text("print('slow  9  limit 1  NOT MET'); raise SystemExit(1)")
+    (tmp_path / "without.py").write_text("raise SystemExit(3)")
+    done = subprocess.run([sys.executable, tmp_path / "all.py"], capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 1
+    assert done.stdout.endswith(
+        "Limits that are not met (their reasons: benchmarks/limits.toml):\n"
+        "broken: ended with 9\n"
+        "slow: slow  9  limit 1\n"
+    )
+    assert "== without (4 of 4)" in done.stdout
