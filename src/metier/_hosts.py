@@ -10,9 +10,9 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import errno
 import os
 import stat
 import time
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from metier._dataclasses import dataclass
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier._extras import optional
 
 with optional("Scripted models", "pydantic-ai-slim", extra="agent"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import fields, replace
 from metier._suggest import suggestion
 from metier.errors import InvalidArgument
 from metier.guard import Actor, Guard

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier._suggest import suggestion
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ past the tools by which an agent reads, and their rules and records.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import FileMissing, MetierError
 from metier.library.places import TrustStore, project_root

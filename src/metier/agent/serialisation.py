@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from metier._dataclasses import asdict
 from metier.agent.turn import complete_calls, open_calls
 from metier.errors import InvalidArgument
 from metier.guard import Question

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import metier.store
+from metier._dataclasses import asdict
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser

@@ -8,11 +8,11 @@ import os
 import sys
 import time
 from argparse import Namespace
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import metier.store
+from metier._dataclasses import replace
 from metier._paths import replace_file
 from metier.cli.exit_codes import FINE
 from metier.cli.identity import TOKEN, acting, has_store, store_url

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.cli.identity import require_person
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_done, print_json, short_path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import metier
 import metier.guard
+from metier._dataclasses import dataclass
 from metier.cli.output import Style
 from metier.errors import MetierError
 

@@ -7,13 +7,13 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
 
 import metier
 import metier.run
+from metier._dataclasses import asdict
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_json

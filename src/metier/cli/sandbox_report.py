@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import metier.run
+from metier._dataclasses import dataclass, replace
 from metier.run.job import NEEDS
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import metier.scan
 import metier.source
+from metier._dataclasses import asdict, dataclass, replace
 from metier.cli.identity import acting
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.parser import Parser

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import metier.store
+from metier._dataclasses import asdict, replace
 from metier.cli.audit import key_file, verified
 from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import asdict
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_done, print_json, print_result, table

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from metier._aliases import PROVIDER_MEMBERS
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.dialect.registry import RegistryDialect
 

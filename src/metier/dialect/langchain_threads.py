@@ -11,9 +11,9 @@ import threading
 import uuid
 import weakref
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound
 from metier.skill import shown

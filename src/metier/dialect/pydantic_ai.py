@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 
+from metier._dataclasses import replace
 from metier._extras import optional
 
 with optional("Skills for pydantic-ai", "pydantic-ai-slim", extra="agent"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.errors import MetierError
 from metier.find.catalog import LEAST_DESCRIPTION, CatalogItem, ChosenCatalog, everything, pinned
 

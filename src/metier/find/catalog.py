@@ -8,9 +8,9 @@ that are not listed, and the tool that finds them.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument
 from metier.find.catalog_format import one_line, renderer, shortened
 

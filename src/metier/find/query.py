@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, field, replace
 from metier.find.tokenizer import split_stems, stems
 from metier.library import LAYERS
 from metier.skill import slug

@@ -8,9 +8,9 @@ wrote; see `benchmarks/retrieval.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._dataclasses import dataclass, field
 from metier.find.lexicon import letters_in
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.errors import InvalidArgument
 from metier.find.candidates import SearchedPlace, candidates
 from metier.find.index_database import IndexDamaged

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 from metier.library import LAYERS
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, field
 from metier.errors import MetierError
 from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.audit.redaction import redact

@@ -10,10 +10,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field, replace
 from metier.errors import Refused
 from metier.skill import shown
 from metier.skill.names import readings
@@ -21,6 +21,7 @@ from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from dataclasses import InitVar
 
     from metier.library import Entry, Layer
     from metier.skill import Skill

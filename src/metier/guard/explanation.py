@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import asdict, dataclass, replace
 from metier.guard.decision import STRICTNESS, Action
 from metier.hints import for_person
 from metier.skill.tool_rules import canonical_tool

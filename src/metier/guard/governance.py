@@ -10,10 +10,10 @@ import itertools
 import operator
 import os
 import threading
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._cache import BoundedCache, cached_property
+from metier._dataclasses import dataclass, replace
 from metier._log import logger
 from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable

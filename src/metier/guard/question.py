@@ -13,9 +13,9 @@ import inspect
 import json
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
+from metier._dataclasses import dataclass, replace
 from metier._log import logger
 from metier.guard.decision import allow, amend, refuse, sentence_of, written
 from metier.skill import shown

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.decisions import grant, reason_against_deciding
 from metier.guard.approvals.quarantine import release_changed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from metier._dataclasses import dataclass, field
 from metier.errors import ProposalInvalid
 from metier.skill import shown
 from metier.skill.package import checked_path

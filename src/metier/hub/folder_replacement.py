@@ -11,9 +11,9 @@ import contextlib
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from metier._dataclasses import asdict, dataclass, replace
 from metier._log import logger
 from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable

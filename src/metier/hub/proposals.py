@@ -6,10 +6,10 @@ a reviewer reads is what is applied, whatever the author wrote.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event

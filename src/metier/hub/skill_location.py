@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import FileRefused, SkillNotFound
 from metier.hub.skill_files import package_of

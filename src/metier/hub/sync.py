@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject

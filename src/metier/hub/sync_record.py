@@ -12,9 +12,9 @@ import hashlib
 import json
 import os
 import secrets
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, replace
 from metier._paths import write_file
 from metier.errors import SourceUnavailable
 from metier.library.places import default_config_folder

@@ -10,9 +10,9 @@ import contextlib
 import json
 import os
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier._paths import CREATE, safe_rmtree, write_file
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder

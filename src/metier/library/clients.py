@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from metier._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass
 from metier.skill.package import digest_of
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import replace
 from metier.errors import MetierError
 from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_frontmatter, special_of
 from metier.library.places import admits

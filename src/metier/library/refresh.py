@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier.errors import MetierError, SourceUnavailable
 from metier.library.entry import Entry
 from metier.library.index_rows import BROKEN, SPECIAL, STALE, IndexRows, broken_frontmatter, stale_frontmatter

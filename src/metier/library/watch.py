@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier._log import logger
 from metier.errors import InvalidArgument
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.errors import MetierError
 from metier.guard.inspection import PackageSnapshot
 from metier.run.job import CANNOT_START, Job, Limits

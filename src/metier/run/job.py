@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier.errors import FileMissing, InvalidArgument
 from metier.hints import for_anybody
 

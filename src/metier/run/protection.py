@@ -21,9 +21,9 @@ import secrets
 import stat
 import threading
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, replace
 from metier._log import logger
 from metier._paths import moved_path
 from metier.guard.files.protected_names import MOST_FOLDERS, protected_name_in

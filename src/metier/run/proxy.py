@@ -14,9 +14,9 @@ import socket
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier._hosts import DEFAULT_PORTS, HostList, is_address, is_public_address
 from metier._log import logger
 from metier.run.proxy_request import BadRequest, parse_request

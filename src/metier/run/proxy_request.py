@@ -7,8 +7,8 @@ that is not the one in the address, a user name before it. What is passed on is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
+from metier._dataclasses import dataclass, field
 from metier._hosts import authority, split_authority
 
 MAX_HEADERS = 128

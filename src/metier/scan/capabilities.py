@@ -6,10 +6,10 @@ what is there and not whether it is bad, and err on the side of seeing too much.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, field
 from metier.scan import capability_patterns
 from metier.scan.capability_patterns import matches, tool_class
 from metier.scan.reading import view_of

@@ -12,9 +12,9 @@ import shlex
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from metier._dataclasses import dataclass, replace
 from metier.errors import InvalidArgument, MetierError
 from metier.scan.report import ScanReport
 from metier.scan.sarif_in import read_sarif

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.skill import shown
 
 Severity: TypeAlias = Literal["info", "low", "medium", "high", "critical"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import dataclass, field, replace
 from metier.scan.finding import Finding, rank
 from metier.skill import shown
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier._log import logger
 from metier.errors import MetierError
 from metier.scan.finding import Finding, rank

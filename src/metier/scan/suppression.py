@@ -14,11 +14,11 @@ A `fingerprint` narrows it to one place and a `digest` to one content of a skill
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass
 from metier.errors import PolicyInvalid
 from metier.skill import shown
 from metier.skill.yaml_block import BlockError, parse_yaml

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from metier._dataclasses import dataclass, replace
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import replace
 from metier._telemetry import measure
 from metier.errors import MetierError
 from metier.guard import Action

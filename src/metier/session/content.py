@@ -10,9 +10,9 @@ from __future__ import annotations
 import html
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier.find.catalog_format import one_line
 from metier.skill.untrusted_text import escape_tags
 

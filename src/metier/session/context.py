@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
+from metier._dataclasses import dataclass, field, replace
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.hints import Hint
 from metier.session.active_skills import ActiveSkills

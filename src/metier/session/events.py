@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field, replace
 from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.guard.audit.redaction import redact_value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from metier._dataclasses import dataclass, replace
 from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument
 from metier.guard import Action

@@ -11,9 +11,9 @@ import json
 import re
 import shlex
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, field
 from metier._log import logger
 from metier.errors import ActivationFailed, MetierError, Refused
 from metier.guard import Action, Decision

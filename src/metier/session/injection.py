@@ -11,9 +11,9 @@ import os
 import re
 import shlex
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier._paths import is_inside
 from metier.guard.audit.redaction import redact

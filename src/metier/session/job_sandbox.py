@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from metier._dataclasses import replace
 from metier._suggest import suggestions
 from metier.errors import MetierError, SkillNotFound
 from metier.find.visibility import Visibility

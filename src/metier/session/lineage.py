@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
 
+from metier._dataclasses import dataclass, field
 from metier.errors import ActivationFailed, InvalidArgument
 
 MAX_DEPTH = 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier._log import logger
 from metier._telemetry import describe_skill
 from metier.errors import InvalidArgument

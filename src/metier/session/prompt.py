@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass
 from metier.find.finder import Finder
 from metier.find.visibility import Visibility
 from metier.hints import USES

@@ -11,9 +11,9 @@ import functools
 import os
 import re
 import stat
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from metier._dataclasses import dataclass, fields, replace
 from metier._paths import is_inside, moved_path, real_path
 from metier.errors import FileRefused, InvalidArgument
 from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES

@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import os
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from metier._dataclasses import replace
 from metier._log import logger
 from metier._paths import is_inside
 from metier._telemetry import describe_skill

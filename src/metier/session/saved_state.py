@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import replace
 from metier.errors import InvalidArgument, MetierError
 from metier.session.active_skills import MAX_NESTING
 from metier.session.context import MAX_ID

@@ -12,9 +12,10 @@ import json
 import os
 import re
 import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
+
+from metier._dataclasses import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument
 from metier.guard.decision import refuse
 from metier.run import job_environment

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument
 from metier.run.environment import skill_variables
 

@@ -6,9 +6,9 @@ library of ten thousand skills keeps none of them in memory and the reference pa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.hints import Hint
 from metier.skill.untrusted_text import shown
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument, SkillExists, SkillInvalid, SourceUnavailable
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.fields import interpret

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 from metier.skill.names import may_name, names_skill
 

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError, SkillChanged
 from metier.skill.untrusted_text import shown
 

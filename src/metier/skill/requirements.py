@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from metier._dataclasses import asdict, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from metier._aliases import TOOLS
+from metier._dataclasses import dataclass, replace
 from metier.skill.fields import split_tools
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import stat
 import struct
 import unicodedata
 import zlib
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._dataclasses import dataclass
 from metier.errors import ArchiveRefused
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.canonical_json import (

@@ -6,10 +6,10 @@ import os
 import re
 import stat
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import dataclass
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
 from metier.store.all_tenants import every_row

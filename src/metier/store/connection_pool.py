@@ -12,10 +12,10 @@ import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument, StoreUnavailable
 
 if TYPE_CHECKING:

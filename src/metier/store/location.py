@@ -8,10 +8,10 @@ import hashlib
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from metier._dataclasses import dataclass, field, fields, replace
 from metier.errors import PersonNotFound
 from metier.hints import for_people
 from metier.store.audit_log import AuditTable

@@ -11,9 +11,9 @@ import re
 import time
 import zipfile
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass
 from metier._paths import write_file
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.hints import for_people

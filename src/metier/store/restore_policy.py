@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from metier._dataclasses import dataclass, field, fields
 from metier.store.all_tenants import every_reason, every_row
 from metier.store.approvals import APPROVALS
 from metier.store.blocks import BLOCKS

@@ -8,11 +8,11 @@ import hashlib
 import json
 import re
 import time
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from metier._dataclasses import dataclass, field, fields
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.hints import for_people
 from metier.store.canonical_json import escape_surrogates

@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, field
 from metier._paths import write_file
 from metier.store.approvals import APPROVALS, Approval, approval_terms
 from metier.store.audit_log import FIRST, follows, is_decision, parse_record

@@ -10,9 +10,9 @@ import inspect
 import re
 import types
 import typing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, field
 from metier.tools.arguments import compiled
 
 if TYPE_CHECKING:

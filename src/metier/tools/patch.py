@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 from metier.skill import shown
 

@@ -7,11 +7,11 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from metier._aliases import TOOLS
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import for_model
 from metier.skill import shown

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import asdict, dataclass, replace
 from metier.guard.approvals.decisions import reason_against_deciding
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
 from metier.guard.approvals.requests import is_requester

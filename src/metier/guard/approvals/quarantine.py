@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, replace
 from metier.errors import InvalidArgument
 from metier.guard.approvals.requests import MAX_REASON
 from metier.guard.approvals.roles import recording_refusals, require_role

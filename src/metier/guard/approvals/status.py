@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

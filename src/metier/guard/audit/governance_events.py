@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metier._dataclasses import replace
 from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.decision import Actor
 

@@ -8,10 +8,10 @@ import json
 import operator
 import os
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier import _telemetry
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, replace
 from metier.store.audit_log import FIRST, chain_hash, columns_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass, field
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
 from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in

@@ -15,10 +15,10 @@ import re
 import sys
 import time
 import unicodedata
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

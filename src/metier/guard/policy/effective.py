@@ -6,10 +6,10 @@ Each setting is declared here, by a field with its default, and in `schema.py`, 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import dataclass, field
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
 from metier.skill.listing import Listings
 from metier.skill.names import may_name

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import replace
 from metier.guard.policy.program import LEFT_OPEN, ClosedPolicy, Policy
 from metier.guard.policy.schema import KEYS
 

@@ -6,11 +6,11 @@ one, can only tighten; a setting without effect is reported.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import replace
 from metier.guard.policy.effective import DEFAULT, ToolLayer, default_tools
 from metier.guard.policy.file import Located, PolicyProblem
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument
 from metier.guard.files.protected_names import PROTECTED
 from metier.skill import shown

@@ -8,11 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import dataclass
 from metier._paths import is_inside
 from metier._suggest import suggestions
 from metier.guard.decision import Origin

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from metier._dataclasses import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.compound_types import (

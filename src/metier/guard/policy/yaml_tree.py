@@ -7,8 +7,9 @@ a few lines cannot expand to a billion.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from metier._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from metier._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from metier.guard.shell.lexer import ShellWord

@@ -8,8 +8,9 @@ that rules which forbid can still look inside.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from metier._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

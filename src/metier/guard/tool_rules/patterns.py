@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._dataclasses import dataclass
 from metier.guard.shell.lexer import UNKNOWN
 from metier.skill import shown
 from metier.skill.names import glob_matches, has_pieces

@@ -17,10 +17,10 @@ a shortened spelling is none of the list. What is said of a program holds for ea
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from metier._dataclasses import dataclass, field
 from metier.guard.shell.options import read_table
 
 if TYPE_CHECKING:

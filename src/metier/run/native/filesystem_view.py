@@ -11,10 +11,10 @@ import os
 import shutil
 import stat
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, replace
 from metier._paths import is_inside, moved_path
 from metier.errors import InvalidArgument, IsolationMissing
 from metier.hints import NO_ISOLATION

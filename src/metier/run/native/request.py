@@ -7,9 +7,9 @@ import functools
 import itertools
 import os
 import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from metier._dataclasses import dataclass
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.filesystem_view import (

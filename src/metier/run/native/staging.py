@@ -13,9 +13,9 @@ import re
 import shutil
 import stat
 import tempfile
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in

@@ -9,10 +9,10 @@ import re
 import secrets
 import shlex
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
 from metier.run.host_files import list_folder, load, with_executable_scripts

@@ -6,9 +6,9 @@ import contextlib
 import os
 import re
 import threading
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from metier._dataclasses import fields
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
 from metier.run.host_files import change, list_folder, load, with_executable_scripts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from typing import Literal
 
+from metier._dataclasses import dataclass, fields
 from metier.errors import InvalidArgument, ShellRefused
 from metier.run.host_files import MOST_BYTES, MOST_NAME, FolderLimits, unseen
 

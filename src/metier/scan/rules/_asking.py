@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier.scan.rules._judging import nearby, wording
 
 if TYPE_CHECKING:

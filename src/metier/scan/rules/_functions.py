@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, field
 from metier.scan.rules._words import word_set
 
 if TYPE_CHECKING:

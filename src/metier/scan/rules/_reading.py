@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, field
 from metier.scan.rules._mercy import about_security
 from metier.scan.rules._pages import statements_of
 

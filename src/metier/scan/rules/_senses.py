@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from metier._dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ Rules ask of a statement not only what it says but how: as something to do, or a
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from metier._dataclasses import dataclass, field
 from metier.scan.rule import Hit
 from metier.scan.rules._hosts import addresses
 from metier.scan.rules._mercy import described, hints, hints_in_code, is_pattern, negated

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import replace
 from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._reading import reading
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,6 +11,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import MetierError
 from metier.serve.mcp.connection import is_modern

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CapacityLimiter
+
+from metier._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

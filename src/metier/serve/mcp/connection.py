@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from metier._dataclasses import dataclass, field
 from metier.errors import InvalidArgument
 from metier.serve.mcp.concurrency import ConcurrencyLimit
 from metier.serve.mcp.uris import parse_uri

@@ -7,7 +7,6 @@ import secrets
 import threading
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass
 from metier.dialect import Kit
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.tools.thread_handoff import ThreadHandoff

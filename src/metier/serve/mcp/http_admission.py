@@ -5,12 +5,12 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, unquote_plus
 
 from starlette.responses import JSONResponse
 
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import InvalidArgument
 from metier.skill import shown

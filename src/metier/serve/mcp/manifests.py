@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from metier._cache import BoundedCache
+from metier._dataclasses import dataclass
 from metier._log import logger
 from metier.errors import MetierError, PackageTooLarge, SkillInvalid
 from metier.serve.mcp.typed_frontmatter import typed_mapping

@@ -12,9 +12,9 @@ import os
 import posixpath
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier.errors import MetierError, SkillChanged
 from metier.skill.package import content_of, digest_of
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import fnmatch
 import re
 import threading
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass, field
 from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
 from metier.skill.names import path_fits

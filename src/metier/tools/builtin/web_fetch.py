@@ -16,10 +16,10 @@ import re
 import socket
 import tempfile
 import zlib
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from metier._dataclasses import dataclass
 from metier._hosts import authority
 from metier.errors import InvalidArgument
 from metier.guard.tool_rules.matching import plain_url
