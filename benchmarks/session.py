@@ -3,13 +3,15 @@
     python benchmarks/session.py [--skills 1000] [--calls 400] [--json] [--check]
 
 CPU time in microseconds, the median over many calls, with eight skills active that all restrict tools. The baseline is
-the same tool call without a session, in the same run.
+the same tool call without a session, in the same run. A decision alone is all that happens before the tool is called; a
+record alone is its durable record, in a file or in the store; guard per call is both, in a call through an executor.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import statistics
 import sys
 import tempfile
@@ -25,7 +27,9 @@ from _workload import make_skills
 from metier import Guard, Library, Policy, Session
 from metier.dialect import definitions
 from metier.guard import FileLog
+from metier.guard.audit.store_log import StoreLog
 from metier.tools import Executor, FunctionTool, ToolRegistry
+from metier.tools.tool import ToolResult
 
 ACTIVE = 8
 
@@ -73,8 +77,26 @@ async def echo_back(command: str) -> str:
     return command
 
 
-def calls(session: Session, count: int) -> list[Row]:
-    """A tool call, with and without a session around it."""
+async def decision_median(
+    session: Session, name: str, arguments: Callable[[], dict[str, str]], calls: int
+) -> tuple[float, float]:
+    """The median CPU times of all that happens before a tool is called, and of the record."""
+    decisions, records = [], []
+    for _ in range(calls):
+        given = arguments()
+        start = time.process_time_ns()
+        admission = await session.calls.admit_async(name, given)
+        against = await admission.before()
+        decided = time.process_time_ns()
+        assert admission.decision.is_allowed and against is None
+        admission.record(ToolResult(success=True))
+        records.append(time.process_time_ns() - decided)
+        decisions.append(decided - start)
+    return statistics.median(decisions) / 1_000, statistics.median(records) / 1_000
+
+
+def calls(session: Session, count: int, where: str) -> list[Row]:
+    """A tool call, with and without a session around it that records `where`."""
     plain = FunctionTool(echo_back, name="echo_back")
     shell = FunctionTool(echo_back, name="Bash")
     bare = Executor(ToolRegistry([plain]))
@@ -90,23 +112,27 @@ def calls(session: Session, count: int) -> list[Row]:
     def three_new() -> dict[str, str]:
         return {"command": f"git log --oneline -n {next(number)} && git diff --stat | git apply --check"}
 
-    async def measure() -> tuple[float, ...]:
-        return (
-            await call_median(bare, "echo_back", same, count),
-            await call_median(guarded, "echo_back", same, count),
-            await call_median(guarded, "Bash", same, count),
-            await call_median(guarded, "Bash", one_new, count),
-            await call_median(guarded, "Bash", three_new, count),
-        )
+    kinds: tuple[tuple[str, str, Callable[[], dict[str, str]]], ...] = (
+        ("a tool that rules name", "echo_back", same),
+        ("Bash, a command seen before", "Bash", same),
+        ("Bash, a new command", "Bash", one_new),
+        ("Bash, three new commands in one", "Bash", three_new),
+    )
 
-    without, named, known, one, three = anyio.run(measure)
-    return [
-        Row("a tool call without a session (baseline)", without),
-        Row("guard per call: a tool that rules name", named - without),
-        Row("guard per call: Bash, a command seen before", known - without),
-        Row("guard per call: Bash, a new command", one - without),
-        Row("guard per call: Bash, three new commands in one", three - without),
-    ]
+    async def measure() -> list[Row]:
+        without = await call_median(bare, "echo_back", same, count)
+        alone, both, recorded = [], [], 0.0
+        for what, tool, arguments in kinds:
+            decided, recorded = await decision_median(session, tool, arguments, count)
+            alone.append(Row(f"decision alone: {what}", decided))
+            with_record = await call_median(guarded, tool, arguments, count) - without
+            both.append(Row(f"guard per call: {what}{where}", with_record))
+        record = Row(f"record alone{where or ', in a file'}", recorded)
+        if where:
+            return [record, *both]
+        return [Row("a tool call without a session (baseline)", without), *alone, record, *both]
+
+    return anyio.run(measure)
 
 
 def texts(session: Session, others: list[str], count: int) -> list[Row]:
@@ -145,14 +171,21 @@ def main() -> int:
         root = Path(folder)
         make_skills(root / "many", options.skills, plain=True)
         names = make_active(root / "active")
+        os.environ["METIER_DATA"] = str(root / "data")
         library = Library.from_folder(root / "active", root / "many", cache=root / "cache")
-        guard = Guard(Policy(deny="Bash(curl:*), WebFetch"), audit=FileLog(root / "audit.jsonl"))
+        in_store = StoreLog()
+        in_store.prepare()  # decisions look into the store that there is
+        guard, recording = (
+            Guard(Policy(deny="Bash(curl:*), WebFetch"), audit=log) for log in (FileLog(root / "audit.jsonl"), in_store)
+        )
+        with library.session(skills=names, guard=recording, max_active=ACTIVE, workspace=root) as session:
+            stored = calls(session, options.calls, ", in the store")
         for delivery in ("result", "instructions"):
             session = library.session(
                 skills=names[: ACTIVE - 1], guard=guard, max_active=ACTIVE + 1, delivery=delivery, workspace=root
             )
             session.load([names[-1]], "add")
-            measured = [] if rows else calls(session, options.calls)
+            measured = [] if rows else [*calls(session, options.calls, ""), *stored]
             others = [entry.name for entry in library if entry.name not in names][:5]
             suffix = "" if delivery == "result" else " [bodies at the top level]"
             measured += texts(session, others, options.calls)
