@@ -135,8 +135,15 @@ class Governance:
     def version_for(self, actor: Actor = _NOBODY) -> int:
         """A number that changes with every policy file, and every approval or quarantine that counts for an actor."""
         effective = self.policies.found()
-        has_files = effective is not None and bool(effective.files)
-        seen = (effective if has_files else None, *self.states(actor, effective))
+        return self._number_of(effective, self.states(actor, effective), actor)
+
+    def look(self, actor: Actor) -> tuple[int, InForce]:
+        """`version_for` and `in_force` of the same moment, by one look at files and store."""
+        found = self.in_force(actor)
+        return self._number_of(found.effective, found.states, actor), found
+
+    def _number_of(self, effective: EffectivePolicy | None, states: tuple[GovernanceState, ...], actor: Actor) -> int:
+        seen = (effective if effective is not None and effective.files else None, *states)
         tenant = actor.tenant or ""
         kept = self._seen.get(tenant)
         if kept is None or len(kept[0]) != len(seen) or not all(map(operator.is_, seen, kept[0])):
@@ -274,9 +281,12 @@ class Governance:
         effective = effective or self.policies.current()
         return InForce(effective, self.states(actor, effective))
 
-    def in_force_for(self, action: Action, actor: Actor) -> InForce | None:
-        """`in_force` where anything beyond the defaults could have a say; None where nothing has, as mostly."""
-        found = self.in_force(actor)
+    def in_force_for(self, action: Action, actor: Actor, found: InForce | None = None) -> InForce | None:
+        """`in_force` where anything beyond the defaults could have a say; None where nothing has, as mostly.
+
+        `found` is what a caller has just seen to be in force.
+        """
+        found = found or self.in_force(actor)
         if found.effective.files or any(map(_has_say, found.states)):
             return found
         subject = action.skill
@@ -334,17 +344,14 @@ class Governance:
         """Whether a rule asks which layers have a skill of the same name."""
         return any(rule.collides_with for rule in self.policies.current().rules)
 
-    @property
-    def has_noted_policy(self) -> bool:
-        """Whether the policy files in force are in the store already, so that nothing has to be written for them."""
-        effective = self.policies.current()
+    def has_noted(self, effective: EffectivePolicy) -> bool:
+        """Whether the files of a policy are in the store already, so that nothing has to be written for them."""
         return not effective.files or effective.digest in self._noted
 
-    def note_policy(self, actor: Actor, record: Callable[[AuditRecord], None]) -> None:
+    def note_policy(self, effective: EffectivePolicy, actor: Actor, record: Callable[[AuditRecord], None]) -> None:
         """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
-        if self.has_noted_policy:
+        if self.has_noted(effective):
             return
-        effective = self.policies.current()
         self._noted.add(effective.digest)
         from metier.guard.side_effects import note_policy
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from metier.guard.decision_context import DecisionContext
     from metier.guard.excluded_skills import ExcludedSkills
     from metier.guard.files.file_access import WorkspaceFiles
+    from metier.guard.governance import InForce
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.question import Approve
     from metier.library import Place
@@ -124,6 +126,12 @@ class Guard:
         """A number that changes whenever what is allowed for an actor may have changed."""
         return self._version + self._governance.version_for(actor)
 
+    def look(self, actor: Actor) -> tuple[int, InForce]:
+        """`version_for`, and what is in force for an actor at that moment, for a decision that follows at once."""
+        own = self._version
+        version, in_force = self._governance.look(actor)
+        return own + version, in_force
+
     def block(self, *skills: str) -> None:
         """Block skills, by name or digest, from the next decision on, in every session."""
         self._change(lambda before: ProgramLayer(policy=before.policy, blocks=before.blocks | frozenset(skills)))
@@ -187,11 +195,14 @@ class Guard:
         make = _context_type()
         return make(action=action, actor=actor, governance=self._governance, program=self._program)
 
-    def decide(self, action: Action, actor: Actor = _NOBODY) -> Decision:
-        """The decision of policy, trust and rules about an action. Asks nobody and records nothing."""
+    def decide(self, action: Action, actor: Actor = _NOBODY, in_force: InForce | None = None) -> Decision:
+        """The decision of policy, trust and rules about an action. Asks nobody and records nothing.
+
+        `in_force` is what a caller has just seen to be in force by `look`.
+        """
         context = self.context(action, actor)
         own = self._decide_by_program(context)
-        return own if own.outcome == "deny" else self.tighten(own, context)
+        return own if own.outcome == "deny" else self.tighten(own, context, in_force)
 
     def _decide_by_program(self, context: DecisionContext) -> Decision:
         """The decision of the program's own layer: the strictest of its checks, and of several the first."""
@@ -217,9 +228,9 @@ class Guard:
         closed = check_files(action, self.files) if action.shell_command is None else None
         return (closed or context.program.call_rules.decide(action),)
 
-    def tighten(self, own: Decision, context: DecisionContext) -> Decision:
+    def tighten(self, own: Decision, context: DecisionContext, in_force: InForce | None = None) -> Decision:
         """A decision of the program's layer, or a stricter one by policy files, quarantines and approvals."""
-        in_force = self._governance.in_force_for(context.action, context.actor)
+        in_force = self._governance.in_force_for(context.action, context.actor, in_force)
         if in_force is None:
             return own
         from metier.guard.checks import combine, consider
@@ -261,41 +272,62 @@ class Guard:
 
     # --- entering -----------------------------------------------------------------------------------------------------
 
-    def enter(self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = ()) -> AuditedAction:
-        """Decide, ask where policy says to, and begin the record; the caller closes the audited action at the end."""
-        approve, first = self._who_to_ask(self._decide_or_refuse(action, actor), action, actor)
+    def enter(
+        self,
+        action: Action,
+        actor: Actor = _NOBODY,
+        active: tuple[str, ...] = (),
+        *,
+        in_force: InForce | None = None,
+    ) -> AuditedAction:
+        """Decide, ask where policy says to, and begin the record; the caller closes the audited action at the end.
+
+        `in_force` is what a caller has just seen to be in force by `look`.
+        """
+        approve, first = self._who_to_ask(self._decide_or_refuse(action, actor, in_force), action, actor)
         decision = first
         if approve is not None:
             from metier.guard.question import ask
 
+            in_force = None
             with self._recording_cancellation(action, actor, active):
                 decision = ask(approve, action, first)
         if _has_side_effects(first, decision):
             decision = self.follow_up(action, actor, first, decision)
             _note_request(action, first, decision)
-        return self._begin(action, actor, active, first, decision)
+        effective = self._governance.effective if in_force is None else in_force.effective
+        return self._begin(action, actor, active, first, decision, effective)
 
     async def enter_async(
-        self, action: Action, actor: Actor = _NOBODY, active: tuple[str, ...] = (), *, asks: bool = True
+        self,
+        action: Action,
+        actor: Actor = _NOBODY,
+        active: tuple[str, ...] = (),
+        *,
+        asks: bool = True,
+        in_force: InForce | None = None,
     ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
         if self._recorder.is_behind or action.has_many_texts:
+            in_force = None
             first = await self.in_thread(self._decide_or_refuse, action, actor)
         else:
-            first = self._decide_or_refuse(action, actor)
+            first = self._decide_or_refuse(action, actor, in_force)
         approve, first = self._who_to_ask(first, action, actor) if asks else (None, first)
         decision = first
         if approve is not None:
             from metier.guard.question import ask_async
 
+            in_force = None
             with self._recording_cancellation(action, actor, active):
                 decision = await ask_async(approve, action, first)
         if _has_side_effects(first, decision):
             decision = await self.in_thread(self.follow_up, action, actor, first, decision)
             _note_request(action, first, decision)
-        if not self._governance.has_noted_policy:
-            await self.in_thread(self._governance.note_policy, actor, self.record)
-        return self._begin(action, actor, active, first, decision)
+        effective = self._governance.effective if in_force is None else in_force.effective
+        if not self._governance.has_noted(effective):
+            await self.in_thread(self._governance.note_policy, effective, actor, self.record)
+        return self._begin(action, actor, active, first, decision, effective)
 
     def follow_up(self, action: Action, actor: Actor, first: Decision, decision: Decision) -> Decision:
         """The decision once its side effects are written down: a request, an approval, a quarantine."""
@@ -348,9 +380,9 @@ class Guard:
 
         return await anyio.to_thread.run_sync(functools.partial(function, *args, **options))
 
-    def _decide_or_refuse(self, action: Action, actor: Actor) -> Decision:
+    def _decide_or_refuse(self, action: Action, actor: Actor, in_force: InForce | None = None) -> Decision:
         try:
-            return self._recorder.unrecorded() or self.decide(action, actor)
+            return self._recorder.unrecorded() or self.decide(action, actor, in_force)
         except Exception as error:
             log.exception("nothing could be decided")
             reason = f"Nothing could be decided about it: {type(error).__name__}."
@@ -383,7 +415,13 @@ class Guard:
             raise
 
     def _begin(
-        self, action: Action, actor: Actor, active: tuple[str, ...], first: Decision, decision: Decision
+        self,
+        action: Action,
+        actor: Actor,
+        active: tuple[str, ...],
+        first: Decision,
+        decision: Decision,
+        effective: EffectivePolicy,
     ) -> AuditedAction:
         from metier.guard.audited_action import AuditedAction
 
@@ -393,8 +431,7 @@ class Guard:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             log.warning("%s %s (%s)", action.point, redact(f"{shown(what)}: {decision.reason}"), decision.rule)
         agreed_to = first if first.outcome == "ask" and decision.is_allowed else None
-        effective = self._governance.effective
-        self._governance.note_policy(actor, self.record)
+        self._governance.note_policy(effective, actor, self.record)
         return AuditedAction(
             self.record,
             action,

@@ -15,6 +15,8 @@ from metier.library.places import default_config_folder
 from metier.store.location import parse_address
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from metier.store import Store
     from metier.store.location import StoreAddress
 
@@ -88,10 +90,14 @@ def peek_store(url: str) -> Store | None:
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
-    address = parse_address(url)
-    beside = (os.path.join(address.folder, name) for name in _BESIDE)
     # A miss raises no exception here: where there is no store yet, every decision looks.
-    return any(os.access(path, os.F_OK) for path in (*beside, _mark_of(address)))
+    return any(os.access(path, os.F_OK) for path in _traces(parse_address(url), default_config_folder()))
+
+
+@functools.lru_cache(64)
+def _traces(address: StoreAddress, config: Path) -> tuple[str, ...]:
+    """The files that tell that there was a store: beside it, and in the user's configuration folder."""
+    return (*(os.path.join(address.folder, name) for name in _BESIDE), _mark_of(address, config))
 
 
 def require_store(url: str) -> None:
@@ -115,19 +121,15 @@ def remember(url: str) -> None:
     if url in _remembered:
         return
     _remembered.add(url)
-    mark = _mark_of(parse_address(url))
+    mark = _mark_of(parse_address(url), default_config_folder())
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(mark), mode=0o700, exist_ok=True)
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
 
 
-def _mark_of(address: StoreAddress) -> str:
-    return os.path.join(default_config_folder(), "stores", _name_of(str(address)))
-
-
-@functools.lru_cache(64)
-def _name_of(url: str) -> str:
-    return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:32]
+def _mark_of(address: StoreAddress, config: Path) -> str:
+    name = hashlib.sha256(str(address).encode(errors="surrogatepass")).hexdigest()[:32]
+    return os.path.join(config, "stores", name)
 
 
 def persist_decisions(store: Store) -> Store:

@@ -31,10 +31,14 @@ def default_config_folder() -> Path:
     """The folder of the user's decisions: `$METIER_CONFIG`, else the user's configuration folder."""
     chosen = os.environ.get("METIER_CONFIG")
     if chosen:
-        return Path(chosen)
+        return _to_path(chosen)
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or home_folder() or ".") / "metier"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config")) / "metier"
+        return _to_path(os.environ.get("APPDATA") or home_folder() or ".", "metier")
+    return _to_path(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config"), "metier")
+
+
+# Where there is no store yet, every decision asks for the folder, and to make a path takes longer than to look at it.
+_to_path = functools.lru_cache(8)(Path)
 
 
 def home_folder() -> str | None:

@@ -167,10 +167,14 @@ class ActiveSkills:
                 self._emit_stale(now)
         return self._active
 
+    def is_current(self, version: int) -> bool:
+        """Whether `held` is what `live` would return, under a version of the guard that was just seen."""
+        return version == self._seen[1] and self._context.index.latest() is self._seen[0]
+
     async def live_async(self) -> tuple[ActiveSkill, ...]:
         """`live` without blocking the event loop: hooks of a skill that is gone are run, and may be asked about."""
         context = self._context
-        if context.index.latest() is self._seen[0] and context.guard.version_for(context.actor) == self._seen[1]:
+        if self.is_current(context.guard.version_for(context.actor)):
             return self._active
         return await context.guard.in_thread(self.live)
 

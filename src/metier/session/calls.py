@@ -48,22 +48,31 @@ class Calls:
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
         """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
         # Before the look at what is active: for what is loaded from now on, there is another look before the call.
-        decided_under = self.rules_version
-        active = self._loaded.live()
+        context, loaded_under = self._context, self._loaded.version
+        version, in_force = context.guard.look(context.actor)
+        if self._loaded.is_current(version):
+            active, seen = self._loaded.held, in_force
+        else:
+            active, seen = self._loaded.live(), None
         action = self.action(tool, arguments, active, is_control=is_control)
         labels = tuple(one.label for one in active)
-        context = self._context
-        audited = self._refusal_when_closed(action, labels) or context.guard.enter(action, context.actor, labels)
+        audited = self._refusal_when_closed(action, labels)
+        if audited is None:
+            audited = context.guard.enter(action, context.actor, labels, in_force=seen)
         self._emit_refusal(action, audited.decision)
-        return CallAdmission(self, audited, action, active, decided_under)
+        return CallAdmission(self, audited, action, active, (loaded_under, version))
 
     async def admit_async(
         self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False, asks: bool = True
     ) -> CallAdmission:
         """`admit` without blocking the event loop while a person is asked; without `asks`, nobody is."""
-        decided_under = self.rules_version
+        context, loaded_under = self._context, self._loaded.version
         try:
-            active = await self._loaded.live_async()
+            version, in_force = context.guard.look(context.actor)
+            if self._loaded.is_current(version):
+                active, seen = self._loaded.held, in_force
+            else:
+                active, seen = await self._loaded.live_async(), None
         except BaseException as error:
             self._record_undecided(tool, arguments, error)
             raise
@@ -71,10 +80,10 @@ class Calls:
         labels = tuple(one.label for one in active)
         audited = self._refusal_when_closed(action, labels)
         if audited is None:
-            audited = await self._context.guard.enter_async(action, self._context.actor, labels, asks=asks)
+            audited = await context.guard.enter_async(action, context.actor, labels, asks=asks, in_force=seen)
         if asks or audited.decision.outcome == "deny":
             self._emit_refusal(action, audited.decision)
-        return CallAdmission(self, audited, action, active, decided_under)
+        return CallAdmission(self, audited, action, active, (loaded_under, version))
 
     def may_call(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a tool call would be allowed now, without asking anybody; nothing is recorded."""

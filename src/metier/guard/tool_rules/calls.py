@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier._cache import BoundedCache
 from metier._paths import real_path
@@ -41,6 +41,17 @@ _MAY_DECIDE = re.compile(r"metier|approve|propose|[/\\'\"]").search
 _NAMES_FILE = re.compile("[<>/]").search
 
 
+class _ByRules(NamedTuple):
+    """The decision of all rules about a tool, or about one command, whatever else the arguments are."""
+
+    denied: Decision | None
+    """The denial that comes before any other."""
+    otherwise: Decision | None
+    """The decision without that; None where it depends on the arguments."""
+    ceilings: tuple[Ceiling, ...]
+    """The ceilings that it holds under: as long as they live, nothing else can have their ids."""
+
+
 class CallRules:
     """The rules for tool calls that a policy gives, ready to be matched."""
 
@@ -59,9 +70,7 @@ class CallRules:
         self._deny = deny
         self._script_reads = script_reads
         self._whose = whose
-        self._cached: BoundedCache[tuple[object, ...], tuple[Decision | None, tuple[Ceiling, ...]]] = BoundedCache(
-            _MOST_CACHED
-        )
+        self._cached: BoundedCache[tuple[object, ...], _ByRules] = BoundedCache(_MOST_CACHED)
 
     @classmethod
     def of(cls, policy: Policy) -> CallRules:
@@ -75,17 +84,25 @@ class CallRules:
             # No skill can forbid these, nor a rule about all tools; a policy that names them can.
             return self._denied(action) or self._to_ask(action) or _CONTROL
         command = _cacheable_command(action)
-        if command is None and any(name in action.arguments for name in COMMAND_ARGUMENTS):
-            return self._decide(action)  # which looks at the code, whatever was decided about its tool before
         key = (action.tool, command, *map(id, action.ceilings))
         cached = self._cached.get(key)
         if cached is None:
-            decision = self._decide(action)
-            lasts = command is not None or self._ignores_arguments(action)
-            # The ceilings are cached with it: as long as they live, nothing else can have their ids.
-            self._cached[key] = (decision if lasts else None, action.ceilings)
-            return decision
-        return cached[0] or self._decide(action)
+            cached = self._cached[key] = self._by_rules(action, command)
+        if cached.otherwise is None:
+            return self._denied(action) or self._decide(action)
+        if cached.denied is not None:
+            return cached.denied
+        # The code that a tool is given is looked at each time, whatever the rules say about the tool.
+        return (_decides_about_skills(action) if command is None else None) or cached.otherwise
+
+    def _by_rules(self, action: Action, command: str | None) -> _ByRules:
+        if command is not None:
+            denied = self._denied(action)
+        elif self._ignores_arguments(action):
+            denied = self._denied_by_rule(action)
+        else:
+            return _ByRules(None, None, action.ceilings)
+        return _ByRules(denied, denied or self._decide(action), action.ceilings)
 
     def _ignores_arguments(self, action: Action) -> bool:
         """Whether the same is decided about a tool whatever its arguments are: no rule about it has a pattern."""
@@ -97,9 +114,7 @@ class CallRules:
         return all(rule.pattern is None for rules in lists for rule in rules if rule.names(name))
 
     def _decide(self, action: Action) -> Decision:
-        denied = self._denied(action)
-        if denied is not None:
-            return denied
+        """The decision about a call that no rule of the policy denies."""
         granted, asking, noted = _FREE, None, None
         for ceiling in action.ceilings:
             decision = self._inside(ceiling, action)
@@ -121,9 +136,12 @@ class CallRules:
         return asking or self._to_ask(action) or noted or granted
 
     def _denied(self, action: Action) -> Decision | None:
+        return self._denied_by_rule(action) or _decides_about_skills(action)
+
+    def _denied_by_rule(self, action: Action) -> Decision | None:
         found = _forbidden(_rules_for(self._deny, action), action)
         if found is None:
-            return _decides_about_skills(action)
+            return None
         return _deny(f"Policy forbids this use of tool {action.tool!r}. {found.reason}", f"{self._whose}: deny", found)
 
     def _to_ask(self, action: Action) -> Decision | None:
