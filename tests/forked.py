@@ -31,7 +31,6 @@ _STORE = (
     "metier.store.sqlite",
     "metier.store.schema",
     "metier.store.audit_log",
-    "sqlalchemy.dialects.sqlite.pysqlite",
 )
 _DECIDING = (
     "metier.guard.audit.store_log",

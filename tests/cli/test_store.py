@@ -12,7 +12,7 @@ import pytest
 
 from metier.store import Approval, Person, Store, data_folder, default_store
 from metier.store.connection_pool import Backend
-from metier.store.schema import protection, unprotection
+from metier.store.schema import PROTECTION, UNPROTECTION
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -322,7 +322,7 @@ def test_a_backup_with_a_trail_that_nobody_wrote_so_is_told(metier: Call, tmp_pa
             store.of().audit.append({"type": "tool.called", "tool": f"tool-{number}"})
         with store.pool.transaction():
             harm = "UPDATE audit_log SET outcome = 'deny' WHERE seq = 2"
-            for statement in (*unprotection("sqlite"), harm, *protection("sqlite")):
+            for statement in (*UNPROTECTION["sqlite"], harm, *PROTECTION["sqlite"]):
                 store.pool.change(statement)
     assert metier("store", "backup", tmp_path / "backup.zip")[0] == 0
     code, out, _ = metier("store", "restore", "--force", tmp_path / "backup.zip")

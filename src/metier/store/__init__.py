@@ -1,7 +1,6 @@
 """Lasting data: approvals, revisions, proposals, people and the audit log, in SQLite or PostgreSQL.
 
-`TenantScope` has all queries: a tenant sees its own data alone. This room imports `skill`, and SQLAlchemy only for
-backups, restores and checks, which go through all tables.
+`TenantScope` has all queries: a tenant sees its own data alone. This room imports `skill`.
 
 >>> import tempfile
 >>> from metier.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from metier.store.audit_log import parse_record
 from metier.store.connection_pool import decode_text, encode_text
 from metier.store.rows import BUMP, MAX_TENANT, insert_statement
-from metier.store.schema import columns_of, key_of, protection, tables_of, unprotection
+from metier.store.schema import PROTECTION, UNPROTECTION, columns_of, key_of, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +70,7 @@ def lock_tables(pool: ConnectionPool) -> None:
 
 def refill(pool: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Value]]]) -> None:
     """Replace all rows of all tenants, in a transaction that has locked the tables."""
-    for statement in unprotection(pool.kind):
+    for statement in UNPROTECTION[pool.kind]:
         pool.change(statement)
     numbers = {row["tenant"]: row["number"] for row in every_row(pool, "generations")}
     for table in reversed(list(tables)):
@@ -82,5 +82,5 @@ def refill(pool: ConnectionPool, tables: Mapping[str, Iterable[Mapping[str, Valu
     for tenant in numbers.keys() | {row["tenant"] for row in every_row(pool, "generations")}:
         for number in (numbers.get(tenant, 0), time.time_ns() // 1_000_000):
             pool.change(BUMP[pool.kind], (tenant, number))
-    for statement in protection(pool.kind):
+    for statement in PROTECTION[pool.kind]:
         pool.change(statement)

@@ -15,6 +15,7 @@ from metier.skill.package import DigestEntry, digest_of
 from metier.store.all_tenants import every_row
 from metier.store.connection_pool import creation
 from metier.store.rows import RESTORE
+from metier.store.schema import described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -111,8 +112,6 @@ def _expected(pool: ConnectionPool) -> dict[str, str]:
             for statement in creation("sqlite"):
                 connection.execute(statement)
             return _by_title(connection.execute(_SQLITE_SCHEMA).fetchall())
-    from metier.store.schema import described
-
     return _by_title(described())
 
 

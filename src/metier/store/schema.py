@@ -1,212 +1,151 @@
-"""The tables of a store, described once for both databases."""
+"""The tables of a store, described once as data: statements of both databases, backups and checks derive from it."""
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-)
-from sqlalchemy.dialects.postgresql import TEXT
-from sqlalchemy.dialects.postgresql.base import PGDialect
-from sqlalchemy.dialects.sqlite.base import SQLiteDialect
-from sqlalchemy.schema import CreateIndex, CreateTable
-
+from metier._dataclasses import dataclass
 from metier.store.audit_log import FIRST
-from metier.store.connection_pool import END, creation_file
+from metier.store.connection_pool import column_types
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-    from sqlalchemy.schema import SchemaItem
-
     from metier.store.location import Kind
 
-METADATA = MetaData()
-# Compared byte by byte everywhere: the order of a time or a name must not depend on the language of a server.
-_TEXT = Text().with_variant(TEXT(collation="C"), "postgresql")
-_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+_PYTHON = {"key": str, "text": str, "number": int, "bytes": bytes, "serial": int}
+_IN_CATALOGUE = {"key": "text", "text": "text", "number": "bigint", "bytes": "bytea", "serial": "integer"}
+"""The names of the types of columns in the catalogue of PostgreSQL."""
 
 
-def _dialect(kind: Kind) -> Dialect:
-    return SQLiteDialect() if kind == "sqlite" else PGDialect()  # type: ignore[no-untyped-call]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """An index of a table."""
+
+    name: str
+    columns: tuple[str, ...]
+    is_unique: bool = False
+    where: str = ""
+    by_hash: bool = False
+    """Whether PostgreSQL uses a hash: its other indexes refuse long texts."""
 
 
-def _text(*names: str) -> list[Column[str]]:
-    return [Column(name, _TEXT, nullable=False, server_default="") for name in names]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """A table: its columns in order, its key and what else the database holds it to."""
+
+    name: str
+    columns: str
+    """The names of its columns in order, each with its type where that is not `text`; a `key` has no default."""
+    key: tuple[str, ...]
+    refers: str = ""
+    """The foreign key, if there is one."""
+    is_counted: bool = False
+    """Whether records are numbered from 1 on."""
+    indexes: tuple[Index, ...] = ()
+    kinds: tuple[Kind, ...] = ("sqlite", "postgresql")
 
 
-def _number(*names: str) -> list[Column[int]]:
-    return [Column(name, _NUMBER, nullable=False, server_default="0") for name in names]
-
-
-def _table(
-    name: str,
-    key: tuple[str, ...],
-    *columns: list[Column[str]] | list[Column[int]],
-    more: tuple[SchemaItem, ...] = (),
-) -> Table:
-    """Define a table whose rows belong to a tenant."""
-    flat = [column for group in columns for column in group]
-    return Table(
-        name,
-        METADATA,
-        Column("tenant", _TEXT, nullable=False),
-        *flat,
-        PrimaryKeyConstraint("tenant", *key),
-        *more,
-        sqlite_with_rowid=False,
-    )
-
-
-def _counted(table: str) -> tuple[CheckConstraint, ...]:
-    """Return the checks that records are numbered from 1 on. SQLite would accept a text or a fraction too."""
-    return (
-        CheckConstraint("seq >= 1", name=f"{table}_counted").ddl_if(dialect="postgresql"),
-        CheckConstraint("typeof(seq) = 'integer' AND seq >= 1", name=f"{table}_counted").ddl_if(dialect="sqlite"),
-    )
-
-
-def _of_revision() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["tenant", "digest"], ["revisions.tenant", "revisions.digest"])
-
-
-_table("generations", (), _number("number"))
-_table(
-    "revisions",
-    ("digest",),
-    _text("digest", "skill", "frontmatter", "capabilities", "declared", "parent", "first_seen"),
-    _number("file_count", "bytes", "kept"),
-)
-_table(
-    "revision_files",
-    ("digest", "position"),
-    _text("digest", "path", "sha256", "mode", "kind"),
-    _number("position", "size"),
-    more=(_of_revision(), Index("revision_files_sha256", "sha256")),
-)
-_table(
-    "versions",
-    ("location", "number"),
-    _text("location", "skill", "digest", "by", "reason", "proposal", "at"),
-    _number("number"),
-    more=(Index("versions_skill", "tenant", "skill"),),
-)
-_table("installs", ("location",), _text("location", "skill", "source", "layer", "digest", "state", "by", "at"))
-_requests = _table(
-    "approval_requests",
-    ("id",),
-    _text("id", "digest", "skill", "location", "layer", "environment", "capabilities", "new", "scripts"),
-    _text("requested_by", "reason", "status", "created_at"),
-    _number("number"),
-)
-_PENDING = _requests.c.status == "pending"
-Index(
-    "approval_requests_pending",
-    _requests.c.tenant,
-    _requests.c.digest,
-    _requests.c.environment,
-    unique=True,
-    sqlite_where=_PENDING,
-    postgresql_where=_PENDING,
-)
-_table(
-    "approvals",
-    ("id",),
-    _text("id", "request", "digest", "skill", "location", "layer", "environment", "grants", "tools", "decision"),
-    _text("decided_by"),
-    _text("reason", "policy", "rule", "decided_at", "expires_at", "revoked_at", "revoked_by", "revoked_reason"),
-    _text("fell_to"),
-    _number("number"),
-    more=(
-        Index("approvals_digest", "tenant", "digest"),
-        Index("approvals_skill", "tenant", "skill", "location"),
+TABLES = (
+    TableSchema(
+        name="approval_requests",
+        columns="tenant:key id digest skill location layer environment capabilities new scripts requested_by reason "
+        "status created_at number:number",
+        key=("tenant", "id"),
+        indexes=(
+            Index(
+                name="approval_requests_pending",
+                columns=("tenant", "digest", "environment"),
+                is_unique=True,
+                where="status = 'pending'",
+            ),
+        ),
+    ),
+    TableSchema(
+        name="approvals",
+        columns="tenant:key id request digest skill location layer environment grants tools decision decided_by "
+        "reason policy rule decided_at expires_at revoked_at revoked_by revoked_reason fell_to "
+        "number:number",
+        key=("tenant", "id"),
+        indexes=(
+            Index(name="approvals_digest", columns=("tenant", "digest")),
+            Index(name="approvals_skill", columns=("tenant", "skill", "location")),
+        ),
+    ),
+    TableSchema(
+        name="audit_checkpoints",
+        columns="tenant:key seq:number hash signed_at key_id signature",
+        key=("tenant", "seq", "key_id"),
+        is_counted=True,
+    ),
+    TableSchema(
+        name="audit_log",
+        columns="tenant:key seq:number ts event_type actor_kind actor_id env session trace_id skill_ref digest "
+        "layer point outcome rule_id policy_digest data_json prev_hash hash",
+        key=("tenant", "seq"),
+        is_counted=True,
+        indexes=(
+            Index(name="audit_log_digest", columns=("digest",), by_hash=True),
+            Index(name="audit_log_session", columns=("session",), by_hash=True),
+        ),
+    ),
+    # SQLite has a folder for blobs, and a number for the version.
+    TableSchema(name="blobs", columns="sha256:key data:bytes", key=("sha256",), kinds=("postgresql",)),
+    TableSchema(name="blocks", columns="tenant:key kind value reason by at", key=("tenant", "kind", "value")),
+    TableSchema(name="generations", columns="tenant:key number:number", key=("tenant",)),
+    TableSchema(
+        name="installs", columns="tenant:key location skill source layer digest state by at", key=("tenant", "location")
+    ),
+    TableSchema(name="people", columns="tenant:key name kind roles added_at", key=("tenant", "name")),
+    TableSchema(
+        name="policies",
+        columns="tenant:key digest layer path_hash path text loaded_at",
+        key=("tenant", "digest", "layer", "path_hash"),
+    ),
+    TableSchema(
+        name="proposals",
+        columns="tenant:key id kind skill location base_digest proposed_digest diff justification evidence "
+        "author_kind author on_behalf_of capabilities_new status reviewer comment created_at decided_at "
+        "applied_digest recommendations number:number",
+        key=("tenant", "id"),
+    ),
+    TableSchema(
+        name="revisions",
+        columns="tenant:key digest skill frontmatter capabilities declared parent first_seen file_count:number "
+        "bytes:number kept:number",
+        key=("tenant", "digest"),
+    ),
+    TableSchema(
+        name="scans",
+        columns="tenant:key digest engine engine_version ruleset status max_severity findings at number:number "
+        "ms:number",
+        key=("tenant", "digest", "engine", "number"),
+    ),
+    TableSchema(name="store_version", columns="version:serial", key=("version",), kinds=("postgresql",)),
+    TableSchema(
+        name="versions",
+        columns="tenant:key location skill digest by reason proposal at number:number",
+        key=("tenant", "location", "number"),
+        indexes=(Index(name="versions_skill", columns=("tenant", "skill")),),
+    ),
+    TableSchema(
+        name="revision_files",
+        columns="tenant:key digest path sha256 mode kind position:number size:number",
+        key=("tenant", "digest", "position"),
+        refers="(tenant, digest) REFERENCES revisions (tenant, digest)",
+        indexes=(Index(name="revision_files_sha256", columns=("sha256",)),),
+    ),
+    TableSchema(
+        name="tokens",
+        columns="tenant:key id person label secret_hash parent created_at expires_at revoked_at number:number",
+        key=("tenant", "id"),
+        refers="(tenant, person) REFERENCES people (tenant, name)",
+        indexes=(Index(name="tokens_secret_hash", columns=("secret_hash",), is_unique=True),),
     ),
 )
-_table("blocks", ("kind", "value"), _text("kind", "value", "reason", "by", "at"))
-_table("people", ("name",), _text("name", "kind", "roles", "added_at"))
-_table(
-    "tokens",
-    ("id",),
-    _text("id", "person", "label", "secret_hash", "parent", "created_at", "expires_at", "revoked_at"),
-    _number("number"),
-    more=(
-        ForeignKeyConstraint(["tenant", "person"], ["people.tenant", "people.name"]),
-        Index("tokens_secret_hash", "secret_hash", unique=True),
-    ),
-)
-_table(
-    "scans",
-    ("digest", "engine", "number"),
-    _text("digest", "engine", "engine_version", "ruleset", "status", "max_severity", "findings", "at"),
-    _number("number", "ms"),
-)
-_table(
-    "proposals",
-    ("id",),
-    _text("id", "kind", "skill", "location", "base_digest", "proposed_digest", "diff", "justification", "evidence"),
-    _text("author_kind", "author", "on_behalf_of", "capabilities_new", "status", "reviewer", "comment", "created_at"),
-    _text("decided_at", "applied_digest", "recommendations"),
-    _number("number"),
-)
-_table("policies", ("digest", "layer", "path_hash"), _text("digest", "layer", "path_hash", "path", "text", "loaded_at"))
-_audit = _table(
-    "audit_log",
-    ("seq",),
-    _number("seq"),
-    _text("ts", "event_type", "actor_kind", "actor_id", "env", "session", "trace_id", "skill_ref", "digest", "layer"),
-    _text("point", "outcome", "rule_id", "policy_digest", "data_json", "prev_hash", "hash"),
-    more=_counted("audit_log"),
-)
-# Searched in the log, however long: by hash in PostgreSQL, whose other indexes refuse long texts.
-for _name in ("digest", "session"):
-    Index(f"audit_log_{_name}", _audit.c[_name], postgresql_using="hash")
-_table(
-    "audit_checkpoints",
-    ("seq", "key_id"),
-    _number("seq"),
-    _text("hash", "signed_at", "key_id", "signature"),
-    more=_counted("audit_checkpoints"),
-)
-Table(
-    "blobs",
-    METADATA,
-    Column("sha256", _TEXT, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-)
-Table("store_version", METADATA, Column("version", Integer, primary_key=True))
-
-_ONLY_HERE: dict[str, set[Kind]] = {"blobs": {"postgresql"}, "store_version": {"postgresql"}}
-"""SQLite has a number for the version and a folder for blobs."""
+"""All tables, those first that others refer to."""
 
 _REFUSAL = "the audit log can only be added to"
 _REFUSE = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
 _LAST = "FROM audit_log WHERE tenant = NEW.tenant ORDER BY seq DESC LIMIT 1"
-_TRIGGERS: dict[Kind, dict[str, str]] = {
-    "sqlite": {
-        "audit_log_no_update": f"BEFORE UPDATE ON audit_log {_REFUSE}",
-        "audit_log_no_delete": f"BEFORE DELETE ON audit_log {_REFUSE}",
-        # REPLACE would remove the old row without a word.
-        "audit_log_in_order": "BEFORE INSERT ON audit_log "
-        f"WHEN NEW.seq IS NOT 1 + coalesce((SELECT seq {_LAST}), 0) "
-        f"OR NEW.prev_hash IS NOT coalesce((SELECT hash {_LAST}), '{FIRST}') {_REFUSE}",
-    },
-    "postgresql": {
-        "audit_log_no_change": "BEFORE UPDATE OR DELETE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_refuse()",
-        "audit_log_no_truncate": "BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_refuse()",
-        "audit_log_in_order": "BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_in_order()",
-    },
-}
 _FUNCTIONS = {
     "audit_log_refuse": f" BEGIN RAISE EXCEPTION '{_REFUSAL}'; END ",
     "audit_log_in_order": " DECLARE last_seq bigint; last_hash text; "
@@ -216,6 +155,41 @@ _FUNCTIONS = {
     f"THEN RAISE EXCEPTION '{_REFUSAL}'; END IF; RETURN NEW; END ",
 }
 """The functions of the triggers of PostgreSQL."""
+_FUNCTION = "RETURNS trigger LANGUAGE plpgsql AS"
+_EACH_ROW, _STATEMENT = "FOR EACH ROW EXECUTE FUNCTION", "FOR EACH STATEMENT EXECUTE FUNCTION"
+PROTECTION: dict[Kind, tuple[str, ...]] = {
+    "sqlite": (
+        f"CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log {_REFUSE}",
+        f"CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log {_REFUSE}",
+        # REPLACE would remove the old row without a word.
+        "CREATE TRIGGER audit_log_in_order BEFORE INSERT ON audit_log "
+        f"WHEN NEW.seq IS NOT 1 + coalesce((SELECT seq {_LAST}), 0) "
+        f"OR NEW.prev_hash IS NOT coalesce((SELECT hash {_LAST}), '{FIRST}') {_REFUSE}",
+    ),
+    "postgresql": (
+        f"CREATE FUNCTION audit_log_refuse() {_FUNCTION} $${_FUNCTIONS['audit_log_refuse']}$$",
+        f"CREATE FUNCTION audit_log_in_order() {_FUNCTION} $${_FUNCTIONS['audit_log_in_order']}$$",
+        f"CREATE TRIGGER audit_log_no_change BEFORE UPDATE OR DELETE ON audit_log {_EACH_ROW} audit_log_refuse()",
+        f"CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON audit_log {_STATEMENT} audit_log_refuse()",
+        f"CREATE TRIGGER audit_log_in_order BEFORE INSERT ON audit_log {_EACH_ROW} audit_log_in_order()",
+    ),
+}
+"""The statements that close the audit log to everything but the next record."""
+UNPROTECTION: dict[Kind, tuple[str, ...]] = {
+    "sqlite": (
+        "DROP TRIGGER IF EXISTS audit_log_no_update",
+        "DROP TRIGGER IF EXISTS audit_log_no_delete",
+        "DROP TRIGGER IF EXISTS audit_log_in_order",
+    ),
+    "postgresql": (
+        "DROP TRIGGER IF EXISTS audit_log_no_change ON audit_log",
+        "DROP TRIGGER IF EXISTS audit_log_no_truncate ON audit_log",
+        "DROP TRIGGER IF EXISTS audit_log_in_order ON audit_log",
+        "DROP FUNCTION IF EXISTS audit_log_refuse()",
+        "DROP FUNCTION IF EXISTS audit_log_in_order()",
+    ),
+}
+"""The statements that open it again for a restore, once nobody else can write."""
 _TRIGGER_TYPES = {
     "audit_log_no_change": (1 | 2 | 8 | 16, "audit_log_refuse"),
     "audit_log_no_truncate": (2 | 32, "audit_log_refuse"),
@@ -224,24 +198,9 @@ _TRIGGER_TYPES = {
 """The bits of a trigger in the catalogue of PostgreSQL: for each row, before, INSERT, DELETE, UPDATE, TRUNCATE."""
 
 
-def tables_of(kind: Kind) -> list[Table]:
+def tables_of(kind: Kind) -> list[TableSchema]:
     """Return the tables of a kind of database, those first that others refer to."""
-    return [table for table in METADATA.sorted_tables if kind in _ONLY_HERE.get(table.name, {kind})]
-
-
-def creation_text(kind: Kind) -> str:
-    """Return the statements that make all tables, as the file has them: a new store needs no SQLAlchemy.
-
-    `python -m metier.store.schema` writes the files again.
-    """
-    dialect = _dialect(kind)
-    made: list[str] = []
-    for table in tables_of(kind):
-        made.append(str(CreateTable(table).compile(dialect=dialect)))
-        indexes = sorted(table.indexes, key=lambda index: str(index.name))
-        made += [str(CreateIndex(index).compile(dialect=dialect)) for index in indexes]
-    lines = "".join(statement.strip() + END for statement in (*made, *protection(kind))).splitlines()
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return [table for table in TABLES if kind in table.kinds]
 
 
 def described() -> list[tuple[str, str, str]]:
@@ -249,59 +208,31 @@ def described() -> list[tuple[str, str, str]]:
     found = []
     for table in tables_of("postgresql"):
         found.append(("table", table.name, "p f 0 0"))
-        for column in table.c:
-            kind = column.type.compile(_dialect("postgresql")).partition(" ")[0].lower()
-            found.append(("column", f"{table.name}.{column.name}", f"{kind} NEVER"))
-        found += [("index", str(index.name), "") for index in table.indexes]
-        key = ", ".join(column.name for column in table.primary_key)
-        found.append(("constraint", f"{table.name}.{table.name}_pkey", f"PRIMARY KEY ({key})"))
-    for name in ("audit_log", "audit_checkpoints"):
-        found.append(("constraint", f"{name}.{name}_counted", "CHECK ((seq >= 1))"))
+        for column, column_type in column_types(table).items():
+            found.append(("column", f"{table.name}.{column}", f"{_IN_CATALOGUE[column_type]} NEVER"))
+        found += [("index", index.name, "") for index in table.indexes]
+        found.append(("constraint", f"{table.name}.{table.name}_pkey", f"PRIMARY KEY ({', '.join(table.key)})"))
+        if table.is_counted:
+            found.append(("constraint", f"{table.name}.{table.name}_counted", "CHECK ((seq >= 1))"))
     for name, (moments, function) in _TRIGGER_TYPES.items():
         found.append(("trigger", name, f"audit_log O {moments} t {function} {_FUNCTIONS[function]}"))
     return found
 
 
-def protection(kind: Kind) -> list[str]:
-    """Return the statements that close the audit log to everything but the next record."""
-    made = [f"CREATE TRIGGER {name} {text}" for name, text in _TRIGGERS[kind].items()]
-    if kind == "sqlite":
-        return made
-    functions = _FUNCTIONS.items()
-    return [
-        *(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $${body}$$" for name, body in functions),
-        *made,
-    ]
-
-
-def unprotection(kind: Kind) -> list[str]:
-    """Return the statements that open it again for a restore, once nobody else can write."""
-    if kind == "sqlite":
-        return [f"DROP TRIGGER IF EXISTS {name}" for name in _TRIGGERS[kind]]
-    return [
-        *(f"DROP TRIGGER IF EXISTS {name} ON audit_log" for name in _TRIGGERS[kind]),
-        *(f"DROP FUNCTION IF EXISTS {name}()" for name in _FUNCTIONS),
-    ]
-
-
-@functools.cache
 def columns_of(table: str) -> tuple[str, ...]:
     """Return the columns of a table, in order."""
-    return tuple(METADATA.tables[table].c.keys())
+    return tuple(column_types(_by_name(table)))
 
 
-@functools.cache
 def kinds_of(table: str) -> dict[str, type]:
     """Return the type of each column."""
-    return {column.name: column.type.python_type for column in METADATA.tables[table].c}
+    return {name: _PYTHON[column] for name, column in column_types(_by_name(table)).items()}
 
 
-@functools.cache
 def key_of(table: str) -> tuple[str, ...]:
     """Return the columns of the primary key."""
-    return tuple(column.name for column in METADATA.tables[table].primary_key)
+    return _by_name(table).key
 
 
-if __name__ == "__main__":
-    for each in _TRIGGERS:
-        creation_file(each).write_text(creation_text(each), encoding="utf-8", newline="\n")
+def _by_name(name: str) -> TableSchema:
+    return next(table for table in TABLES if table.name == name)
