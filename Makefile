@@ -9,7 +9,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test test-slow lint bench docs texts lock clean
+.PHONY: help demo test test-slow lint bench bench-quick docs texts lock clean
 
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ lint: $(READY) ## style, types, and no module over 800 lines
 
 bench: $(READY) ## run all benchmarks; fails if a limit of benchmarks/limits.toml is not met
 	$(BIN)/python benchmarks/all.py
+
+bench-quick: $(READY) ## watch the hot paths: fails if one has become twice as slow
+	$(BIN)/python benchmarks/quick.py
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -63,6 +63,11 @@ class Connection:
                 return result
         raise RuntimeError(f"{method}: the server ended")
 
+    @property
+    def process(self) -> int:
+        """The id of the server's process."""
+        return self._process.pid
+
     def cpu(self) -> float:
         """Seconds of CPU that the server took so far, by all its threads."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
