@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class _Field:
     """A field, as `dataclasses.Field` has it."""
 
-    __slots__ = ("compare", "default", "factory", "init", "is_stored", "kw_only", "repr", "type")
+    __slots__ = ("compare", "default", "factory", "init", "is_stored", "kw_only", "name", "repr", "type")
 
     def __init__(self, default: Any, factory: Any, *, init: bool, repr: bool, compare: bool) -> None:  # noqa: A002
         self.default, self.factory, self.init, self.repr, self.compare = default, factory, init, repr, compare
-        self.kw_only, self.type, self.is_stored = False, "", True
+        self.kw_only, self.name, self.type, self.is_stored = False, "", "", True
 
 
 class _Absent:
@@ -143,7 +143,8 @@ def _fields(home: Any) -> Any:
     """The fields as `dataclasses` has them, taken from a class that it makes."""
     import dataclasses
 
-    members: dict[str, Any] = {"__annotations__": {}}
+    # Without a docstring, `dataclasses` would write one.
+    members: dict[str, Any] = {"__annotations__": {}, "__doc__": __doc__}
     for name, one in _stored(home).items():
         given = {"default": one.default, "default_factory": one.factory}
         members["__annotations__"][name] = one.type
@@ -188,7 +189,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> dict[str, _Field]:
             continue
         default = vars(cls).get(name, _ABSENT)
         one = default if isinstance(default, _Field) else _new_field(default=default)
-        one.kw_only, one.type = kw_only, annotation
+        one.kw_only, one.name, one.type = kw_only, name, annotation
         one.is_stored = not annotation.startswith(("InitVar", "dataclasses.InitVar"))
         own[name] = one
     return own
@@ -269,10 +270,8 @@ if not TYPE_CHECKING:
         return _replaced(instance, **changes)
 
     def fields(of: Any) -> Any:
-        """The fields of a dataclass or of an instance."""
-        from dataclasses import fields
-
-        return fields(of)
+        """The fields of a dataclass of this module, or of an instance."""
+        return tuple(_stored(of).values())
 
     def asdict(instance: Any) -> Any:
         """A dataclass as a dictionary, and those in it too."""

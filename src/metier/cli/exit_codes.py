@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from metier.errors import (
     IntegrityFailed,
     InvalidArgument,
@@ -13,6 +11,7 @@ from metier.errors import (
     StoreUnavailable,
 )
 
+TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.errors import MetierError
 

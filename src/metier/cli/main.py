@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO, cast
 
-from metier.cli.commands import COMMANDS
+from metier._version import __version__
 from metier.cli.exit_codes import FINE, USAGE, exit_code_of
-from metier.cli.parser import parse
 from metier.errors import MetierError, SourceUnavailable
 
+TYPE_CHECKING = False  # true for type checkers; `metier --version` imports neither `typing` nor `argparse`
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Iterator, Sequence
+    from typing import Any, TextIO
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code (`metier.cli.exit_codes`)."""
     _prepare_streams()
-    options = argparse.Namespace()
+    words = sys.argv[1:] if arguments is None else arguments
+    options: Any = None
     try:
         try:
             with wrapped_streams():
-                _parse(arguments, options)
+                if list(words) == ["--version"]:
+                    print(f"metier {__version__}")
+                    raise SystemExit(FINE)
+                from argparse import Namespace
+
+                options = Namespace()
+                _parse(words, options)
                 if not _is_exact(options):
                     return _run(options)
             return _run(options)
@@ -49,20 +55,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parse(arguments: Sequence[str] | None, options: argparse.Namespace) -> None:
+def _parse(words: Sequence[str], options: Namespace) -> None:
     if "_ARGCOMPLETE" in os.environ:
         from metier.cli.completion import print_completions
 
         print_completions()
-    parse(sys.argv[1:] if arguments is None else arguments, options)
+    from metier.cli.parser import parse
+
+    parse(words, options)
 
 
-def _is_exact(options: argparse.Namespace) -> bool:
+def _is_exact(options: Namespace) -> bool:
     """Tell whether a command prints the content of files, the output of a program, or JSON."""
     return any(getattr(options, name, False) for name in ("is_exact", "json", "sarif"))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: Namespace) -> int:
     if options.command is None:
         return FINE
     workspace = getattr(options, "workspace", None)
@@ -72,6 +80,10 @@ def _run(options: argparse.Namespace) -> int:
 
         hint = "A workspace is a folder that exists: correct the path, or make it first."
         raise SourceUnavailable(f"There is no folder {shown(workspace, 300)}.", hint=hint, path=workspace)
+    import importlib
+
+    from metier.cli.commands import COMMANDS
+
     module = importlib.import_module(f"metier.cli.{COMMANDS[options.command].module or options.command}")
     code: int | None = module.run(options)
     return code or FINE
@@ -96,7 +108,7 @@ def _give_up_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _explain_system(error: OSError, options: argparse.Namespace) -> None:
+def _explain_system(error: OSError, options: Namespace | None) -> None:
     """Explain an error of the system: a full disk, a working folder that was removed."""
     where = f" ({error.filename})" if error.filename else ""
     reason, hint = f"{error.strerror or error}{where}.", "Check the disk and the permissions, then try again."
@@ -108,7 +120,7 @@ def _explain_system(error: OSError, options: argparse.Namespace) -> None:
     _give_up_stdout()
 
 
-def _explain(error: MetierError, options: argparse.Namespace) -> None:
+def _explain(error: MetierError, options: Namespace | None) -> None:
     """Print an error: as JSON on standard output where JSON was asked for, else on standard error."""
     if getattr(options, "json", False):
         import json
@@ -146,4 +158,5 @@ def _wrap(stream: TextIO) -> TextIO:
         return stream
     from metier.cli.output import Style, WrappingStream
 
-    return cast("TextIO", WrappingStream(stream, Style(stream).width))
+    wrapping: Any = WrappingStream(stream, Style(stream).width)
+    return wrapping  # type: ignore[no-any-return]

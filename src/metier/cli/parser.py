@@ -6,6 +6,7 @@ import argparse
 import functools
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier._version import __version__
@@ -21,11 +22,23 @@ DEFAULT_BUDGET = 5_120
 DIALECTS = ("runtime", "registry", "tool", "sandbox")
 
 
+def _help_width() -> int:
+    """The columns of help, found as `argparse` does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns) - 2
+    try:
+        return (os.get_terminal_size(sys.__stdout__.fileno()).columns or 80) - 2  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 78
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Help with room for long options, and examples as they are written."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
+        # `argparse` makes a formatter for each option that is added, and asks `shutil` for the width each time.
+        super().__init__(prog, max_help_position=28, width=_help_width())
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         from metier.cli.layout import wrap

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -347,19 +349,74 @@ def package_source(
 
 def entry_point_sources() -> tuple[list[Source], list[SourceDiagnostic]]:
     """The sources of all installed packages that announce skills, sorted by name."""
-    # Costs tens of milliseconds to import, and most calls have no use for it.
-    from importlib.metadata import entry_points
-
     sources: list[Source] = []
     findings: list[SourceDiagnostic] = []
-    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value))
-    for name, value in dict.fromkeys((point.name, point.value) for point in points):
+    for name, value in sorted(_entry_points()):
         try:
             sources.append(_announced(value, name))
         except SourceUnavailable as error:
             note = Diagnostic("entry-point-unusable", None, (name, value, error.message.rstrip(".")))
             findings.append(SourceDiagnostic(f"entry point {name}", note))
     return sources, findings
+
+
+def _entry_points() -> set[tuple[str, str]]:
+    """The names and values of all entry points that announce skills.
+
+    `importlib.metadata` would parse the metadata of every distribution, which takes longer than all else that a short
+    command does. It is asked only for what does not lie in folders: archives, eggs, and finders of other programs.
+    """
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
+    found: set[tuple[str, str]] = set()
+    seen: set[str] = set()
+    try:
+        if finders != [PathFinder]:
+            raise NotADirectoryError
+        for path in sys.path:
+            for folder in _metadata_folders(path or "."):
+                # As for an import, the first distribution of a name on the path is the one that counts.
+                stem, _ = os.path.splitext(os.path.basename(folder))
+                name = stem.partition("-")[0].lower().replace(".", "_")
+                if name not in seen:
+                    seen.add(name)
+                    found |= _announced_in(os.path.join(folder, "entry_points.txt"))
+    except NotADirectoryError:
+        from importlib.metadata import entry_points
+
+        return {(point.name, point.value) for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return found
+
+
+def _metadata_folders(path: str) -> list[str]:
+    """The folders of metadata in a folder of the path; raises `NotADirectoryError` where it is something else."""
+    if path.endswith(".egg"):
+        raise NotADirectoryError
+    try:
+        names = os.listdir(path)
+    except NotADirectoryError:
+        raise
+    except OSError:
+        return []
+    return [os.path.join(path, name) for name in names if name.endswith((".dist-info", ".egg-info"))]
+
+
+def _announced_in(file: str) -> set[tuple[str, str]]:
+    """The entry points of our group in a file."""
+    try:
+        with open(file, "rb", buffering=0) as opened:
+            data = opened.read()
+    except OSError:
+        return set()
+    found = set()
+    if ENTRY_POINT_GROUP.encode() in data:
+        section = ""
+        for line in map(str.strip, data.decode("utf-8", "replace").splitlines()):
+            if line.startswith("[") and line.endswith("]"):
+                section = line[1:-1]
+            elif section == ENTRY_POINT_GROUP and line and not line.startswith("#"):
+                name, _, value = line.partition("=")
+                found.add((name.strip(), value.strip()))
+    return found
 
 
 def _announced(value: str, name: str) -> Source:
