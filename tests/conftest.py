@@ -61,6 +61,13 @@ def pytest_configure_node(node: Any) -> None:
         node.workerinput["forking"] = str(node.config.stash[FORKING])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Workers send no keywords: they are a large part of each report, and nobody reads them."""
+    if isinstance(report, pytest.TestReport):
+        report.keywords = {}
+
+
 @pytest.fixture(scope="session")
 def programs(pytestconfig: pytest.Config) -> Iterator[Path]:
     """The folder with a program `metier` that works as the installed one does, and need not import all over again."""
@@ -106,8 +113,13 @@ def named(marker: pytest.Mark) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
+def pytest_collection() -> None:
+    gc.disable()  # all that is made now stays until the end
+
+
 def pytest_collection_finish() -> None:
     set_aside()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,7 +154,8 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
     folder = tmp_path_factory.mktemp("homes")
     paths = (folder / str(number) for number in itertools.count())
     with pytest.MonkeyPatch.context() as monkeypatch:
-        settle(next(paths), monkeypatch)
+        for variable, path in variables(next(paths)).items():
+            monkeypatch.setenv(variable, path)
         monkeypatch.delenv("METIER_ENTERPRISE", raising=False)
         for variable in ("METIER_AUDIT", "METIER_STORE", "METIER_DATA", "METIER_POLICY", "METIER_API_TOKEN"):
             monkeypatch.delenv(variable, raising=False)
@@ -152,16 +165,19 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
 
 
 @pytest.fixture(autouse=True)
-def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path]) -> Iterator[Path]:
     """A home folder that is empty, so that no test reads or writes the user's own."""
-    return settle(next(homes), monkeypatch)
+    shared = {variable: os.environ[variable] for variable in HOME}
+    home = next(homes)
+    os.environ.update(variables(home))
+    yield home
+    os.environ.update(shared)
 
 
-def settle(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def variables(home: Path) -> dict[str, str]:
+    """The environment of a new, empty home."""
     home.mkdir()
-    for variable, folder in HOME.items():
-        monkeypatch.setenv(variable, f"{home}{folder}")
-    return home
+    return {variable: f"{home}{folder}" for variable, folder in HOME.items()}
 
 
 @pytest.fixture(scope="session")

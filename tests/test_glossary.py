@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.syntax import PACKAGE as SOURCE
+from tests.syntax import modules_outside, nodes
 
-import metier
-
-SOURCE = Path(metier.__file__).parent
 ARCHITECTURE = SOURCE.parent.parent / "ARCHITECTURE.md"
-NOT_CHECKED = {"bundled", "scan"}
+NOT_CHECKED = ("bundled", "scan")
 """Skills are data. The rules of the scanner speak of the texts of skills, in the words of these."""
 
 
@@ -38,7 +38,7 @@ def texts_of(path: Path) -> Iterator[Text]:
     """The module's own name, all identifiers, docstrings and messages."""
     where = str(path.relative_to(SOURCE))
     yield Text(where, path.stem, name=path.stem)
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         place = f"{where}:{getattr(node, 'lineno', 1)}"
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield Text(place, node.name, name=node.name)
@@ -52,6 +52,7 @@ def texts_of(path: Path) -> Iterator[Text]:
             yield Text(place, node.value)
 
 
+@cache
 def words(text: str) -> list[str]:
     """The words of an identifier or a sentence, in small letters.
 
@@ -68,8 +69,7 @@ def plain(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts() -> list[Text]:
-    paths = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in NOT_CHECKED]
-    return [text for path in sorted(paths) for text in texts_of(path)]
+    return [text for path in modules_outside(*NOT_CHECKED) for text in texts_of(path)]
 
 
 def test_no_retired_word_is_left_in_names_docstrings_and_messages(texts: list[Text]) -> None:
@@ -78,7 +78,7 @@ def test_no_retired_word_is_left_in_names_docstrings_and_messages(texts: list[Te
     wrong = [
         f"{text.place}: {word} ({retired[word]}): {text.text[:80]!r}"
         for text in texts
-        for word in {*words(text.text)} & retired.keys()
+        for word in retired.keys() & words(text.text)
     ]
     assert wrong == []
 
@@ -87,7 +87,9 @@ def test_no_retired_name_is_a_module_class_or_function(texts: list[Text]) -> Non
     retired = {plain(word): term for term, gone in glossary() for word in gone if word.startswith("`")}
     assert "chainlog" in retired
     wrong = [
-        f"{text.place}: {text.name} ({retired[plain(text.name)]})" for text in texts if plain(text.name) in retired
+        f"{text.place}: {text.name} ({retired[plain(text.name)]})"
+        for text in texts
+        if text.name and plain(text.name) in retired
     ]
     assert wrong == []
 
@@ -115,10 +117,8 @@ QUESTIONS = [
 
 def test_docstrings_have_a_noun_or_a_verb_as_their_subject() -> None:
     wrong = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        if path.relative_to(SOURCE).parts[0] in NOT_CHECKED:
-            continue
-        for node in ast.walk(ast.parse(path.read_bytes())):
+    for path in modules_outside(*NOT_CHECKED):
+        for node in nodes(path):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 first = (ast.get_docstring(node) or "x").split()[0]
                 if first in QUESTIONS:

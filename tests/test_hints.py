@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+from tests.syntax import modules_outside, nodes
 
 import metier
 from metier import Library
@@ -19,7 +20,6 @@ from metier.hints import Hint, find_skill, for_model, for_people, for_person, jo
 from metier.testing import library, skill
 
 pytestmark = pytest.mark.covers("ACC-13")
-SOURCE = Path(metier.__file__).parent
 
 
 @pytest.fixture
@@ -147,11 +147,8 @@ def test_a_session_under_a_policy_that_denies_scripts_has_bash_and_refuses_it_wi
 
 def test_no_hint_outside_of_the_command_is_a_plain_text_with_a_command_in_it() -> None:
     wrong = []
-    for file in sorted(SOURCE.rglob("*.py")):
-        room = file.relative_to(SOURCE).parts[0]
-        if room in ("cli", "bundled"):
-            continue
-        for node in (one for one in ast.walk(ast.parse(file.read_bytes())) if isinstance(one, ast.Call)):
+    for file in modules_outside("cli", "bundled"):
+        for node in (one for one in nodes(file) if isinstance(one, ast.Call)):
             for keyword in node.keywords:
                 if keyword.arg == "hint" and isinstance(keyword.value, ast.Constant | ast.JoinedStr):
                     text = ast.unparse(keyword.value)

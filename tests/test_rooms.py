@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import re
 import subprocess
 import sys
@@ -12,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.syntax import PACKAGE as ROOT
+from tests.syntax import nodes
 
 import metier
-
-ROOT = Path(metier.__file__).parent
 
 # Room -> the rooms it may import. `skill` <- `source` <- `library` <- `find` <- `session`; `guard` and `run` are used
 # by `session` and `tools`; `hub` stands on those, `dialect` on `hub`, `agent` on `dialect`; `serve` and `cli` on all.
@@ -58,21 +57,6 @@ def modules() -> list[tuple[str, Path]]:
         if parts[0] not in NO_ROOMS:
             found.append((".".join(part for part in parts if part != "__init__"), path))
     return found
-
-
-@pytest.fixture(scope="module", autouse=True)
-def much_syntax() -> Iterator[None]:
-    """No garbage is looked for among the syntax of all modules, which is kept until the end of these tests."""
-    gc.disable()
-    yield
-    nodes.cache_clear()
-    gc.enable()
-
-
-@functools.cache
-def nodes(path: Path) -> list[ast.AST]:
-    """All of a module's syntax, which several tests look at."""
-    return list(ast.walk(ast.parse(path.read_bytes())))
 
 
 @functools.cache
@@ -194,7 +178,9 @@ def test_no_public_class_name_stands_in_two_modules() -> None:
     """Only the adapters of frameworks have one name for all: `Skills`."""
     places: dict[str, list[str]] = {}
     for name, path in modules():
-        for node in ast.parse(path.read_bytes()).body:
+        module = nodes(path)[0]
+        assert isinstance(module, ast.Module)
+        for node in module.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Skills":
                 places.setdefault(node.name, []).append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import mcp.client.stdio  # noqa: F401  # keeps the streams of whoever imports it first: not those of one test
 import pytest
 import yaml
-from tests.conftest import settle
+from tests.conftest import variables
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -66,7 +66,8 @@ def test_each_block_of_a_page_runs_alone(
             continue
         work = tmp_path / str(number)
         if block.language in ("python", "console"):
-            settle(next(homes), monkeypatch)
+            for variable, folder in variables(next(homes)).items():
+                monkeypatch.setenv(variable, folder)
             write(files, work)
             monkeypatch.chdir(work)
             monkeypatch.setattr(sys, "path", [str(work), *before])
