@@ -173,7 +173,7 @@ def _print_records(records: list[dict[str, Any]], options: Namespace) -> None:
 
 
 def _row(record: Mapping[str, Any], moment: str) -> list[str]:
-    from metier.guard.audit.export import object_of
+    from metier.guard.audit.log import object_of
     from metier.store.audit_log import skill_ref
 
     who = record.get("user") or record.get("agent") or record.get("by") or ""
@@ -273,7 +273,8 @@ _ADVICE = (
 
 def _export(options: Namespace) -> int:
     from metier.guard.audit.checkpoints import checkpoints_of
-    from metier.guard.audit.export import export_lines, send_otlp
+    from metier.guard.audit.collector import send_otlp
+    from metier.guard.audit.export import export_lines
 
     if options.endpoint and options.format != "otlp":
         raise InvalidArgument("Only OTLP can be sent.", hint="Add --format otlp, or write to a file with -o.")

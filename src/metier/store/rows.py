@@ -6,10 +6,10 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import re
 import time
 from datetime import UTC, datetime
-from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from metier._dataclasses import dataclass, field, fields
@@ -221,7 +221,7 @@ def now() -> str:
 
 def new_id(letter: str) -> str:
     """Return an id that tells nothing but its kind: `a-7f3k2m9q`."""
-    return f"{letter}-{''.join(_ID_CHARACTERS[byte & 31] for byte in token_bytes(8))}"
+    return f"{letter}-{''.join(_ID_CHARACTERS[byte & 31] for byte in os.urandom(8))}"
 
 
 def require_key(what: str, text: object) -> str:

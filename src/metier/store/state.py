@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
+from metier._dataclasses import dataclass, field, fields
 from metier._paths import write_file
 from metier.store.approvals import APPROVALS, Approval, approval_terms
 from metier.store.audit_log import FIRST, follows, is_decision, parse_record
@@ -33,11 +33,12 @@ _WORTH_SAVING = 500
 """Verified records that are worth a file."""
 _TABLES = ("granted", "against", "blocked", "people", "tokens")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
-_COLUMNS = tuple(Approval.__dataclass_fields__)
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
-    _COLUMNS.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
+    APPROVALS.columns.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
-_APPROVALS = f"SELECT {', '.join(_COLUMNS)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
+_APPROVALS = (
+    f"SELECT {', '.join(APPROVALS.columns)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
+)
 _empty: Callable[[], Mapping[Any, Any]] = partial(MappingProxyType, {})
 
 
@@ -134,9 +135,7 @@ class DecisionReader:
         if path is None or abs(decisions.seq - self._saved.get(tenant, 0)) < _WORTH_SAVING:
             return
         self._saved[tenant] = decisions.seq
-        text = json.dumps(
-            {name: getattr(decisions, name) for name in RecordedDecisions.__dataclass_fields__}, default=dict
-        )
+        text = json.dumps({one.name: getattr(decisions, one.name) for one in fields(RecordedDecisions)}, default=dict)
         try:
             make_folder(os.path.dirname(path))
             write_file(path, text.encode(), sync=True)

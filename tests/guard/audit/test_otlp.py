@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from metier.errors import AuditUnavailable, InvalidArgument
-from metier.guard.audit.export import otlp_endpoint, send_otlp
+from metier.guard.audit.collector import otlp_endpoint, send_otlp
 
 
 class Collector(HTTPServer):

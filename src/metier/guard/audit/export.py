@@ -1,24 +1,22 @@
-"""Exports of the audit log: JSON lines, CloudEvents, OTLP, CSV and text; reading an export, sending one by OTLP."""
+"""Exports of the audit log: JSON lines, CloudEvents, OTLP, CSV and text; reading an export."""
 
 from __future__ import annotations
 
 import csv
 import io
-import ipaddress
 import itertools
 import json
 import os
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.parse import quote
 
+from metier._dataclasses import fields
 from metier._version import __version__
-from metier.errors import AuditUnavailable, InvalidArgument
+from metier.errors import InvalidArgument
 from metier.guard.audit.checkpoints import Checkpoint
-from metier.guard.audit.log import POINTS, AuditRecord
+from metier.guard.audit.log import AuditRecord, object_of
 from metier.hints import for_people
 from metier.skill import shown
 from metier.store.audit_log import ChainedRecord, canonical_or_none, skill_ref
@@ -33,13 +31,11 @@ Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "csv", "text"]
 _BATCH = 500
 """Log records in one OTLP request."""
 _INFO, _WARN = (9, "INFO"), (13, "WARN")
-_CSV_COLUMNS = ("seq", *AuditRecord.__dataclass_fields__, "prev_hash", "hash")
+_CSV_COLUMNS = ("seq", *(one.name for one in fields(AuditRecord)), "prev_hash", "hash")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of a cell that a spreadsheet would calculate."""
 _MAX_LINE = 4 * 1024 * 1024
 """Several times the size of the largest record."""
-_OTLP_SECONDS = 30
-_OTLP_PATH = "/v1/logs"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRACE = re.compile(r"[0-9a-f]{32}")
 
@@ -151,28 +147,6 @@ def format_record(record: Mapping[str, Any]) -> list[str]:
         _display(reason),
     ]
     return ["[AUDIT] " + " ".join(part for part in parts if part)]
-
-
-def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the object of a record beside its skill, and its reason where that adds something.
-
-    >>> object_of({"type": "person.added", "event": "person", "decision": "allow", "reason": "ada (user): reviewer"})
-    ('', 'ada (user): reviewer')
-    >>> object_of({"event": "call", "decision": "allow", "tool": "Read", "reason": "Nothing is against it."})
-    ('Read', '')
-    """
-    # The object of a governance event is in its ids and its reason: the person added, the request decided.
-    is_governance = str(record.get("event")) not in POINTS
-    names = ("proposal", "request", "approval", "tool", "path") if is_governance else ("tool", "path", "command")
-    found = [str(record[name]) for name in names if record.get(name)]
-    is_plain = record.get("decision") == "allow" and not record.get("would")
-    is_known = is_plain and not is_governance and bool(found or skill_ref(record))
-    reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
-    notes = record.get("notes")
-    tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
-    return " ".join(found if is_governance else found[:1]), " ".join(
-        part for part in (reason, *(f"({note})" for note in tried)) if part
-    )
 
 
 def _format_run(record: Mapping[str, Any], texts: Mapping[str, str]) -> list[str]:
@@ -305,65 +279,3 @@ def _read_lines(path: Path) -> Iterator[str]:
 
 def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """Follows no redirect: records go to the named collector alone."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-def send_otlp(requests: Iterable[str], endpoint: str) -> int:
-    """Post requests in OTLP JSON to a collector, one after the other; returns how many it accepted."""
-    address = otlp_endpoint(endpoint)
-    handlers = [_NoRedirect(), ProxyHandler({})] if _is_local(address) else [_NoRedirect()]
-    opener = build_opener(*handlers)
-    count = 0
-    for body in requests:
-        request = Request(address, body.encode(), {"Content-Type": "application/json"}, method="POST")
-        try:
-            with opener.open(request, timeout=_OTLP_SECONDS) as answer:
-                answer.read(1024)
-        except HTTPError as error:
-            error.close()
-            raise _rejected(address, f"it answered {error.code}") from None
-        except (URLError, OSError, ValueError) as error:
-            raise _rejected(address, str(getattr(error, "reason", error))) from None
-        count += 1
-    return count
-
-
-def otlp_endpoint(endpoint: str) -> str:
-    """Return the URL for logs at an endpoint; raises `InvalidArgument` for one without encryption on the way.
-
-    >>> otlp_endpoint("http://localhost:4318")
-    'http://localhost:4318/v1/logs'
-    """
-    try:
-        parts = urlsplit(endpoint)
-        is_named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_named = False
-    if not is_named or not endpoint.isprintable() or "@" in parts.netloc:
-        raise InvalidArgument(f"{endpoint!r:.200} is no endpoint.", hint="Write one such as http://localhost:4318.")
-    if parts.scheme == "http" and not _is_local(endpoint):
-        raise InvalidArgument(
-            f"{endpoint!r:.200} would be told in the open.", hint="Use https, or a collector on this machine."
-        )
-    return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=_OTLP_PATH))
-
-
-def _is_local(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _rejected(address: str, reason: str) -> AuditUnavailable:
-    return AuditUnavailable(
-        f"The collector at {address} did not take the records: {reason}.",
-        hint="See that it runs, and that it takes OTLP over HTTP there.",
-    )

@@ -11,14 +11,14 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier import _telemetry
-from metier._dataclasses import dataclass
+from metier._dataclasses import dataclass, fields
 from metier._log import logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value
 from metier.guard.decision import Actor, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from metier.guard.decision import Decision
@@ -136,12 +136,12 @@ class AuditRecord:
         return json.dumps(self.as_dict(), separators=(",", ":")).encode() + b"\n"
 
 
-_NAMES = tuple(AuditRecord.__dataclass_fields__)
+_NAMES = tuple(one.name for one in fields(AuditRecord))
 _VALUES = operator.attrgetter(*_NAMES)
 _NOTHING = (None, "", ())
 
 
-_ACTOR = tuple(Actor.__dataclass_fields__)
+_ACTOR = tuple(one.name for one in fields(Actor))
 _ACTOR_VALUES = operator.attrgetter(*_ACTOR)
 
 
@@ -397,3 +397,27 @@ def _chosen_log(audit: AuditLog | str | None) -> AuditLog | None:
             f"audit is {type(audit).__name__}.", hint="Give the path of a file, or a log such as MemoryLog()."
         )
     return audit
+
+
+def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the object of a record beside its skill, and its reason where that adds something.
+
+    >>> object_of({"type": "person.added", "event": "person", "decision": "allow", "reason": "ada (user): reviewer"})
+    ('', 'ada (user): reviewer')
+    >>> object_of({"event": "call", "decision": "allow", "tool": "Read", "reason": "Nothing is against it."})
+    ('Read', '')
+    """
+    from metier.store.audit_log import skill_ref  # those who only write records to a file need no store
+
+    # The object of a governance event is in its ids and its reason: the person added, the request decided.
+    is_governance = str(record.get("event")) not in POINTS
+    names = ("proposal", "request", "approval", "tool", "path") if is_governance else ("tool", "path", "command")
+    found = [str(record[name]) for name in names if record.get(name)]
+    is_plain = record.get("decision") == "allow" and not record.get("would")
+    is_known = is_plain and not is_governance and bool(found or skill_ref(record))
+    reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
+    notes = record.get("notes")
+    tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
+    return " ".join(found if is_governance else found[:1]), " ".join(
+        part for part in (reason, *(f"({note})" for note in tried)) if part
+    )

@@ -6,6 +6,7 @@ that a text holds no secret.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,15 +28,11 @@ _HINTS = (
 )  # fmt: skip
 """Every known secret has one of these; most texts have none, and searching for them is fast."""
 
-_HINT = re.compile("|".join(map(re.escape, _HINTS)), re.IGNORECASE)
-_BEGIN = re.compile(r"-----BEGIN ", re.IGNORECASE)
-_END = re.compile(r"-----END [^\n]*\n", re.IGNORECASE)
 _MAX_REST = 8 * 1024
 """The part of a text that waits for its end: longer than any secret of these forms."""
 
 # Every repetition is bounded or cannot fail after it has begun, so that no text takes more than linear time.
-_SECRET = re.compile(
-    r"""
+_SECRET = r"""
     (?P<block>-----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----)
         [\s\S]*?(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)
   | (?P<url>(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://)[^\s/@"'<>]{1,512}@
@@ -67,9 +64,18 @@ _SECRET = re.compile(
       | pypi-[A-Za-z0-9_-]{40,}
       | (?<![_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
     )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+"""
+
+
+# Compiled when a text may first hold a secret: most commands never see one, and would take longer to start.
+@functools.cache
+def _secret() -> re.Pattern[str]:
+    return re.compile(_SECRET, re.VERBOSE | re.IGNORECASE)
+
+
+@functools.cache
+def _hint() -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, _HINTS)), re.IGNORECASE)
 
 
 def redact(text: str) -> str:
@@ -81,7 +87,7 @@ def redact(text: str) -> str:
     'git clone https://[REDACTED]@example.com/x'
     """
     plain = text.casefold()
-    return _SECRET.sub(_replace, text) if any(hint in plain for hint in _HINTS) else text
+    return _secret().sub(_replace, text) if any(hint in plain for hint in _HINTS) else text
 
 
 class Redactor:
@@ -112,12 +118,12 @@ class Redactor:
 
 def _safe_length(text: str) -> int:
     """Return the length of the beginning that no later piece can make part of a secret."""
-    begun = [match.start() for match in _BEGIN.finditer(text)]
-    if begun and not _END.search(text, begun[-1]):
+    begun = [match.start() for match in re.finditer(r"-----BEGIN ", text, re.IGNORECASE)]
+    if begun and not re.search(r"-----END [^\n]*\n", text[begun[-1] :], re.IGNORECASE):
         return text.rfind("\n", 0, begun[-1]) + 1
     # All other secrets begin with a word that has a hint in it, and end with the line.
     line = text.rfind("\n") + 1
-    hint = _HINT.search(text, line)
+    hint = _hint().search(text, line)
     end = hint.start() if hint else len(text)
     return max(line, text.rfind(" ", line, end) + 1, text.rfind("\t", line, end) + 1)
 
