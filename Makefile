@@ -9,7 +9,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist worksteal
 
-.PHONY: help demo test test-slow lint bench bench-quick docs texts lock clean
+.PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock clean
 
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ test: $(READY) ## run the quick tests: every behaviour
 
 test-slow: $(READY) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
 	$(PYTEST) $(PARALLEL) -m slow
+
+test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE=commit, else since origin/main)
+	@tests="$$($(BIN)/python -m tests.touched $(BASE))" && \
+	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) -m "not slow" $$tests; \
+	else echo "The change touches no test."; fi
 
 lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/ruff check .

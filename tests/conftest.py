@@ -7,6 +7,8 @@ import gc
 import inspect
 import itertools
 import os
+import re
+import shlex
 import signal
 import sys
 import time
@@ -82,26 +84,39 @@ def programs(pytestconfig: pytest.Config) -> Iterator[Path]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test of a table, or a test of each case that the command line names: `test_it[each3]` is the fourth."""
     for marker in metafunc.definition.iter_markers("each"):
         names = named(marker)
-        metafunc.parametrize(names, [[None] * len(names)], ids=["each"])
+        asked = f"::{metafunc.function.__name__}["
+        chosen = {
+            int(found)
+            for argument in metafunc.config.args
+            if asked in argument
+            for found in re.findall(r"\beach(\d+)\b", argument.partition(asked)[2])
+        }
+        if chosen:
+            cases = [(f"each{number}", case) for number, case in enumerate(marker.args[1]) if number in chosen]
+            metafunc.parametrize(names, [case for _, case in cases], ids=[name for name, _ in cases])
+        else:
+            metafunc.parametrize(names, [[None] * len(names)], ids=["each"])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Goes through a table of many cases that take next to no time each: a test for every one would take far longer."""
     marker = pyfuncitem.get_closest_marker("each")
-    if marker is None:
+    if marker is None or not re.search(r"\beach\b", pyfuncitem.name.partition("[")[2]):
         return None
     names = named(marker)
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     failures: list[BaseException] = []
-    for case in marker.args[1]:
+    for number, case in enumerate(marker.args[1]):
         given.update(zip(names, case if len(names) > 1 else [case], strict=True))
         try:
             pyfuncitem.obj(**given)
         except (Exception, pytest.fail.Exception) as failure:
-            failure.add_note(f"with {', '.join(names)} = {case!r:.1000}")
+            again = re.sub(r"\beach\b(?=[^\[]*\]$)", f"each{number}", pyfuncitem.nodeid, count=1)
+            failure.add_note(f"with {', '.join(names)} = {case!r:.1000}\nalone: pytest {shlex.quote(again)}")
             failures.append(failure)
     if failures:
         raise BaseExceptionGroup(f"{len(failures)} cases of {pyfuncitem.originalname}", failures)
