@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,14 @@ class Case:
 
     work: Work
     baseline: Work
-    processes: Callable[[], Iterable[int]] = tuple
-    """Other processes that do the work."""
+    processes: tuple[int | None, int | None] = (os.getpid(), os.getpid())
+    """Those that do the work and the baseline; None if each call starts one, whose waiting nobody tells."""
     prepare: Work | None = None
     """What is done before each call of the work, and not measured."""
     is_timed: bool = False
     """Whether work and baseline return their own nanoseconds, because they end processes."""
-    syncs: Callable[[], float] | None = None
-    """Counts the waits for the disk, where other processes do the work."""
+    waits: Callable[[], float] | None = None
+    """Counts the waits where other processes do the work."""
 
 
 @dataclass(slots=True)
@@ -57,48 +57,44 @@ class Effort:
         return self.ours / self.baseline
 
 
-def threads_of(process: int) -> dict[str, tuple[int, int]]:
-    """Nanoseconds that each thread of a process ran, and waited for a processor; empty where no system tells."""
-    found = {}
+def turns_of(process: int) -> tuple[int, int]:
+    """Nanoseconds that a process ran, and that its first thread waited for a processor; 0 where no system tells."""
+    ran = queued = 0
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
             with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/schedstat", "rb") as file:
-                ran, queued, _ = file.read().split()
-                found[thread] = int(ran), int(queued)
-    return found
+                running, waiting, _ = map(int, file.read().split())
+                ran += running
+                # Others may be waiting while the first one runs, which costs nobody anything.
+                queued += waiting if thread == str(process) else 0
+    return ran, queued
 
 
-def effort_ns(work: Work, processes: Sequence[int]) -> float:
-    """Nanoseconds of a piece of work by these processes: CPU and waiting, without the turns of other programs."""
-    before = list(map(threads_of, processes))
+def effort_ns(work: Work, process: int | None) -> float:
+    """Nanoseconds of a piece of work: CPU and waiting, without the turns that others had before this process."""
+    ran, queued = turns_of(process) if process else (0, 0)
     cpu, start = time.process_time_ns(), time.perf_counter_ns()
     work()
     clock, cpu = time.perf_counter_ns() - start, time.process_time_ns() - cpu
-    queued = 0
-    for number, (process, threads) in enumerate(zip(processes, before, strict=True)):
-        passed = [
-            (ran - threads.get(thread, (0, 0))[0], waited - threads.get(thread, (0, 0))[1])
-            for thread, (ran, waited) in threads_of(process).items()
-        ]
-        # Threads of one process mostly wait at the same time, one for the other.
-        queued += max((waited for _, waited in passed), default=0)
-        cpu += sum(ran for ran, _ in passed) if number else 0
+    if process:
+        ran, queued = map(int.__sub__, turns_of(process), (ran, queued))
+        cpu += ran if process != os.getpid() else 0
     return max(cpu, clock - queued)
 
 
-def sample(work: Work, calls: int, processes: Sequence[int], prepare: Work | None = None) -> float:
-    """Nanoseconds of one call, of so many in a row by this process and others."""
+def sample(work: Work, calls: int, process: int | None, prepare: Work | None = None) -> float:
+    """Nanoseconds of one call, of so many in a row."""
 
     def several() -> None:
         for _ in range(calls):
             work()
 
     if prepare is None:
-        return effort_ns(several, processes) / calls
+        return effort_ns(several, process) / calls
     spent = 0.0
     for _ in range(calls):
         prepare()
-        spent += effort_ns(work, processes)
+        spent += effort_ns(work, process)
     return spent / calls
 
 
@@ -112,12 +108,12 @@ def measure(case: Case, effort: Effort, rounds: int, seconds: float) -> None:
             if number and time.monotonic() > until:
                 break
         return
-    processes = [os.getpid(), *case.processes()]
+    ours, bare = case.processes
     calls = [_calls(case.work, case.prepare), _calls(case.baseline)]
     until = time.monotonic() + seconds
     for number in range(rounds):
-        effort.baseline = min(effort.baseline, sample(case.baseline, calls[1], processes))
-        effort.ours = min(effort.ours, sample(case.work, calls[0], processes, case.prepare))
+        effort.baseline = min(effort.baseline, sample(case.baseline, calls[1], bare))
+        effort.ours = min(effort.ours, sample(case.work, calls[0], ours, case.prepare))
         if number and time.monotonic() > until:
             break
 
@@ -142,7 +138,7 @@ def process_ns(command: list[str], env: dict[str, str]) -> float:
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its figures are still there
         clock = time.perf_counter_ns() - start
-        queued = max((waited for _, waited in threads_of(process.pid).values()), default=0)
+        _, queued = turns_of(process.pid)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.wait():
         raise subprocess.CalledProcessError(process.returncode, command)
@@ -153,62 +149,60 @@ def process_ns(command: list[str], env: dict[str, str]) -> float:
     return max(cpu, clock - queued)
 
 
-def syncs_of(make: Callable[[Path], contextlib.AbstractContextManager[Case]]) -> float:
-    """How often one call of a path waits for the disk."""
+def waits_of(make: Callable[[Path], contextlib.AbstractContextManager[Case]]) -> float:
+    """How often one call of a path waits for the disk, or sleeps."""
     counts = []
     with (
-        counted_syncs() as syncs,
+        counted_waits() as waits,
         tempfile.TemporaryDirectory(prefix="metier-bench-") as folder,
         make(Path(folder).resolve()) as case,
     ):
         for _ in range(4):
             if case.prepare:
                 case.prepare()
-            before = len(syncs)
+            before = len(waits)
             case.work()
-            counts.append(len(syncs) - before)
+            counts.append(len(waits) - before)
     return min(counts)
 
 
 def run_counted(out: str, arguments: Sequence[str]) -> None:
-    """Run the command in this process, and write down how often it waited for the disk."""
+    """Run the command in this process, and write down how often it waited."""
     sys.argv = ["metier", *arguments]
-    with counted_syncs() as syncs:
+    with counted_waits() as waits:
         try:
             runpy.run_module("metier", run_name="__main__", alter_sys=True)
         finally:
-            Path(out).write_text(str(len(syncs)))
+            Path(out).write_text(str(len(waits)))
 
 
 @contextlib.contextmanager
-def counted_syncs() -> Iterator[list[str]]:
-    """Collect each wait for the disk: `fsync` by Python, and commits on connections that are opened meanwhile."""
-    syncs: list[str] = []
+def counted_waits() -> Iterator[list[str]]:
+    """Collect each wait: `fsync` and `sleep` by Python, and commits on connections that are opened meanwhile."""
+    waits: list[str] = []
     real_connect = sqlite3.connect
 
     def connect(*args: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = real_connect(*args, **options)
         connection.set_trace_callback(
-            lambda statement: syncs.append(statement) if statement.upper().startswith(SYNCING) else None
+            lambda statement: waits.append(statement) if statement.upper().startswith(SYNCING) else None
         )
         return connection
 
-    def noting(name: str) -> Callable[[int], None]:
-        real = getattr(os, name)
+    def noting(name: str, real: Callable[[Any], None]) -> Callable[[Any], None]:
+        def wait(what: Any) -> None:
+            waits.append(name)
+            real(what)
 
-        def sync(file: int) -> None:
-            syncs.append(name)
-            real(file)
-
-        return sync
+        return wait
 
     with contextlib.ExitStack() as patches:
-        for name in ("fsync", "fdatasync"):
-            if hasattr(os, name):
-                patches.enter_context(mock.patch.object(os, name, noting(name)))
+        for module, name in ((os, "fsync"), (os, "fdatasync"), (time, "sleep")):
+            if hasattr(module, name):
+                patches.enter_context(mock.patch.object(module, name, noting(name, getattr(module, name))))
         for module in (sqlite3, sqlite3.dbapi2):
             patches.enter_context(mock.patch.object(module, "connect", connect))
-        yield syncs
+        yield waits
 
 
 if __name__ == "__main__":

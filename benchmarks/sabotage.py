@@ -56,7 +56,7 @@ PLACES = {
     "call, recorded in the store": Place("store/audit_log.py", "AuditTable.append"),
     "audit append, file": Place("guard/audit/log.py", "FileLog.append"),
     "audit append, store": Place("store/audit_log.py", "AuditTable.append"),
-    "audit verify": Place("store/audit_log.py", "ChainedRecord.is_whole", 100),
+    "audit verify": Place("guard/audit/verification.py", "verify"),
     "scan a skill": Place("scan/scanner.py", "scan"),
     "validate a skill": Place("skill/validate.py", "check"),
     "load and unload in a session": Place("session/loader.py", "Loader.load"),
@@ -102,8 +102,8 @@ def judged(rows: list[str], package: Path | None = None) -> dict[str, dict[str, 
 
 
 def figures(found: dict[str, Any]) -> tuple[str, str]:
-    """How many times as slow as is normal, and how often it waits for the disk."""
-    return f"{found['ratio'] / found['normal']:.2f}", f"{found['syncs']:g} of {found['normal_syncs']:g}"
+    """How many times as slow as is normal, and how often it waits."""
+    return f"{found['ratio'] / found['normal']:.2f}", f"{found['waits']:g} of {found['normal_waits']:g}"
 
 
 def main() -> int:
@@ -112,7 +112,7 @@ def main() -> int:
     options = parser.parse_args()
     begun = time.monotonic()
     clean = judged(options.only or list(PLACES))
-    table = [("hot path", "slowed in", "by", "factor", "syncs", "")]
+    table = [("hot path", "slowed in", "by", "factor", "waits", "")]
     table += [(row, "", "nothing", *figures(found), "" if found["holds"] else FAILS) for row, found in clean.items()]
     with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
         copy = Path(folder) / "metier"
