@@ -33,12 +33,11 @@ _WORTH_SAVING = 500
 """Verified records that are worth a file."""
 _TABLES = ("granted", "against", "blocked", "people", "tokens")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
+_COLUMNS = tuple(one.name for one in fields(Approval))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
-    APPROVALS.columns.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
+    _COLUMNS.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
-_APPROVALS = (
-    f"SELECT {', '.join(APPROVALS.columns)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
-)
+_APPROVALS = f"SELECT {', '.join(_COLUMNS)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
 _empty: Callable[[], Mapping[Any, Any]] = partial(MappingProxyType, {})
 
 
