@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ _WORTH_SAVING = 500
 """Verified records that are worth a file."""
 _TABLES = ("granted", "against", "blocked", "people", "tokens")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
-_COLUMNS = tuple(one.name for one in fields(Approval))
+_COLUMNS = tuple(map(attrgetter("name"), fields(Approval)))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
     _COLUMNS.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
 )
