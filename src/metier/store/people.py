@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from metier._dataclasses import dataclass, field, fields, replace
@@ -148,6 +147,8 @@ class People:
 
         With a `parent`, the hash of another token, it is valid as long as that one is.
         """
+        import secrets
+
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._rows.transaction():
             if self.get(name) is None:
