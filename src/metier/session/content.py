@@ -79,11 +79,12 @@ def supporting_files(body: str, listing: PackageListing) -> tuple[SupportingFile
     (SupportingFile(path='reference.md', description='API documentation', lines=1200),)
     """
     known = {file.path for file in listing.files if file.path.lower().endswith(EXTENSIONS) and file.kind != "skill"}
-    if not known:
+    mentioned = [path for path in known if path in body]
+    if not mentioned:
         return ()
     found: dict[str, SupportingFile] = {}
     for line in body.split("\n"):
-        if "." not in line:
+        if not any(path in line for path in mentioned):
             continue
         for word in _WORD.finditer(line):
             path = word[0].removeprefix("./").rstrip(".!?_")
