@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logger("metier.session")
 
-_MOST_IDLE = 32
+_MOST_IDLE = 128
 _MOST_IDLE_BYTES = 32 * 1024 * 1024
 """The number and the bytes of unused copies that are kept."""
 
@@ -152,6 +152,7 @@ class _Shared:
         self._lock = threading.Lock()
         self._copies: dict[Key, _Copy] = {}
         self._idle: OrderedDict[Key, _Copy] = OrderedDict()
+        self._idle_bytes = 0
         self._most_idle = _MOST_IDLE
         self._abandoned: deque[_Copy] = deque()
         """Copies of sessions that nobody has any more: the interpreter may say so while this very lock is held."""
@@ -162,7 +163,10 @@ class _Shared:
         with self._lock:
             copy = self._copies.get(key)
             if copy is None:
-                copy = self._idle.pop(key, None) or _Copy(key)
+                copy = self._idle.pop(key, None)
+                if copy is None:
+                    copy = _Copy(key)
+                self._idle_bytes -= copy.size
                 copy.bring_back()
                 self._copies[key] = copy
             copy.users += 1
@@ -205,9 +209,11 @@ class _Shared:
         del self._copies[copy.key]
         copy.lay_aside()
         self._idle[copy.key] = copy
+        self._idle_bytes += copy.size
         gone = []
-        while self._idle and (len(self._idle) > self._most_idle or self._idle_bytes() > _MOST_IDLE_BYTES):
+        while self._idle and (len(self._idle) > self._most_idle or self._idle_bytes > _MOST_IDLE_BYTES):
             gone.append(self._idle.popitem(last=False)[1])
+            self._idle_bytes -= gone[-1].size
         return gone
 
     def end(self) -> None:
@@ -221,11 +227,9 @@ class _Shared:
         with self._lock:
             gone = tuple(self._idle.values())
             self._idle.clear()
+            self._idle_bytes = 0
         for copy in gone:
             copy.remove()
-
-    def _idle_bytes(self) -> int:
-        return sum(copy.size for copy in self._idle.values())
 
 
 _shared = _Shared()
@@ -255,6 +259,8 @@ class _Copy:
         self._digest = ""
         self._snapshot: Snapshot = {}
         self._is_settled = False
+        self.size = 0
+        """The bytes of its files, while nobody uses it."""
 
     def require(self, entry: Entry, digest: str, listing: PackageListing) -> None:
         """Make it, or look whether it still holds what was copied; one that does not is made again."""
@@ -282,13 +288,9 @@ class _Copy:
                     ) from None
                 raise
 
-    @property
-    def size(self) -> int:
-        """The bytes of its files."""
-        return sum(identity.size for _, identity in self._snapshot.values())
-
     def lay_aside(self) -> None:
         """Give its folder another name: at its root is nothing any more."""
+        self.size = sum(identity.size for _, identity in self._snapshot.values())
         # What was made by the process that this one was forked from is not ours to move.
         if self._snapshot and self._owner == os.getpid():
             self._aside = os.path.join(self.key[0], f"skill-idle-{secrets.token_hex(16)}")
