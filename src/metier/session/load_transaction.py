@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metier.guard import Decision
     from metier.guard.audited_action import AuditedAction
     from metier.library import Entry
+    from metier.library.document_cache import PackageDigest
     from metier.session.context import By, SessionParts
     from metier.session.injection import InjectedCommand
     from metier.session.substitution import Segment
@@ -48,6 +49,7 @@ class LoadTransaction:
         self._wanted: dict[str, Subject | None] = {}
         self._bare: set[str] = set()
         self._entered: set[str] = set()
+        self._decided: dict[str, PackageDigest] = {}
         self._audited_actions: list[tuple[AuditedAction, Subject]] = []
         self._hooked: list[ActiveSkill] = []
         self._copied: list[ActiveSkill] = []
@@ -168,7 +170,8 @@ class LoadTransaction:
         """The digest of what was decided about."""
         context, known = self._context, self._known
         context.emit(Event(kind="loading", skill=entry.name, message=f"Loading {entry.name} ..."))
-        digest = context.index.digest(entry)
+        content = self._decided[entry.name] = context.index.content(entry)
+        digest = content.digest
         # From here on the guard records what becomes of it.
         self._entered.add(entry.name)
         action = known.load_action(entry, digest, self._by, nested=self._loaded.is_nested)
@@ -225,11 +228,12 @@ class LoadTransaction:
 
     def _prepared(self, entry: Entry, digest: str) -> ActiveSkill:
         active, document = self._begun(entry, digest)
-        for one in self._loaded.open:
+        loaded = self._loaded.open
+        for one in loaded:
             same = (one.digest, one.arguments) == (active.digest, self._arguments)
             if same and is_same(one.entry, entry) and not one.is_stale:
                 return one
-        if not any(is_same_load(one, active) for one in self._loaded.open):
+        if not any(is_same_load(one, active) for one in loaded):
             self._check(active)
         return self._with_body(active, document)
 
@@ -296,8 +300,9 @@ class LoadTransaction:
     def _read(self, entry: Entry) -> tuple[Document, str, PackageListing]:
         """Instructions, digest and files of one and the same state of the package."""
         index = self._context.index
+        decided = self._decided.pop(entry.name, None)
         for _ in range(_ATTEMPTS):
-            before = index.content(entry)
+            before, decided = decided or index.content(entry), None
             handle = self._known.handle(entry)
             document = index.document(handle)
             listing = entry.package.listing()
