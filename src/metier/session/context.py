@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Action, Actor, Guard
     from metier.guard.audited_action import AuditedAction
+    from metier.guard.governance import InForce
     from metier.library import SkillIndex
     from metier.run import Runner
     from metier.session.calls import Calls
@@ -125,12 +126,14 @@ class SessionContext:
         self.listeners.tell(event if event.session else replace(event, session=self.id))
 
     @contextlib.contextmanager
-    def audited(self, action: Action, audited: AuditedAction | None = None) -> Iterator[AuditedAction]:
+    def audited(
+        self, action: Action, audited: AuditedAction | None = None, in_force: InForce | None = None
+    ) -> Iterator[AuditedAction]:
         """Let the guard decide about an action and record it; raises `Refused` when it is not allowed.
 
-        `audited` is the action as `enter_async` has returned it.
+        `audited` is the action as `enter_async` has returned it, `in_force` what `Guard.look` has just seen.
         """
-        with audited or self.guard.enter(action, self.actor) as audited:
+        with audited or self.guard.enter(action, self.actor, in_force=in_force) as audited:
             if not audited.decision.is_allowed:
                 decision = audited.decision
                 name = action.skill.name if action.skill is not None else ""

@@ -120,6 +120,16 @@ class SessionPool(Generic[Kind]):
             raise SessionNotFound(f"There is no session {str(id)[:80]!r}.", hint="Begin a new one.", id=id)
         return found
 
+    def held(self, id: str) -> Kind | None:  # noqa: A002
+        """The session of an id if it is in memory, which is in use again; waits for nobody, and ends no other."""
+        with self._lock:
+            found, used = self._kept.get(id, (None, 0.0))
+            if found is None or found.context.is_closed or used <= self._clock() - self._seconds:
+                return None
+            self._kept[id] = (found, self._clock())
+            self._kept.move_to_end(id)
+            return found
+
     def open(self, id: str) -> Kind:  # noqa: A002
         """The session of an id, or a new one where there is none; only who asks for the same id waits for it."""
         found = self._used(id)

@@ -128,5 +128,5 @@ async def kit_of(ctx: Context) -> Kit | None:
     if key is None:
         return None
     conversations: Conversations = ctx.lifespan_context.conversations
-    # In a thread: one that was put away is read again.
-    return await conversations.guard.in_thread(conversations.of, key)
+    # In a thread where it is not in memory: one that was put away is read again.
+    return conversations.held(key) or await conversations.guard.in_thread(conversations.of, key)

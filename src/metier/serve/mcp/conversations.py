@@ -121,6 +121,10 @@ class Conversations:
             raise SessionNotFound("This session has ended.", hint="Begin a new one.")
         return kit
 
+    def held(self, key: str) -> Kit | None:
+        """The conversation of a line, if it is in memory: to ask for it takes no time."""
+        return self._lines.held(key)
+
     def is_over(self, key: str) -> bool:
         """Whether the conversation of a line was there and has ended."""
         return self._lines.is_over(key)
@@ -217,6 +221,15 @@ class _Kits:
         # It was ended while its session was made.
         self._sessions.end(place.id)
         return None
+
+    def held(self, key: str) -> Kit | None:
+        """The kit of a key whose session is in memory."""
+        with self._lock:
+            place, kit = self._places.get(key), self._kits.get(key)
+            if place is None or kit is None or self._sessions.held(place.id) is not kit.session:
+                return None
+            self._places.move_to_end(key)
+            return kit
 
     def is_over(self, key: str) -> bool:
         return key in self._over

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from metier import Session
     from metier.dialect import Kit
+    from metier.guard.governance import InForce
     from metier.guard.question import Answers
     from metier.library import Entry
     from metier.serve.mcp.connection import ClientConnection, Context
@@ -168,11 +169,15 @@ class Resources:
 
     async def read(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult | InputRequiredResult:
         """The content of a file, byte for byte."""
-        kit = await kit_of(ctx)
+        kit, guard = await kit_of(ctx), self._conversations.guard
 
         async def attempt(answers: Answers | None) -> ReadResourceResult:
             with consent_from_any(answers):
-                read = await self._conversations.guard.in_thread(self._read, kit, params.uri)
+                # As where a model reads a file by a tool: another thread costs as much as the file.
+                if guard.may_ask or guard.governance.may_take_long:
+                    read = await guard.in_thread(self._read, kit, params.uri)
+                else:
+                    read = self._read(kit, params.uri)
             return ReadResourceResult(contents=[read])
 
         return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
@@ -188,29 +193,34 @@ class Resources:
         one = _active_skill(session, entry)
         content = self._contents.read(entry, path, limit=MAX_BYTES) if one is None else _of_copy(session, one, path)
         subject = subject_of(entry, content.digest)
-        self._require_tool(session, entry, path)
+        guard, actor = self._conversations.guard, session.context.actor
+        # One look for all three decisions, after what they are about was read; another one after somebody was asked.
+        in_force: InForce | None = guard.look(actor)[1]
+        call = self._tool_call(entry, path)
+        if not guard.decide(call, actor, in_force).is_allowed:
+            in_force = None
+            with session.context.audited(call):
+                pass  # somebody agreed
         wanted = session.parts.known.load_action(entry, content.digest, "model")
-        if not self._conversations.guard.decide(wanted, session.context.actor).is_allowed:
+        if not guard.decide(wanted, actor, in_force).is_allowed:
+            in_force = None
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
         listing = entry.package.listing() if one is None else one.listing
         # What a model may not read, it does not get from a host that reads for it.
         instead = path if listing.is_script(path) else ""
-        with session.context.audited(Action(point="read", skill=subject, path=path, command=instead, by="host")):
+        action = Action(point="read", skill=subject, path=path, command=instead, by="host")
+        with session.context.audited(action, in_force=in_force):
             if content.problem is not None:
                 raise content.problem
         return _contents(uri, path, content.data)
 
-    def _require_tool(self, session: Session, entry: Entry, path: str) -> None:
-        """The policy for the tool that would read the same holds here too: some hosts let models read."""
+    def _tool_call(self, entry: Entry, path: str) -> Action:
+        """The call of the tool that would read the same, whose policy holds here too: some hosts let models read."""
         words = self._conversations.dialect.words
         if path == entry.key.rpartition("/")[2]:
-            call = Action(point="call", tool=words.load, arguments={"skills": [entry.name]}, by="host", is_control=True)
-        else:
-            given = {"skill": entry.name, "path": path}
-            call = Action(point="call", tool=words.read or words.load, arguments=given, by="host", is_control=True)
-        if not self._conversations.guard.decide(call, session.context.actor).is_allowed:
-            with session.context.audited(call):
-                pass  # somebody agreed
+            return Action(point="call", tool=words.load, arguments={"skills": [entry.name]}, by="host", is_control=True)
+        given = {"skill": entry.name, "path": path}
+        return Action(point="call", tool=words.read or words.load, arguments=given, by="host", is_control=True)
 
     def _require_agreement(self, session: Session, wanted: Action, digest: str, *, is_conversation: bool) -> None:
         """Ask about a skill as where a model loads it: some hosts let models read resources.
