@@ -28,7 +28,7 @@ test: $(READY) ## run the quick tests: every behaviour
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
 test-slow: $(READY) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
-	$(PYTEST) $(PARALLEL) -m slow
+	METIER_EXAMPLES=200 $(PYTEST) $(PARALLEL) -m "slow or hypothesis"
 
 test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE=commit, else since origin/main)
 	@tests="$$($(BIN)/python -m tests.touched $(BASE))" && \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from metier.guard import Policy
@@ -290,9 +291,9 @@ SCENES: Sequence[Scene] = (
 )
 
 
-def write_skills(folder: Path) -> None:
-    """The skills that all scenes have."""
-    listed: Mapping[str, Mapping[str, str | bytes]] = {
+@cache
+def _skills() -> Mapping[str, Mapping[str, str | bytes]]:
+    return {
         "reports": skill(
             "reports",
             "Read references/fields.md, then run scripts/total.py.",
@@ -312,7 +313,11 @@ def write_skills(folder: Path) -> None:
         "forked": skill("forked", description="Works by itself.", context="fork"),
         "empty": {"SKILL.md": "\n"},  # a file of no bytes is waited for
     }
-    for name, files in listed.items():
+
+
+def write_skills(folder: Path) -> None:
+    """Write the skills that all scenes have."""
+    for name, files in _skills().items():
         for path, content in files.items():
             file = folder / name / path
             file.parent.mkdir(parents=True, exist_ok=True)

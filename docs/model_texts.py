@@ -79,7 +79,8 @@ def _begin(scene: Scene, folder: Path) -> tuple[Session, Path]:
     (work / "folder").mkdir(parents=True, exist_ok=True)
     (work / ".git").mkdir(exist_ok=True)
     (work / "a.md").write_text("One line.\n")
-    (work / "large.txt").write_text("A line of a large file.\n" * 100_000)
+    if scene.title == "A large file":
+        (work / "large.txt").write_text("A line of a large file.\n" * 100_000)
     source = FolderSource(skills, name="mine")
     library = Library([Place(layer="project", source=source, trusted=scene.is_trusted)], cache=False)
     texts: list[tuple[Layer, str]] = [("personal", f"version: 1\n{scene.file}\n")] if scene.file else []

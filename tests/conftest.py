@@ -24,7 +24,7 @@ from tests.forked import forking
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
-    # The same few each time; METIER_EXAMPLES=1000 looks further.
+    # The same few each time; `make test-slow` looks further, and so does METIER_EXAMPLES=1000.
     examples = int(os.environ.get("METIER_EXAMPLES", "25"))
     settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=examples)
     settings.load_profile("metier")

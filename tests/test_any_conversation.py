@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import FunctionTool, Guard, Library, Policy, Session, ToolResult
@@ -173,7 +173,6 @@ steps = st.lists(
 
 
 @pytest.mark.covers("O-37", "O-39", "O-40", "O-42", "O-43", "O-44", "O-105", "O-108")
-@settings(max_examples=50, deadline=None)
 @given(steps)
 def test_no_call_is_carried_out_outside_the_intersection_and_every_call_is_recorded(history: list[Any]) -> None:
     world = World()

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier._hosts import (
@@ -20,8 +20,6 @@ from metier._hosts import (
     split_authority,
 )
 from metier.errors import InvalidArgument
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 @pytest.mark.each(
@@ -113,7 +111,6 @@ def test_an_empty_list_is_nobody() -> None:
     assert HostList([]).match("example.com", 443, {443}) == "not-listed"
 
 
-@fuzz
 @given(st.text(max_size=300))
 def test_any_text_is_a_host_in_its_one_form_or_refused(text: str) -> None:
     try:
@@ -126,7 +123,6 @@ def test_any_text_is_a_host_in_its_one_form_or_refused(text: str) -> None:
     assert not set(host) & set("/@%?# \\\r\n\t*[]")
 
 
-@fuzz
 @given(st.text(max_size=60))
 def test_any_text_is_an_authority_or_refused(text: str) -> None:
     try:
@@ -136,7 +132,6 @@ def test_any_text_is_an_authority_or_refused(text: str) -> None:
     assert port is None or 0 < port < 65_536
 
 
-@fuzz
 @given(st.from_regex(r"[0-9xa-f.]{1,20}", fullmatch=True))
 def test_what_a_resolver_could_take_for_an_address_has_one_form(text: str) -> None:
     try:

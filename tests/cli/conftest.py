@@ -27,8 +27,8 @@ def one_parser() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No preference of the person who runs the tests reaches the command."""
+def plain_surroundings(monkeypatch: pytest.MonkeyPatch, quiet_files: None) -> None:
+    """No preference of the person who runs the tests reaches the command, which waits for no file."""
     for variable in (
         *("NO_COLOR", "FORCE_COLOR", "COLUMNS", "_ARGCOMPLETE"),
         *("PYTHONIOENCODING", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONWARNINGS"),

@@ -172,7 +172,7 @@ def words_of(text: str) -> list[str]:
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.parametrize("columns", [80, 100, 140])
+@pytest.mark.each("columns", [80, 100, 140])
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
     terminal: Terminal, world: World, metier: Call, columns: int
 ) -> None:
@@ -196,7 +196,7 @@ def is_of_a_terminal(word: str) -> bool:
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.parametrize("columns", [40, 80, 100, 140])
+@pytest.mark.each("columns", [40, 80, 100, 140])
 def test_what_identifies_a_row_is_whole_at_every_width(terminal: Terminal, world: World, columns: int) -> None:
     ids = world.ids
     for words, wanted in {
@@ -235,7 +235,7 @@ def test_outcomes_have_colours_at_a_terminal(terminal: Terminal, world: World) -
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "words", ["list", "audit tail", "approve list --all", "propose list --all", "user tokens", "search statements"]
 )
 def test_a_pipe_gets_one_whole_line_for_each_record_with_exact_times(metier: Call, world: World, words: str) -> None:
@@ -255,7 +255,7 @@ def test_a_pipe_gets_one_whole_line_for_each_record_with_exact_times(metier: Cal
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("away", "said"),
     [
         ({}, "just now"),

@@ -222,7 +222,7 @@ _words = st.one_of(
 ).filter(lambda word: word not in ("new", "demo"))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arguments=st.lists(_words, max_size=6))
 def test_whatever_is_typed_the_answer_is_an_exit_code(
     arguments: list[str], skills: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.cli import main
@@ -141,7 +141,6 @@ def test_the_next_command_can_be_pasted_when_the_folder_has_a_blank(metier: Call
     assert shlex.split(command) == ["metier", "validate", str(folder / "my-skill"), "--strict"]
 
 
-@settings(max_examples=30, deadline=None)
 @given(description=st.text(min_size=1, max_size=1_100))
 def test_whatever_description_is_accepted_is_valid_and_kept(description: str) -> None:
     with (

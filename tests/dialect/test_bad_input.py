@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library, Session
@@ -32,7 +32,6 @@ TOOLS = [
     ("sandbox", "sandbox_execute"),
 ]
 SECRET = "the-secret-that-nobody-reads"
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=25)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +125,6 @@ def test_arbitrary_arguments_give_a_result(place: Path) -> None:
     executors = {dialect: session.executor(dialect=dialect) for dialect in DIALECTS}  # type: ignore[arg-type]
 
     @given(st.one_of(VALUES, st.dictionaries(st.one_of(KEYS, TEXTS), VALUES, max_size=4), st.binary(max_size=20)))
-    @fuzz
     def run(arguments: Any) -> None:
         async def main() -> list[ToolResult]:
             return [await executors[dialect].execute(tool, arguments) for dialect, tool in TOOLS]
@@ -160,7 +158,6 @@ def test_arguments_that_fit_a_schema_give_a_result(place: Path) -> None:
         return st.fixed_dictionaries(required, optional=optional).map(lambda one: (dialect, tool, one))
 
     @given(st.lists(st.one_of(*(call(*one) for one in TOOLS)), min_size=1, max_size=8))
-    @fuzz
     def run(calls: list[tuple[str, str, dict[str, Any]]]) -> None:
         async def main() -> list[ToolResult]:
             return [await executors[dialect].execute(tool, arguments) for dialect, tool, arguments in calls]

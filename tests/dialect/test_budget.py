@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library
@@ -39,7 +39,6 @@ def told(library: Library, dialect: DialectName, budget: int, prompt: str | None
 
 
 @pytest.mark.covers("ACC-15")
-@settings(derandomize=True, deadline=None, database=None, max_examples=60)
 @given(
     st.lists(words, max_size=40).map(tuple),
     st.integers(0, 58),

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.guard.policy.edit import set_listing_mode
 from metier.guard.policy.reader import parse_policy
 from metier.skill.listing import MODES, ListingMode
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 FILES = {
     "nothing": "",
@@ -62,7 +60,6 @@ def test_a_file_that_is_not_there_is_made_with_its_folder(tmp_path: Path) -> Non
 
 
 @given(st.text(min_size=1, max_size=20).filter(str.isprintable), st.sampled_from(list(FILES.values())))
-@fuzz
 def test_whatever_a_name_is_the_file_stays_sound(
     tmp_path_factory: pytest.TempPathFactory, name: str, before: str
 ) -> None:

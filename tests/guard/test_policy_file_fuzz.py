@@ -7,7 +7,7 @@ import time
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.guard.policy_probes import CALLS, RANK, SOURCES, SUBJECTS, answers, looser
 
@@ -98,7 +98,6 @@ def spoiled(text: str, chance: random.Random) -> str:
 
 @pytest.mark.parametrize("on_error", ["deny", "allow"])
 @given(chance=st.randoms(use_true_random=False))
-@settings(max_examples=25)
 def test_a_spoiled_file_is_never_looser_than_its_valid_part(on_error: str, chance: random.Random) -> None:
     # Where `on-error` allows, nothing but what can still be read of the file is in the way of anything.
     parts = [*PARTS, f"on-error: {on_error}\n"]
@@ -126,7 +125,6 @@ def decided(text: str) -> list[int]:
 
 
 @given(chance=st.randoms(use_true_random=False))
-@settings(max_examples=25)
 def test_a_guard_under_a_spoiled_file_is_never_looser_than_under_its_valid_part(chance: random.Random) -> None:
     parts = [*PARTS, "on-error: allow\n"]
     which = chance.randrange(len(PARTS))
@@ -138,7 +136,6 @@ def test_a_guard_under_a_spoiled_file_is_never_looser_than_under_its_valid_part(
 
 
 @given(chance=st.randoms(use_true_random=False))
-@settings(max_examples=25)
 def test_a_file_that_ends_too_early_is_never_looser_than_what_is_there(chance: random.Random) -> None:
     whole = "".join(PARTS)
     at = chance.randrange(len(whole))
@@ -172,7 +169,6 @@ VALUES = st.recursive(
 
 
 @given(values=st.dictionaries(st.sampled_from(sorted(KEYS)), VALUES, max_size=6), unknown=VALUES)
-@settings(max_examples=25)
 def test_whatever_a_project_says_it_never_loosens(values: dict[str, object], unknown: object) -> None:
     document: dict[str, object] = {"x-unknown": unknown}
     for key, value in values.items():
@@ -188,7 +184,6 @@ def test_whatever_a_project_says_it_never_loosens(values: dict[str, object], unk
 
 
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200), st.text(alphabet=NOISE, max_size=80)))
-@settings(max_examples=25)
 def test_no_bytes_at_all_make_an_exception_or_loosen_the_defaults(data: str | bytes) -> None:
     project, ours = read(data, "project"), read(data)
     assert looser(merge([project]), merge([])) == {}

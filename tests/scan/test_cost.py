@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.scan import ScanRule, scan, view_of
@@ -16,8 +16,6 @@ from metier.scan.rules._words import words_of
 from metier.scan.structure import RULES
 from metier.skill import MemoryPackage
 from metier.skill.package import checked_path
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 WORDS = [
     b"---\n", b"name: a\n", b"```sh\n", b"```", b"~~~\n", b"<!--", b"-->", b"!`", b"`", b"\n", b"\r\n", b"\0", b"\xff",
@@ -33,7 +31,6 @@ PATHS = st.sampled_from(
 )
 
 
-@fuzz
 @given(st.dictionaries(PATHS, CONTENT, max_size=4))
 def test_any_bytes_in_any_file_make_a_report(files: dict[str, bytes]) -> None:
     if "a/SKILL.md" in files:
@@ -43,14 +40,12 @@ def test_any_bytes_in_any_file_make_a_report(files: dict[str, bytes]) -> None:
     assert all(found.text.isprintable() and found.line >= 1 for found in report.findings)
 
 
-@settings(fuzz, max_examples=30)
 @given(st.dictionaries(PATHS, CONTENT, max_size=3))
 def test_no_rule_fails_on_any_bytes(files: dict[str, bytes]) -> None:
     report = scan(MemoryPackage(files))
     assert report.status == "ok", report.error
 
 
-@fuzz
 @given(st.dictionaries(PATHS, CONTENT, max_size=4))
 def test_every_file_is_text_or_named(files: dict[str, bytes]) -> None:
     view = view_of(MemoryPackage(files))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.scan.rule_probes import severities, skill, worst
 
@@ -138,7 +138,6 @@ _WORDS = st.sampled_from(_PIECES.split(" "))
     script=st.one_of(st.text(max_size=300), st.lists(_WORDS, max_size=60).map("".join)),
     suffix=st.sampled_from([".py", ".sh", ".js", ".md", ".json", ""]),
 )
-@settings(max_examples=50, deadline=None)
 def test_no_text_makes_a_rule_fail(page: str, script: str, suffix: str) -> None:
     view = view_of(MemoryPackage({"SKILL.md": page, f"x{suffix}": script}))
     for rule in ALL_RULES:

@@ -6,15 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.scan import Finding
 from metier.scan.finding import SEVERITIES
 from metier.scan.sarif_in import MAX_LINE, MAX_RESULTS, read_sarif
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def log(*results: Any, rules: Any = (), **run: Any) -> bytes:
@@ -179,7 +177,6 @@ ANYTHING = st.recursive(
 )
 
 
-@fuzz
 @given(st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=6), st.dictionaries(st.sampled_from(KEYS), ANYTHING))
 def test_any_run_is_read_or_refused(run: dict[str, Any], result: dict[str, Any]) -> None:
     run.setdefault("results", [result])

@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metier
@@ -80,7 +80,6 @@ def test_shown_makes_hidden_characters_visible(text: str, safe: str) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(derandomize=True, deadline=None, database=None, max_examples=50)
 def test_what_is_shown_is_printable_and_bounded(text: str) -> None:
     safe = shown(text)
     assert safe.isprintable()

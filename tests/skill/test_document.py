@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metier.skill import (
@@ -22,7 +22,6 @@ from metier.skill import (
 from metier.skill.document import trim_body
 from metier.skill.frontmatter import decode, first_paragraph, frontmatter_of
 
-fuzz = settings(derandomize=True, deadline=None, database=None)
 HEAD = "---\nname: a\ndescription: Does it.\n---\n"
 
 
@@ -263,7 +262,6 @@ def test_a_derived_description_is_cut_at_a_word() -> None:
 
 
 @given(st.text(max_size=80), st.integers(1, 60))
-@settings(fuzz, max_examples=50)
 def test_shortened_text_is_never_longer(text: str, limit: int) -> None:
     short = shorten(text, limit)
     assert len(short) <= limit
@@ -349,7 +347,6 @@ FILES = st.one_of(
 
 
 @given(FILES, st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-@settings(fuzz, max_examples=200)
 def test_any_bytes_give_a_usable_skill(data: bytes, folder: str) -> None:
     start = time.process_time()
     document = parse(data, folder=folder)
@@ -373,7 +370,6 @@ def test_any_bytes_give_a_usable_skill(data: bytes, folder: str) -> None:
 @example(HEAD.encode() + b"# " + "😀".encode() * 210 + b"\n")
 @example(HEAD.encode() + b"# " + b" " * 900 + b"x\n")
 @example(HEAD.encode() + b"text\n#  \n# x\n")
-@settings(fuzz, max_examples=75)
 def test_the_quick_way_to_a_draft_gives_the_same_draft(data: bytes) -> None:
     assert read_frontmatter(data) == frontmatter_of(*decode(data))[0]
 
@@ -391,7 +387,6 @@ def test_the_quick_way_to_a_draft_knows_every_kind_of_blank(body: str) -> None:
     st.booleans(),
     st.sampled_from([20, 80, 10_000]),
 )
-@settings(fuzz, max_examples=100)
 def test_valid_yaml_gives_its_own_name_and_description(
     name: str, description: str, style: Any, non_ascii: bool, width: int
 ) -> None:

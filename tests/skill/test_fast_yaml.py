@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill.fast_yaml import read_fast_yaml
-
-fuzz = settings(derandomize=True, deadline=None, database=None)
 
 
 def by_yaml(block: str) -> Any:
@@ -273,7 +271,6 @@ def assert_same_as_yaml(block: str) -> None:
 
 
 @given(blocks())
-@settings(fuzz, max_examples=150)
 def test_what_the_fast_path_reads_is_what_yaml_reads(block: str) -> None:
     assert_same_as_yaml(block)
 

@@ -400,13 +400,7 @@ def test_a_file_swapped_for_a_link_during_reading_never_leads_out(
     st.sampled_from(["/", "\\", "//", "/./"]),
     st.sampled_from(["", "/", "C:", "./"]),
 )
-@settings(
-    derandomize=True,
-    deadline=None,
-    database=None,
-    max_examples=75,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_path_whatever_reads_what_is_outside(root: Path, parts: list[str], separator: str, start: str) -> None:
     for link, target in {
         "out": "../secret.txt",

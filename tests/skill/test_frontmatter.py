@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill import estimate_tokens
@@ -28,7 +28,6 @@ def test_the_estimate_is_of_the_right_size(text: str, low: int, high: int) -> No
 
 
 @given(st.text(max_size=300))
-@settings(derandomize=True, deadline=None, database=None, max_examples=50)
 def test_lengths_alone_give_the_same(text: str) -> None:
     assert estimate_tokens(text) >= 0
     assert estimate_tokens(text) == tokens_of(len(text), len(text.encode(errors="replace")))

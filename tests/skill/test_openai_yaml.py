@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill import FolderPackage, MemoryPackage, OpenAIMetadata, read_openai_yaml
 from metier.skill.openai_yaml import NO_OPENAI_METADATA, OPENAI_YAML
 
 HIDING = "policy:\n  allow_implicit_invocation: false\n"
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
 def beside(content: str | bytes) -> OpenAIMetadata:
@@ -119,7 +117,6 @@ def test_one_that_cannot_be_understood_says_nothing(content: str | bytes) -> Non
 
 
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
-@fuzz
 def test_any_content_is_read(content: bytes) -> None:
     found = beside(content)
     assert isinstance(found.short_description, str)
@@ -127,7 +124,6 @@ def test_any_content_is_read(content: bytes) -> None:
 
 
 @given(st.text(max_size=100))
-@fuzz
 def test_any_text_after_a_key_is_read(text: str) -> None:
     for key in ("policy", "interface", "dependencies"):
         assert isinstance(beside(f"{key}:{text}\n"), OpenAIMetadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, FileRefused, MetierError
@@ -122,7 +122,6 @@ def test_what_is_no_part_of_a_package_is_missing(name: str) -> None:
 
 
 @given(st.text(max_size=40) | st.text("./\\a:", max_size=12))
-@settings(derandomize=True, deadline=None, database=None, max_examples=75)
 def test_what_passes_is_plainly_inside(path: str) -> None:
     try:
         segments = checked_path(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill import NO_REQUIREMENTS, Requirements, Skill, may_require, parse, requirements_of
@@ -17,8 +17,6 @@ from metier.skill import NO_REQUIREMENTS, Requirements, Skill, may_require, pars
 SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "skills-sample.jsonl.gz"
 KINDS = ("bins", "any_bins", "env", "os", "tools", "mcp")
 MOST = 64
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 
 def read(fields: str) -> Skill:
@@ -310,7 +308,6 @@ def is_acceptable(requirements: Requirements) -> bool:
 
 
 @given(st.dictionaries(WORDS, VALUES, max_size=5))
-@fuzz
 def test_any_frontmatter_has_requirements(fields: dict[str, Any]) -> None:
     lines = "\n".join(f"{key}: {json.dumps(value)}" for key, value in fields.items())
     found = declared(lines)
@@ -320,21 +317,18 @@ def test_any_frontmatter_has_requirements(fields: dict[str, Any]) -> None:
 
 
 @given(VALUES)
-@fuzz
 def test_any_json_in_metadata_has_requirements(value: Any) -> None:
     text = json.dumps({"openclaw": value, "requires": value})
     assert is_acceptable(declared(f"metadata: {json.dumps(text)}"))
 
 
 @given(st.text(max_size=200))
-@fuzz
 def test_any_text_in_a_frontmatter_has_requirements(text: str) -> None:
     assert is_acceptable(declared(f"requires:{text}"))
     assert is_acceptable(declared(f"metadata:\n  openclaw:\n    requires: {text}"))
 
 
 @given(st.dictionaries(WORDS, VALUES, max_size=5))
-@fuzz
 def test_a_frontmatter_that_cannot_require_anything_does_not(fields: dict[str, Any]) -> None:
     skill = read("\n".join(f"{key}: {json.dumps(value)}" for key, value in fields.items()))
     if not may_require(skill.frontmatter):
@@ -345,7 +339,6 @@ NAMES = st.lists(st.text(min_size=1, max_size=20), max_size=5).map(tuple)
 
 
 @given(st.builds(Requirements, **dict.fromkeys(KINDS, NAMES)))
-@fuzz
 def test_requirements_survive_being_kept_as_text(requirements: Requirements) -> None:
     text = requirements.as_text()
     assert Requirements.from_text(text) == requirements

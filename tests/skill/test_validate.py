@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.skill import DIAGNOSTIC_KINDS
@@ -222,7 +222,6 @@ FILES = st.one_of(
 
 
 @given(FILES, st.booleans())
-@settings(derandomize=True, deadline=None, database=None, max_examples=100)
 def test_any_bytes_are_judged_and_line_ends_do_not_matter(data: bytes, portable: bool) -> None:
     data = data.replace(b"\r", b"")
     notes = check_strictly(data, folder="a", portable=portable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import MetierError, SkillInvalid
@@ -60,7 +60,6 @@ def test_a_body_that_is_no_text_is_not_written(body: str) -> None:
 
 
 @given(description=st.text(min_size=1, max_size=60), body=st.text(max_size=80), value=st.text(max_size=30))
-@settings(deadline=None, derandomize=True, max_examples=60)
 def test_anything_is_written_faithfully_or_refused(description: str, body: str, value: str) -> None:
     fields = {"name": "a", "description": description, "metadata": {"key": value}}
     try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import ArchiveRefused
@@ -26,7 +26,6 @@ from metier.source.unpack import ArchiveLimits, ArchiveMember, unpack
 
 MEBIBYTE = 1024 * 1024
 SKILL = b"---\nname: demo\ndescription: A demo.\n---\nDo it.\n"
-fuzz = settings(derandomize=True, deadline=None, max_examples=50, database=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -675,7 +674,6 @@ MAGIC = st.sampled_from(
 )
 
 
-@fuzz
 @given(MAGIC, st.binary(max_size=2_000))
 def test_random_bytes_are_read_safely_or_refused(magic: bytes, rest: bytes) -> None:
     read_or_refuse(magic + rest)
@@ -710,7 +708,6 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(fuzz, max_examples=400)
 @given(mutated())
 def test_a_damaged_archive_is_read_safely_or_refused(archive: bytes) -> None:
     read_or_refuse(archive)
@@ -734,7 +731,6 @@ def resealed(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@fuzz
 @given(resealed(), st.booleans())
 def test_a_tar_with_changed_headers_is_read_safely_or_refused(archive: bytes, packed: bool) -> None:
     read_or_refuse(gzip.compress(archive, 1) if packed else archive)
@@ -751,13 +747,11 @@ NAME = st.builds(
 )
 
 
-@settings(fuzz, max_examples=75)
 @given(st.lists(NAME | st.binary(max_size=12), min_size=1, max_size=5), st.sampled_from([pack_zip, pack_tar]))
 def test_names_of_any_kind_are_read_safely_or_refused(names: list[bytes], pack: Pack) -> None:
     read_or_refuse(pack([(name, b"x") for name in names]))
 
 
-@fuzz
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8}){0,3}\.[a-z]{1,3}", fullmatch=True), st.binary(max_size=300), max_size=6

@@ -5,15 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.guard.shell.lexer import UnreadableCommand
 from metier.guard.shell.parser import MAX_COMMAND, parse_script, shell_parts
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.skill.tool_rules import parse_rules
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
 @pytest.mark.each(
@@ -156,7 +154,6 @@ def test_a_command_may_be_long_but_not_too_long() -> None:
 
 
 @given(st.text(alphabet="git curl;|&<>()$`'\"\\\n{}[]*?!#=~-\t/EOF2\r\0é\u202e", max_size=30))
-@fuzz
 def test_any_text_is_read_or_refused(command: str) -> None:
     rules = parse_rules("Bash(git:*)")
     try:
