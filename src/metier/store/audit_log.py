@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier._dataclasses import dataclass
 from metier.errors import StoreUnavailable
@@ -21,7 +21,7 @@ from metier.store.canonical_json import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from metier.store.connection_pool import Value
     from metier.store.rows import TenantRows
@@ -114,6 +114,14 @@ class ChainedRecord:
         return chain_hash(self.previous, self.text) == self.hash
 
 
+class _Next(NamedTuple):
+    """A record on its way into the log, behind the last one."""
+
+    last: ChainPosition
+    position: ChainPosition
+    row: tuple[Any, ...]
+
+
 class AuditTable:
     """The records of one tenant. They can be added to and read; nothing can be changed or removed.
 
@@ -127,11 +135,19 @@ class AuditTable:
     """
 
     def __init__(
-        self, rows: TenantRows, follow: Callable[[ChainPosition, ChainPosition], None] = lambda *_: None
+        self,
+        rows: TenantRows,
+        follow: Callable[[ChainPosition, ChainPosition], None] = lambda *_: None,
+        heads: dict[str, ChainPosition] | None = None,
     ) -> None:
-        """`follow` receives the positions before and after a record that decides nothing."""
+        """`follow` receives the positions before and after a record that decides nothing.
+
+        `heads` are the positions of the last records by tenant that this process has written; where others have written
+        since, the database refuses a record that follows one of them, and the last record is read.
+        """
         self._rows = rows
         self._follow = follow
+        self._heads = {} if heads is None else heads
         self.tenant = rows.tenant_in_records
         """The tenant, as its records have it."""
 
@@ -141,27 +157,62 @@ class AuditTable:
         The log itself sets `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`. `wait` is the longest wait for other
         writers in seconds; after that it raises `StoreUnavailable`.
         """
+        pool = self._rows.pool
+        if pool.backend.is_shared or pool.is_in_transaction or self.tenant not in self._heads:
+            return self.append_all(lambda: (record,), wait=wait)[0]
+        with pool.writing_alone(wait):
+            last = self._heads.get(self.tenant)
+            added = None if last is None else self._next(record, last)
+            if added is not None and self._rows.insert_alone(_INSERT, *added.row, wait=wait):
+                self._heads[self.tenant] = added.position
+            else:
+                added = None
+        if added is None:  # somebody else has written
+            return self.append_all(lambda: (record,), wait=wait)[0]
+        self._note(added)
+        return added.position
+
+    def append_all(
+        self, take: Callable[[], Iterable[Mapping[str, Any]]], *, wait: float | None = None
+    ) -> list[ChainPosition]:
+        """Add several records in one transaction; `take` returns them once there is no more waiting for others."""
+        pool, added = self._rows.pool, list[_Next]()
+        with self._rows.transaction(wait):
+            last = self._read_last()
+            for record in take():
+                added.append(self._next(record, added[-1].position if added else last))
+                self._rows.change(_INSERT, *added[-1].row)
+        if not pool.is_in_transaction:
+            for one in added:
+                self._heads[self.tenant] = one.position
+                self._note(one)
+        return [one.position for one in added]
+
+    def _read_last(self) -> ChainPosition:
+        last = self._rows.statement(_LAST)
+        if last and type(last[0][0]) is not int:
+            raise StoreUnavailable(
+                "The last row of the audit log has no number: it was put there.",
+                hint=for_people("`metier audit verify` says what is wrong with it."),
+            )
+        return ChainPosition(seq=last[0][0], hash=last[0][1]) if last else ChainPosition(seq=0, hash=FIRST)
+
+    def _next(self, record: Mapping[str, Any], last: ChainPosition) -> _Next:
+        """Return the record that follows the last one: its canonical form, its hash, and the columns of its row."""
         content: dict[str, Any] = {"seq": 0, "tenant": ""}
         content.update(record)
         for name in _RESERVED:
             content.pop(name, None)
         content["tenant"] = self.tenant
-        with self._rows.transaction(wait):
-            last = self._rows.statement(_LAST)
-            if last and type(last[0][0]) is not int:
-                raise StoreUnavailable(
-                    "The last row of the audit log has no number: it was put there.",
-                    hint=for_people("`metier audit verify` says what is wrong with it."),
-                )
-            seq, previous = (last[0][0] + 1, last[0][1]) if last else (1, FIRST)
-            content["seq"] = seq
-            text, kept = _to_canonical(content)
-            made = chain_hash(previous, text)
-            self._rows.change(_INSERT, seq, text, previous, made, *columns_of(kept).values())
-        position = ChainPosition(seq=seq, hash=made)
-        if not is_decision(text) and not self._rows.pool.is_in_transaction:
-            self._follow(ChainPosition(seq=seq - 1, hash=previous), position)
-        return position
+        content["seq"] = seq = last.seq + 1
+        text, kept = _to_canonical(content)
+        made = chain_hash(last.hash, text)
+        row = (seq, text, last.hash, made, *columns_of(kept).values())
+        return _Next(last, ChainPosition(seq=seq, hash=made), row)
+
+    def _note(self, added: _Next) -> None:
+        if not is_decision(added.row[1]):
+            self._follow(added.last, added.position)
 
     def last(self) -> ChainPosition | None:
         """Return the position of the last record; None while there is none."""

@@ -82,6 +82,8 @@ class Backend(ABC):
     kind: ClassVar[Kind]
     failures: ClassVar[tuple[type[Exception], ...]]
     """The exceptions of its connections."""
+    conflicts: ClassVar[tuple[type[Exception], ...]] = ()
+    """Those of them that mean that a constraint of the tables is against a row."""
     newest: ClassVar[int] = 2
     """The version of the tables that this version of Métier works with."""
     is_shared: ClassVar[bool]
@@ -127,6 +129,17 @@ class Backend(ABC):
     def run(self, connection: Any, sql: str, parameters: Sequence[Value] = ()) -> Any:
         """Execute a statement; the result has `fetchall()` and `rowcount`."""
         return connection.execute(sql, parameters)
+
+    def mark(self, connection: Any) -> tuple[Any, int, int] | None:
+        """Return a mark that changes with every commit: the connection, a number for others' and one for its own rows.
+
+        None where a database has no such numbers.
+        """
+        return None
+
+    def run_alone(self, connection: Any, sql: str, parameters: Sequence[Value], wait: float | None = None) -> None:
+        """Execute a statement as a transaction of its own, which is on the disk when this returns."""
+        raise NotImplementedError
 
     def run_all(self, connection: Any, sql: str, parameters: Iterable[Sequence[Value]]) -> None:
         """Execute a statement for each of many rows of values."""
@@ -306,6 +319,25 @@ class ConnectionPool:
                 read(current.connection)
         return _decode_rows(rows) if decode else rows
 
+    def execute_if_changed(
+        self, sql: str, parameters: Sequence[Value], seen: object
+    ) -> tuple[list[tuple[Any, ...]] | None, object]:
+        """Return the rows of a statement, and a mark of the moment before; None where nothing changed since `seen`.
+
+        Only outside of transactions. The rows are not decoded.
+        """
+        rows: list[tuple[Any, ...]] | None = None
+        mark: object = None
+
+        def read(connection: Any) -> None:
+            nonlocal rows, mark
+            mark = self.backend.mark(connection)
+            if mark is None or mark != seen:
+                rows = self.backend.run(connection, sql, _encode(parameters)).fetchall()
+
+        self._give_back(*self._first(read))
+        return rows, mark
+
     def change(self, sql: str, parameters: Sequence[Value] = ()) -> int:
         """Return how many rows a statement changed; only inside of a transaction."""
         connection = self._writing_connection()
@@ -318,6 +350,23 @@ class ConnectionPool:
         connection = self._writing_connection()
         with self._explained:
             self.backend.run_all(connection, sql, map(_encode, parameters))
+
+    def insert_alone(self, sql: str, parameters: Sequence[Value], wait: float | None = None) -> bool:
+        """Add a row by one statement, which is a transaction of its own; False where a constraint is against it.
+
+        Only inside of `writing_alone`, for a database that lets one connection write at a time.
+        """
+        values, is_added = _encode(parameters), True
+
+        def insert(connection: Any) -> None:
+            nonlocal is_added
+            try:
+                self.backend.run_alone(connection, sql, values, wait)
+            except self.backend.conflicts:
+                is_added = False
+
+        self._give_back(*self._first(insert))
+        return is_added
 
     def _writing_connection(self) -> Any:
         current = self._current()
@@ -337,7 +386,7 @@ class ConnectionPool:
             with self._savepoint(current):
                 yield
             return
-        with self._writing_alone(wait):
+        with self.writing_alone(wait):
             connection, pool = self._first(lambda connection: self.backend.begin(connection, lock, wait))
             self._local.current = _Transaction(connection, pool.process, can_write=True)
             try:
@@ -384,7 +433,7 @@ class ConnectionPool:
         return current if current is not None and current.process == os.getpid() else None
 
     @contextlib.contextmanager
-    def _writing_alone(self, wait: float | None) -> Iterator[None]:
+    def writing_alone(self, wait: float | None) -> Iterator[None]:
         """Let threads of one process wait for each other here, not in the database, which only polls."""
         if self.backend.is_shared:
             yield

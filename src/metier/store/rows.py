@@ -109,6 +109,10 @@ class TenantRows:
         """Return how many rows such a statement changed."""
         return self.pool.change(sql, self._with_tenant(sql, parameters))
 
+    def insert_alone(self, sql: str, *parameters: Value, wait: float | None = None) -> bool:
+        """Add a row by such a statement, as a transaction of its own; False where a constraint is against it."""
+        return self.pool.insert_alone(sql, self._with_tenant(sql, parameters), wait)
+
     def _with_tenant(self, sql: str, parameters: Sequence[Value]) -> list[Value]:
         if "tenant" not in sql.partition("?")[0]:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")
@@ -173,6 +177,11 @@ class TenantRows:
     def _change(self, sql: str, values: Sequence[Value]) -> bool:
         with contextlib.nullcontext() if self.pool.is_in_transaction else self.transaction():
             return self.pool.change(sql, values) > 0
+
+    def state_version_since(self, mark: object) -> tuple[StateVersion | None, object]:
+        """Return `state_version` and a mark of this moment; None for the version if nothing changed since a mark."""
+        rows, mark = self.pool.execute_if_changed(_VERSION, (self.tenant,), mark)
+        return None if rows is None else rows[0] if rows else self.state_version(), mark
 
     def state_version(self) -> StateVersion:
         """Return a version that differs whenever something changed that decisions depend on.

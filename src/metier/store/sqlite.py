@@ -17,7 +17,10 @@ from metier.store.migrations import foreign, missing, unversioned
 from metier.store.rows import RESTORE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metier.errors import MetierError
+    from metier.store.connection_pool import Value
 
 APPLICATION = 0x4D657472
 """The application id that marks a SQLite file as a store."""
@@ -30,6 +33,8 @@ _SYSTEM_ERRORS = ("disk I/O", "unable to open", "database or disk is full", "att
 
 class _Connection(sqlite3.Connection):
     identity: tuple[int, int] | None = None
+    patience: float = WAIT_SECONDS
+    """Seconds that a statement waits for other writers."""
 
 
 class SqliteBackend(Backend):
@@ -37,6 +42,7 @@ class SqliteBackend(Backend):
 
     kind = "sqlite"
     failures = (sqlite3.Error,)
+    conflicts = (sqlite3.IntegrityError,)
     is_shared = False
 
     def reach(self) -> sqlite3.Connection:
@@ -58,12 +64,29 @@ class SqliteBackend(Backend):
 
     def begin(self, connection: Any, lock: str, wait: float | None = None) -> None:
         """Begin to write, alone whatever the lock."""
-        if wait is None:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        connection.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
-        connection.execute("BEGIN IMMEDIATE")  # a connection on which it fails is not used again
-        connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000:.0f}")
+        _set_patience(connection, wait)
+        connection.execute("BEGIN IMMEDIATE")
+
+    def run(self, connection: Any, sql: str, parameters: Sequence[Value] = ()) -> Any:
+        """Execute a statement."""
+        try:
+            return connection.execute(sql, parameters)
+        except sqlite3.OperationalError as error:
+            # Only the beginning of a transaction may be impatient; a reader waits while somebody repairs or closes.
+            if connection.patience == WAIT_SECONDS or not _is_busy(str(error)):
+                raise
+            _set_patience(connection, None)
+            return connection.execute(sql, parameters)
+
+    def mark(self, connection: Any) -> tuple[Any, int, int] | None:
+        """Return a mark that changes with every commit, at half the time of reading a row."""
+        others = self.run(connection, "PRAGMA data_version").fetchone()[0]
+        return connection, others, connection.total_changes
+
+    def run_alone(self, connection: Any, sql: str, parameters: Sequence[Value], wait: float | None = None) -> None:
+        """Execute a statement as a transaction of its own."""
+        _set_patience(connection, wait)
+        connection.execute(sql, parameters)
 
     def begin_snapshot(self, connection: Any) -> None:
         """Begin to read: the first statement fixes what is seen."""
@@ -80,7 +103,7 @@ class SqliteBackend(Backend):
     def explain(self, error: Exception) -> MetierError:
         """Return the error that a failure means: busy, the disk, or a file that is damaged or not a store."""
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        if "locked" in text or "busy" in text:
+        if _is_busy(text):
             return busy()
         is_damaged = "malformed" in text or "not a database" in text
         if isinstance(error, OSError) or text.startswith(_SYSTEM_ERRORS):
@@ -135,6 +158,18 @@ class SqliteBackend(Backend):
         # FULL: a commit is on the disk before it is acknowledged, also when the power fails.
         for setting in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
+
+
+def _is_busy(text: str) -> bool:
+    return "locked" in text or "busy" in text
+
+
+def _set_patience(connection: Any, wait: float | None) -> None:
+    """Set how long a connection waits for other writers; it stays so, as the next writer mostly waits as long."""
+    wait = WAIT_SECONDS if wait is None else wait
+    if connection.patience != wait:
+        connection.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
+        connection.patience = wait
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -310,6 +310,8 @@ class CachedState:
     state: GovernanceState
     version: StateVersion
     decisions: RecordedDecisions
+    mark: object = None
+    """The mark of a connection under which it is current, which takes less to compare than the version."""
 
     def moved(self, version: StateVersion, decisions: RecordedDecisions) -> CachedState | None:
         """Return the same state at a later version, if nobody decided anything in between; None if somebody did."""

@@ -47,6 +47,8 @@ class Store:
         self.pool = ConnectionPool(backend)
         self.states: BoundedCache[str, CachedState] = BoundedCache(_MAX_STATES)
         """The last state that was read, by tenant."""
+        self.heads: BoundedCache[str, ChainPosition] = BoundedCache(_MAX_STATES)
+        """The position of the last audit record that this process has written, by tenant."""
         self.decision_reader = DecisionReader(str(address))
         """Reads the decisions in the audit logs."""
 
@@ -200,11 +202,15 @@ class TenantScope:
         if self.store.pool.is_in_transaction:
             # An uncommitted change may be undone, and its number be given to something else.
             return read_state(self._rows, reader).state
-        cached, version = self.store.states.get(self.tenant), self._rows.state_version()
-        if cached is None or cached.version != version:
+        cached = self.store.states.get(self.tenant)
+        version, mark = self._rows.state_version_since(None if cached is None else cached.mark)
+        if cached is not None and version is None:
+            return cached.state
+        if cached is None or version is None or cached.version != version:
             # Most records decide nothing: then only they are read.
-            cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
-            self.store.states[self.tenant] = cached
+            moved = cached and version and cached.moved(version, reader.read(self._rows))
+            cached = moved or read_state(self._rows, reader)
+        self.store.states[self.tenant] = replace(cached, mark=mark)
         return cached.state
 
     def recorded_decisions(self) -> RecordedDecisions:
@@ -215,7 +221,12 @@ class TenantScope:
         """Keep the cached state after a record of this process that decides nothing."""
         cached = self.store.states.get(self.tenant)
         if cached is not None and cached.version[1:] == (last.seq, last.hash):
-            self.store.states[self.tenant] = replace(cached, version=(cached.version[0], added.seq, added.hash))
+            mark = cached.mark
+            if isinstance(mark, tuple):
+                # The record was a row of this connection, or another one has changed, and the mark fits neither way.
+                mark = (*mark[:2], mark[2] + 1)
+            version = (cached.version[0], added.seq, added.hash)
+            self.store.states[self.tenant] = replace(cached, version=version, mark=mark)
 
     @cached_property
     def revisions(self) -> Revisions:
@@ -269,7 +280,7 @@ class TenantScope:
     @cached_property
     def audit(self) -> AuditTable:
         """The audit log."""
-        return AuditTable(self._rows, self._follow)
+        return AuditTable(self._rows, self._follow, self.store.heads)
 
 
 def _backend(address: StoreAddress, *, create: bool) -> Backend:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import itertools
 import os
 import sys
 import threading
 import time
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metier._log import logger
 from metier.errors import AuditUnavailable, MetierError
 from metier.guard.decision import Actor
 from metier.guard.open_stores import OPEN, open_store
+from metier.store.audit_log import ChainPosition
+from metier.store.connection_pool import WAIT_SECONDS, busy
 from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from metier.guard.audit.log import AuditRecord
@@ -42,6 +45,8 @@ _LOOP_PATIENCE = 0.05
 """Seconds that an event loop may wait for other writers."""
 _MAX_QUEUE = 10_000
 """Records that may wait; a longer queue makes the event loop wait too."""
+_MAX_GROUP = 100
+"""Callers, or waiting records, that share one transaction."""
 _WRITING_PAUSE = 1.0
 """Seconds between two attempts to write the queue."""
 
@@ -78,6 +83,7 @@ class StoreLog:
         """Begin with an empty queue and no thread: in a forked process, the parent writes the records that wait."""
         self._signer = _BackgroundSigner()
         self._queue = WriteQueue(self._write)
+        self._groups: dict[str, GroupCommit] = {}
 
     @property
     def store(self) -> Store:
@@ -104,10 +110,14 @@ class StoreLog:
         """Write the records that wait; raises `AuditUnavailable` where that cannot be done yet."""
         self._queue.catch_up()
 
-    def _write(self, record: AuditRecord, wait: float | None) -> None:
-        tenant = _valid_tenant(record.tenant or "")
+    def _write(self, records: Sequence[AuditRecord], wait: float | None) -> None:
+        """Write records of one tenant, together with those of other threads that wait at the same time."""
+        tenant = _valid_tenant(records[0].tenant or "")
+        group = self._groups.get(tenant)
+        if group is None:
+            group = self._groups.setdefault(tenant, GroupCommit())
         try:
-            position = self._table(tenant).append(record.as_dict(), wait=wait)
+            position = group.write(self._table(tenant), [record.as_dict() for record in records], wait)
             signed = self._signed.get(tenant)
             if signed is None:
                 signed = self._signed[tenant] = self._signed_up_to(tenant)
@@ -224,6 +234,86 @@ class _BackgroundSigner:
             thread.join(_SIGNING_PATIENCE)
 
 
+class GroupCommit:
+    """Writers to one chain: those that wait at the same time share one transaction, which the first of them makes.
+
+    Each waits until its records are on the disk, and one that is alone waits for nobody.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+        self._turn = threading.Lock()
+
+    def __len__(self) -> int:
+        """The number of callers that wait."""
+        return len(self._waiting)
+
+    def write(self, table: AuditTable, records: list[dict[str, Any]], wait: float | None) -> ChainPosition:
+        """Return the position of the last of the records, which are on the disk then."""
+        own = _Waiting(records)
+        self._waiting.append(own)
+        try:
+            has_turn = self._turn.acquire(timeout=WAIT_SECONDS if wait is None else wait)
+        except BaseException:
+            self._withdraw(own)
+            raise
+        if not has_turn:
+            if self._withdraw(own):
+                raise busy()
+            self._turn.acquire()  # they are being written
+        try:
+            while own.result is None:
+                self._write_waiting(table, own, wait)
+        finally:
+            self._turn.release()
+        if isinstance(own.result, ChainPosition):
+            return own.result
+        raise own.result or _interrupted()
+
+    def _write_waiting(self, table: AuditTable, own: _Waiting, wait: float | None) -> None:
+        taken: list[_Waiting] = []
+
+        def take() -> Iterator[dict[str, Any]]:
+            # Only now: nobody else's records wait for a writer in another process longer than their caller does.
+            while self._waiting and len(taken) < _MAX_GROUP:
+                taken.append(self._waiting.popleft())
+                yield from taken[-1].records
+
+        try:
+            if len(self._waiting) == len(own.records) == 1:
+                positions = [table.append(own.records[0], wait=wait)]
+                taken.append(self._waiting.popleft())
+            else:
+                positions = table.append_all(take, wait=wait)
+        except BaseException as error:
+            self._withdraw(own)
+            for one in (own, *taken):
+                one.result = error if isinstance(error, MetierError) else _interrupted()
+            if not isinstance(error, MetierError):
+                raise
+            return
+        at = 0
+        for one in taken:
+            at += len(one.records)
+            one.result = positions[at - 1]
+
+    def _withdraw(self, own: _Waiting) -> bool:
+        """Return whether records still waited, which they no longer do."""
+        try:
+            self._waiting.remove(own)
+        except ValueError:
+            return False
+        return True
+
+
+class _Waiting:
+    """Records of one caller that wait to be written, and what became of them."""
+
+    def __init__(self, records: list[dict[str, Any]]) -> None:
+        self.records = records
+        self.result: ChainPosition | MetierError | None = None
+
+
 class WriteQueue:
     """The queue in front of a log that may be busy: the records of one thread stay in order.
 
@@ -232,16 +322,17 @@ class WriteQueue:
 
     >>> from metier.guard import AuditRecord
     >>> written = []
-    >>> queue = WriteQueue(lambda record, wait: written.append(record.reason))
+    >>> queue = WriteQueue(lambda records, wait: written.extend(record.reason for record in records))
     >>> queue.append(AuditRecord(timestamp="", event="load", decision="allow", reason="one"))
     >>> written, bool(queue)
     (['one'], False)
     """
 
-    def __init__(self, write: Callable[[AuditRecord, float | None], None]) -> None:
-        """`write` keeps one record, and waits for other writers at most so many seconds (None: the default).
+    def __init__(self, write: Callable[[Sequence[AuditRecord], float | None], None]) -> None:
+        """`write` keeps records of one tenant, and waits for other writers at most so many seconds (None: the default).
 
-        It raises `AuditUnavailable`, with `is_busy` in its context where only other writers are in the way.
+        It keeps all of them or none, and raises `AuditUnavailable`, with `is_busy` in its context where only other
+        writers are in the way.
         """
         self._write = write
         self._records: deque[AuditRecord] = deque()
@@ -257,7 +348,7 @@ class WriteQueue:
         """Write a record, or queue it where an event loop would have to wait; raises what `write` does."""
         if not _runs_event_loop():
             self.catch_up()
-            self._write(record, None)
+            self._write((record,), None)
             return
         if len(self._records) >= _MAX_QUEUE:
             self.catch_up()
@@ -270,7 +361,7 @@ class WriteQueue:
 
     def _try_write(self, record: AuditRecord) -> bool:
         try:
-            self._write(record, _LOOP_PATIENCE)
+            self._write((record,), _LOOP_PATIENCE)
         except AuditUnavailable as error:
             if not error.context.get("is_busy"):
                 raise
@@ -286,10 +377,17 @@ class WriteQueue:
             raise AuditUnavailable("Records wait to be written.", hint="Try again in a moment.", is_busy=True)
         try:
             while self._records:
-                self._write(self._records[0], wait)
-                self._records.popleft()
+                together = self._first_of_one_tenant()
+                self._write(together, wait)
+                for _ in together:
+                    self._records.popleft()
         finally:
             self._emptying.release()
+
+    def _first_of_one_tenant(self) -> list[AuditRecord]:
+        """Return the records that come next and may share a transaction."""
+        first = list(itertools.islice(self._records, _MAX_GROUP))
+        return list(itertools.takewhile(lambda record: record.tenant == first[0].tenant, first))
 
     def _work(self) -> None:
         is_failing = False
@@ -351,6 +449,10 @@ def _valid_tenant(tenant: str) -> str:
     if len(tenant) <= _MAX_TENANT:
         return tenant
     return f"{tenant[:_MAX_TENANT]}…{hashlib.sha256(tenant.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def _interrupted() -> AuditUnavailable:
+    return AuditUnavailable("The writing of the audit log was interrupted.", hint="Try again.")
 
 
 def _unavailable(error: MetierError) -> AuditUnavailable:
