@@ -134,12 +134,15 @@ def failure_code(error: BaseException | None) -> str:
 
 def _arguments(action: Action) -> str:
     with contextlib.suppress(TypeError, ValueError, RecursionError):
-        return _shortened(redact(json.dumps(dict(action.arguments), default=_type_name, ensure_ascii=False)))
+        return _shortened(redact(_ENCODE(dict(action.arguments))))
     return "(not JSON)"
 
 
 def _type_name(value: Any) -> str:
     return f"({type(value).__name__})"
+
+
+_ENCODE = json.JSONEncoder(default=_type_name, ensure_ascii=False).encode
 
 
 def _shortened(text: str, most: int = _MAX_ARGUMENTS) -> str:

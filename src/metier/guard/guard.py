@@ -222,10 +222,11 @@ class Guard:
 
     def _check_call(self, context: DecisionContext) -> tuple[Decision]:
         """The closed files, the tool rules of the program's policy and those of the active skills."""
-        from metier.guard.files.file_check import check_files
+        action, closed = context.action, None
+        if action.shell_command is None:
+            from metier.guard.files.file_check import check_files
 
-        action = context.action
-        closed = check_files(action, self.files) if action.shell_command is None else None
+            closed = check_files(action, self.files)
         return (closed or context.program.call_rules.decide(action),)
 
     def tighten(self, own: Decision, context: DecisionContext, in_force: InForce | None = None) -> Decision:

@@ -67,7 +67,10 @@ class DeployedFolders:
 
     def are_changed(self) -> bool:
         """Whether something may have been deployed or withdrawn."""
-        return not self._is_settled or any(_identity(path) != one for path, one in self._seen)
+        # A miss raises no exception here: every tool call looks, and mostly nothing was ever deployed.
+        return not self._is_settled or any(
+            os.access(path, os.F_OK) if one is None else _identity(path) != one for path, one in self._seen
+        )
 
 
 def _identity(path: str) -> Identity | None:

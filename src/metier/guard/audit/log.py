@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier import _telemetry
+from metier._cache import BoundedCache
 from metier._dataclasses import dataclass, fields
 from metier._log import logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
@@ -126,19 +127,32 @@ class AuditRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON values, redacted; unknown fields are left out."""
-        known = {name: value for name, value in zip(_NAMES, _VALUES(self), strict=True) if value not in _NOTHING}
-        # One pass over all texts: most records hold no secret, and a pass for each value costs ten times as much.
-        text = "\n".join(_texts(known.values()))
-        return known if redact(text) == text else redact_value(known)
+        known = {
+            name: value
+            for name, value in zip(_NAMES, _VALUES(self), strict=True)
+            if value or (value is not None and value != "" and value != ())
+        }
+        # One pass over all texts that are new: most records hold no secret, and repeat much of the one before.
+        fresh = [text for text in _texts(known.values()) if text not in _PLAIN]
+        text = "\n".join(fresh)
+        if redact(text) != text:
+            return redact_value(known)  # type: ignore[no-any-return]
+        for one in fresh:
+            if len(one) <= _SHORT:
+                _PLAIN[one] = None
+        return known
 
     def as_line(self) -> bytes:
         """Return the record as one line of JSON."""
-        return json.dumps(self.as_dict(), separators=(",", ":")).encode() + b"\n"
+        return _ENCODE(self.as_dict()).encode() + b"\n"
 
 
 _NAMES = tuple(one.name for one in fields(AuditRecord))
 _VALUES = operator.attrgetter(*_NAMES)
-_NOTHING = (None, "", ())
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+_PLAIN: BoundedCache[str, None] = BoundedCache(2_000)
+"""Short texts of records that were found to hold no secret."""
+_SHORT = 120
 
 
 _ACTOR = tuple(one.name for one in fields(Actor))

@@ -142,7 +142,11 @@ class Policies:
         state = self._state
         if state is None:
             return self._read()
-        for one in state.seen:
+        # Every decision looks several times, and most places have no file.
+        for path in state.missing:
+            if _exists(path):
+                return self._read()
+        for one in state.present:
             if one.is_changed():
                 return self._read()
         return state.effective
@@ -165,10 +169,12 @@ class Policies:
             files = [*(one.file for one in seen if one.file is not None), *self._texts]
             files.sort(key=lambda file: _LAYERS.index(file.layer))
             if before is not None and before.effective.files == tuple(files):
-                self._state = _State(seen, before.effective)
+                effective = before.effective
             else:
-                self._state = _State(seen, _merge(files))
-            return self._state.effective
+                effective = _merge(files)
+            missing = tuple(one.path for one in seen if one.is_missing)
+            self._state = _State(seen, effective, missing, tuple(one for one in seen if not one.is_missing))
+            return effective
 
 
 class _State(NamedTuple):
@@ -176,6 +182,10 @@ class _State(NamedTuple):
 
     seen: tuple[_Seen, ...]
     effective: EffectivePolicy
+    missing: tuple[str, ...]
+    """The paths of those places that have no file."""
+    present: tuple[_Seen, ...]
+    """All others."""
 
 
 class _Seen(NamedTuple):
@@ -193,6 +203,11 @@ class _Seen(NamedTuple):
         if not is_settled:
             return True
         return _exists(path) if version is None else _file_version(path) != version
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there was no file, for certain."""
+        return self.is_settled and self.version is None
 
 
 def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
@@ -242,12 +257,13 @@ def _file_version(path: str) -> _FileVersion:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
+_SEES_LINKS = os.access in os.supports_follow_symlinks
+
+
 def _exists(path: str) -> bool:
     """Whether there is a file, or a link to nothing; a miss raises no exception, which would take far longer."""
     try:
-        if os.access in os.supports_follow_symlinks:
-            return os.access(path, os.F_OK, follow_symlinks=False)
-        return os.path.lexists(path)
+        return os.access(path, os.F_OK, follow_symlinks=False) if _SEES_LINKS else os.path.lexists(path)
     except ValueError:
         return False
 
