@@ -35,6 +35,13 @@ test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE
 	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) -m "not slow" $$tests; \
 	else echo "The change touches no test."; fi
 
+coverage: $(READY) ## run the quick tests with branch coverage; fails if a room is below 85 %
+	$(BIN)/coverage erase
+	@# What counts here is what was run: a test that fails while it is traced fails `make test` if it is broken.
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python -m tests.coverage_by_room 85
+
 lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -23,26 +23,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import metier
+from _limits import most, tables
 from _table import add_options, mark, report
 from _workload import make_skills
 
 BARE = "python -c pass"
-LIMITS: dict[str, tuple[float | None, str]] = {
-    "python -c 'import metier'": (1.5, "a program that may need skills pays nothing until it does"),
-    "python -c 'from metier import Library'": (5, "the least that a program which uses skills imports"),
-    "metier --version": (3, "argparse and the entry point, and no command"),
-    "metier --help": (4, "the table of commands, laid out"),
-    "metier show --help": (6, "the options of one command"),
-    "metier list": (6, "the index as it was saved, and one `stat` a skill"),
-    "metier show skill-000001": (8, "one skill, read and checked"),
-    "metier search files that the user names": (8, "the search index as it was saved"),
-    "metier policy show": (8, "the keys of policies and which file set each"),
-    "metier approve list": (12, "opens the store"),
-    "metier audit tail": (12, "opens the store"),
-    "metier run skill-000001 run.py": (15, "loads, decides, records and sandboxes; starts three interpreters"),
-    "the script alone": (None, "the interpreter of the script"),
-}
-"""What is measured, the most it may cost as a multiple of the bare interpreter, and what that pays for."""
+SCRIPT = "the script alone"
+WHATS = (*tables()["commands"], SCRIPT)
+"""What is measured: all that has a limit, and the interpreter of the script."""
 
 
 class Row(NamedTuple):
@@ -51,8 +39,7 @@ class Row(NamedTuple):
     what: str
     ms: float
     ratio: float
-    limit: float | None
-    reason: str
+    limit: float | None = None
 
     @property
     def holds(self) -> bool | None:
@@ -62,7 +49,7 @@ class Row(NamedTuple):
 def cells(row: Row) -> tuple[str, ...]:
     """A row as it is printed.
 
-    >>> cells(Row("metier --version", 40.0, 2.5, 3.0, ""))
+    >>> cells(Row("metier --version", 40.0, 2.5, 3.0))
     ('metier --version', '40.0 ms', '2.50x', '3x', '')
     """
     return row.what, f"{row.ms:,.1f} ms", f"{row.ratio:.2f}x", "" if row.limit is None else f"{row.limit:g}x", mark(row)
@@ -82,7 +69,7 @@ def prepare(folder: Path) -> dict[str, str]:
 
 def command_of(what: str, home: Path) -> list[str]:
     """The words to start."""
-    if what == "the script alone":
+    if what == SCRIPT:
         return [sys.executable, str(home / ".claude/skills/skill-000001/scripts/run.py")]
     if what.startswith("python -c "):
         return [sys.executable, "-c", what.removeprefix("python -c ").strip("'")]
@@ -116,10 +103,10 @@ def measure(names: list[str], rounds: int) -> list[Row]:
             for what, command in commands.items():
                 times[what].append(cpu(command, env, work))
     bare = statistics.median(times.pop(BARE))
-    rows = [Row(BARE, bare * 1_000, 1.0, None, "the baseline")]
+    rows = [Row(BARE, bare * 1_000, 1.0)]
     for what, seconds in times.items():
         middle = statistics.median(seconds)
-        rows.append(Row(what, middle * 1_000, middle / bare, *LIMITS[what]))
+        rows.append(Row(what, middle * 1_000, middle / bare, most("commands", what)))
     return rows
 
 
@@ -131,7 +118,7 @@ def main() -> int:
     add_options(parser)
     options = parser.parse_args()
     words = options.only.split(",")
-    names = [what for what in LIMITS if any(word in what for word in words)]
+    names = [what for what in WHATS if any(word in what for word in words)]
     rows = measure(names, options.rounds)
     title = "CPU time from start to end; the median of several rounds, compiled\n"
     return report(rows, options, title, cells, ("WHAT", "CPU", "RATIO", "LIMIT", ""))
