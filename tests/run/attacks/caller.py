@@ -15,7 +15,7 @@ from metier.errors import MetierError
 from metier.run.job import Job, JobPath, Limits, Runner
 
 LEAK = 9
-MOST_SHOWN = 20_000
+MOST_SHOWN = 200_000
 
 
 def runner_for(column: str) -> Runner:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.run.attacks.judge import ALONE, LIMITS, Trial, Watch, verdict
+from tests.run.attacks.judge import ALONE, LIMITS, Trial, Watch, outside, verdict
 from tests.run.attacks.shell import COMMANDS, command
 from tests.run.attacks.stage import Ears, Stage, base, host_tmp
 from tests.run.attacks.stage import alone as nobody_else
@@ -47,12 +47,44 @@ LEAST_IN_LANE = 6
 """Attacks for which it is worth to start another caller."""
 IN_TMP = {"fs_write_host_tmp", "fs_read_host_tmp", "m_fs_list_tmp", "s_read_tmp", "s_list_parents"}
 """Attacks on names in the machine's folder for temporary files, of which there is one."""
+LONG = 30.0
+"""Seconds for many attacks."""
 SHORT = 1.5
 """Seconds for attacks that could last as long as they may."""
 SHORTEST = 1.0
 """Seconds for attacks that do last as long as they may."""
 ALONE_IN_SHELL = "virtual:alone"
 """The virtual shell without anybody to hand programs over to."""
+TOGETHER = 5
+"""Attacks for which it is worth to make them on one stage and in one start of the interpreter."""
+APART = {
+    "m_fs_odd_files", "m_fs_deep", "m_fs_replace_workspace", "m_fs_link_race", "m_fs_git_moved", "m_fs_startup_files",
+    "ok_exit_code", "ok_stdin", "ok_multiproc", "s_kill", "s_bomb_disk", "s_bomb_output", "s_write_root",
+    "s_run_background",
+}  # fmt: skip
+"""Those of `SHARING` that leave the stage such that the next one would not find what it is after, or that are about
+the job as a whole."""
+SHARING = (
+    "fs_",
+    "net_",
+    "ker_",
+    "ok_",
+    "m_fs_",
+    "m_net_",
+    "m_ker_",
+    "s_read_",
+    "s_list_",
+    "s_write_",
+    "s_env",
+    "s_proc_",
+)
+SHARING_TOO = {
+    "proc_read_victim_env", "proc_see_cmdlines", "proc_ptrace", "proc_env_scrub", "proc_fd_leak", "proc_no_new_privs",
+    "proc_kill_victim", "m_proc_limits_of_victim", "m_proc_priority_of_victim", "m_proc_see_victim",
+    "m_proc_namespaces", "m_proc_join_namespaces", "m_proc_raise_limits", "m_proc_unbounded", "m_proc_privileges",
+}  # fmt: skip
+"""Attacks that can be made one after the other on the same stage: either the stage is untouched afterwards, or they are
+made again in smaller groups and at last alone, as is each that says that it worked."""
 LASTING = {
     "res_cpu_spin", "res_sleep_forever", "m_proc_stop_parent", "m_proc_stubborn", "s_bomb_files", "s_crash_eval",
     "s_hang_loop", "s_hang_sleep", "s_run_background",
@@ -144,11 +176,13 @@ def _copy(folder: Path, column: str) -> None:
     shutil.copytree(HERE / "inside", within, ignore=shutil.ignore_patterns("__pycache__"))
     for part in (package, *package.parents[:2], within, *within.parents[:3]):
         (part / "__init__.py").touch()
-    shutil.copy(HERE / "more.py", scripts / "more")
+    for name in ("more.py", "together.py"):
+        shutil.copy(HERE / name, scripts / "more")
     (scripts / "none").mkdir()
     if ATTACKS.exists():
         (scripts / "issue").mkdir()
         shutil.copy(ATTACKS, scripts / "issue")
+        shutil.copy(HERE / "together.py", scripts / "issue")
     (folder / "home").mkdir()
     (folder / "neighbour.txt").write_text("CANARY beside the library's code\n")
     shell = importlib.util.find_spec("bashkit") if column.startswith("virtual") else None
@@ -213,6 +247,7 @@ class Lane:
     def __init__(self, column: str, root: Path, number: int) -> None:
         self.token = f"CANARY-{secrets.token_hex(12)}"
         self._column, self._root = column, root
+        self._is_virtual = column.startswith("virtual")
         self._folder = Path(tempfile.mkdtemp(prefix=f"metier-attack-lane-{number}-", dir=base()))
         self._folder.chmod(0o755)
         (self._folder / "secret.txt").write_text(self.token)
@@ -225,10 +260,53 @@ class Lane:
         result = self._attempt(name)
         return self._attempt(name) if result.verdict == "error" else result
 
-    def _attempt(self, name: str) -> Result:
+    def attack_together(self, names: Sequence[str]) -> tuple[list[Result], list[str]]:
+        """Make many attempts on one stage; those that were certainly stopped, and those that say that they worked."""
+        stage = self._stage(names[0])
+        try:
+            with host_tmp(self.token) if IN_TMP.intersection(names) else contextlib.nullcontext():
+                return self._on_one(stage, names)
+        finally:
+            stage.close()
+
+    def _stage(self, name: str) -> Stage:
         self._ears.heard.clear()
-        scripts = {"m_": "more", "s_": "none"}.get(name[:2], "issue")
-        stage = Stage(self._ears, self._root / "scripts" / scripts, self.token, self._root / "metier")
+        scripts = self._root / "scripts" / _scripts(name)
+        return Stage(self._ears, scripts, self.token, self._root / "metier")
+
+    def _on_one(self, stage: Stage, names: Sequence[str]) -> tuple[list[Result], list[str]]:
+        caller = self._running()
+        limits = {**LIMITS, "seconds": LONG}
+        answers: list[dict[str, Any]] = []
+        whole: dict[str, Any] = {"stdout": "", "stderr": ""}
+        started = time.monotonic()
+        with _knocking(stage) as reached:
+            for words in self._words_together(stage, names, caller.pid):
+                answer = self._ask(self._job(stage, words, limits), LONG)
+                if answer is None or answer.get("killed_by"):
+                    return [], []
+                answers.append(answer)
+                whole |= {"stdout": whole["stdout"] + answer.get("stdout", ""),
+                          "stderr": whole["stderr"] + answer.get("stderr", "")}  # fmt: skip
+        seconds = time.monotonic() - started
+        self._ears.settle()
+        if len(names) > len(answers):
+            with contextlib.suppress(ValueError):
+                answers = [json.loads(line) for line in whole["stdout"].splitlines()]
+        trials = [
+            Trial(name=name, stage=stage, answer=answer, is_caller_alive=True, seconds=seconds, limit=LONG)
+            for name, answer in zip(names, answers, strict=False)
+        ]
+        all_of_them = Trial(
+            name=names[0], stage=stage, answer=whole, is_caller_alive=True, seconds=seconds, limit=LONG, reached=reached
+        )
+        seen = outside(all_of_them, names)
+        results = [Result(trial.name, *verdict(trial, []), round(seconds / len(names), 2)) for trial in trials]
+        claimed = [trial.name for trial in trials if trial.claim]
+        return [] if seen else [one for one in results if one.verdict in ("blocked", "works")], claimed
+
+    def _attempt(self, name: str) -> Result:
+        stage = self._stage(name)
         try:
             if name in IN_TMP:
                 with host_tmp(self.token):
@@ -243,23 +321,13 @@ class Lane:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _on(self, stage: Stage, name: str) -> Result:
-        if self._caller is None:
-            self._start()
-        caller = self._caller
-        assert caller is not None
+        caller = self._running()
         limits = dict(LIMITS)
         if name in LASTING:
             limits["seconds"] = SHORTEST
         elif name.startswith(("m_fs", "m_net", "m_proc", "s_")):
             limits["seconds"] = SHORT
-        asked = {
-            "argv": self._words(stage, name, caller.pid),
-            "folder": str(stage.ws),
-            "stdin": "input-data",
-            "limits": limits,
-            "places": [{"path": str(stage.skill)}, {"path": str(stage.ws), "is_writable": True}],
-            "secret": str(stage.other / "secret.txt"),
-        }
+        asked = self._job(stage, self._words(stage, name, caller.pid), limits)
         watch = Watch(stage, disk=name != "m_disk_many_files") if name in ALONE else None
         with _knocking(stage) as reached:
             started = time.monotonic()
@@ -280,15 +348,44 @@ class Lane:
         what, evidence = verdict(trial)
         return Result(name, what, evidence, round(seconds, 2))
 
+    def _job(self, stage: Stage, words: list[str], limits: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "argv": words,
+            "folder": str(stage.ws),
+            "stdin": "input-data",
+            "limits": limits,
+            "places": [{"path": str(stage.skill)}, {"path": str(stage.ws), "is_writable": True}],
+            "secret": str(stage.other / "secret.txt"),
+        }
+
     def _words(self, stage: Stage, name: str, caller: int) -> list[str]:
         """The command that is the attack."""
-        is_virtual = self._column.startswith("virtual")
-        told = stage.arguments(caller, skill=f"/.sandbox/skills/{stage.skill.name}" if is_virtual else "")
         if name.startswith("s_"):
-            return ["bash", "-c", command(name, told)]
-        script = stage.skill / "scripts" / ("more.py" if name.startswith("m_") else "attack.py")
-        words = [str(script), name, told]
-        return ["bash", "-c", 'python3 "$@"', "bash", *words] if is_virtual else [_interpreter(), *words]
+            return ["bash", "-c", command(name, self._told(stage, caller))]
+        return self._python(self._script(stage, name), name, self._told(stage, caller))
+
+    def _words_together(self, stage: Stage, names: Sequence[str], caller: int) -> Iterator[list[str]]:
+        """The commands that are many attacks of one kind."""
+        if names[0].startswith("s_"):
+            yield from (self._words(stage, name, caller) for name in names)
+            return
+        together = str(stage.skill / "scripts" / "together.py")
+        yield self._python(together, self._script(stage, names[0]), ",".join(names), self._told(stage, caller))
+
+    def _told(self, stage: Stage, caller: int) -> str:
+        return stage.arguments(caller, skill=f"/.sandbox/skills/{stage.skill.name}" if self._is_virtual else "")
+
+    def _script(self, stage: Stage, name: str) -> str:
+        return str(stage.skill / "scripts" / ("more.py" if name.startswith("m_") else "attack.py"))
+
+    def _python(self, *words: str) -> list[str]:
+        return ["bash", "-c", 'python3 "$@"', "bash", *words] if self._is_virtual else [_interpreter(), *words]
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._caller is None:
+            self._start()
+        assert self._caller is not None
+        return self._caller
 
     def _start(self) -> str:
         with open(self._folder / "caller.log", "ab") as log:
@@ -352,6 +449,15 @@ class Lane:
         caller.stdout.close()
 
 
+def _scripts(name: str) -> str:
+    """The folder with the script that makes an attack."""
+    return {"m_": "more", "s_": "none"}.get(name[:2], "issue")
+
+
+def _is_shared(name: str) -> bool:
+    return name in SHARING_TOO or (name.startswith(SHARING) and name not in APART)
+
+
 def _interpreter() -> str:
     return shutil.which("python3", path=PATH) or sys.executable
 
@@ -396,12 +502,28 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
     wanted = [name for name in wanted if (not only or name in only) and name not in skip]
     lanes: list[Lane] = []
     results: dict[str, Result] = {}
+    claimed: list[str] = []
     try:
-        for number in range(min(LANES, math.ceil(len(wanted) / LEAST_IN_LANE))):
+        lanes.append(Lane(column, root, 0))
+        for kind in ("issue", "more", "none"):
+            names_of_kind = [name for name in wanted if _is_shared(name) and _scripts(name) == kind]
+            rounds = [names_of_kind]
+            while rounds:
+                round_ = rounds.pop()
+                if len(round_) >= TOGETHER:
+                    stopped, worked = lanes[0].attack_together(round_)
+                    results.update((result.name, result) for result in stopped)
+                    claimed += worked
+                    if not stopped:
+                        # One that works hides that others do not.
+                        middle = len(round_) // 2
+                        rounds += [round_[:middle], round_[middle:]]
+        left = [name for name in wanted if name not in results]
+        for number in range(1, min(LANES, math.ceil(len(left) / LEAST_IN_LANE))):
             lanes.append(Lane(column, root, number))
         waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         # Those that last as long as they may come first, so that nobody waits for one of them at the end.
-        for name in sorted(wanted, key=lambda name: name not in LASTING):
+        for name in sorted(left, key=lambda name: name not in LASTING):
             if name not in ALONE:
                 waiting.put(name)
 
@@ -420,14 +542,15 @@ def inside(column: str, which: str, only: Sequence[str], skip: Sequence[str]) ->
         with nobody_else("machine") if heavy else contextlib.nullcontext():
             for name in heavy:
                 results[name] = lanes[0].attack(name)
-        how = lanes[0].how if lanes else ""
+        how = lanes[0].how
     finally:
         for lane in lanes:
             lane.close()
     lost = [name for name in wanted if name not in results]
     if lost:
         raise RuntimeError(f"no result for {', '.join(lost)}")
-    return {"column": column, "how": how, "results": [results[name]._asdict() for name in wanted], "left": []}
+    told = [results[name]._asdict() for name in wanted]
+    return {"column": column, "how": how, "results": told, "claimed": claimed, "left": []}
 
 
 def tables(reports: Sequence[dict[str, Any]]) -> list[str]:

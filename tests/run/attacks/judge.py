@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,12 @@ def _private_memory(pid: int) -> int:
     )
 
 
-def verdict(trial: Trial) -> tuple[str, str]:
-    """`blocked`, `breached` or `error`, and the evidence."""
+def verdict(trial: Trial, seen: list[str] | None = None) -> tuple[str, str]:
+    """`blocked`, `breached` or `error`, and the evidence; what was seen outside, if somebody has looked already."""
+    evidence = outside(trial) if seen is None else seen
     if trial.name.startswith("ok_"):
-        return _control(trial)
-    evidence = _outside(trial)
-    special = SPECIAL.get(trial.name)
+        return _control(trial, evidence)
+    evidence, special = list(evidence), SPECIAL.get(trial.name)
     if special is not None and (found := special(trial)):
         evidence.append(found)
     if trial.name not in OUTSIDE and trial.claim:
@@ -151,8 +151,8 @@ def verdict(trial: Trial) -> tuple[str, str]:
     return "blocked", " ".join(trial.output.split())[:120]
 
 
-def _control(trial: Trial) -> tuple[str, str]:
-    wrong = _outside(trial)
+def _control(trial: Trial, seen: list[str]) -> tuple[str, str]:
+    wrong = list(seen)
     code = trial.answer.get("exit_code")
     if not trial.answer.get("stdout", "").startswith("OK"):
         wrong.append(f"it said {trial.output.strip()[-300:]!r} {trial.answer.get('error', '')}")
@@ -163,8 +163,11 @@ def _control(trial: Trial) -> tuple[str, str]:
     return ("failed", "; ".join(wrong)) if wrong else ("works", "")
 
 
-def _outside(trial: Trial) -> list[str]:
-    """What holds for every attack: nothing outside has changed, heard anything, or still runs."""
+def outside(trial: Trial, names: Sequence[str] = ()) -> list[str]:
+    """What holds for every attack: nothing outside has changed, heard anything, or still runs.
+
+    A trial may be one of many attacks, which `names` names.
+    """
     stage, found = trial.stage, []
     if not trial.is_caller_alive:
         found.append("the caller was killed or hangs")
@@ -190,7 +193,7 @@ def _outside(trial: Trial) -> list[str]:
     most = 32 * MB if trial.name.startswith(("m_out", "res_output")) else 64 * MB
     if trial.answer.get("grown", 0) > most:
         found.append(f"the caller grew by {trial.answer['grown'] // MB} MB")
-    if HOST_WRITTEN.exists() and trial.name == "fs_write_host_tmp":
+    if "fs_write_host_tmp" in (trial.name, *names) and HOST_WRITTEN.exists():
         found.append(f"{HOST_WRITTEN} was written")
     if trial.name.startswith("s_"):
         found += [f"it knows {fact!r}" for fact in host_facts() if fact in trial.output]

@@ -1,6 +1,6 @@
 """Scripts that attack the machine are stopped, and ordinary ones work, under every runner that says so.
 
-Each test runs a whole set of attacks, in a process of its own and as an unprivileged user; see `driver`.
+Each test runs a whole set of attacks as an unprivileged user; see `driver`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ LANDLOCK_CANNOT = {"fs_chmod", "fs_stat_probe"}
 SLOW = {
     "m_disk_many_files", "m_disk_fallocate", "m_disk_reserve", "m_proc_long_look", "m_proc_slow_watchers",
     "m_proc_stop_self", "m_proc_fork_tree", "m_proc_no_streams", "m_mem_tmp", "m_mem_dev_shm", "m_mem_orphans",
-    "m_mem_headless", "m_mem_page_tables", "m_mem_empty_files", "m_mem_memfd",
+    "m_mem_headless", "m_mem_page_tables", "m_mem_empty_files", "m_mem_memfd", "m_mem_sockets", "m_mem_shared_hidden",
+    "m_disk_deleted", "m_fs_deep", "m_proc_churn_wide", "m_out_both", "m_out_lines",
 }  # fmt: skip
-"""Attacks that take as long as they are given, or the machine for themselves; the driver tries them for the page."""
+"""Attacks that take as long as they are given, or the machine for themselves."""
 ONCE = {
     "fs_write_bashrc", "fs_write_dotdot", "fs_read_other", "net_bind_tcp", "net_odd_families", "proc_env_scrub",
     "proc_no_new_privs", "proc_orphan", "res_cpu_spin", "res_sleep_forever", "res_memory", "res_big_file",
@@ -46,16 +47,14 @@ only by a name: under one runner is enough."""
 
 def attacked(column: str, which: str, *, only: Collection[str] = (), skip: Collection[str] = ()) -> dict[str, Any]:
     """What became of the attacks under a runner; skips where the driver says that something is missing."""
-    command = [sys.executable, "-m", "tests.run.attacks.driver", column, "--set", which]
-    command += ["--only", ",".join(only), "--skip", ",".join(skip)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    done = subprocess.run([*command, "--json"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=290)
-    if done.returncode == 3:
-        pytest.skip(done.stderr.strip()[-300:])
-    assert done.returncode == 0, done.stderr
-    (report,) = json.loads(done.stdout)
+    from tests.run.attacks.driver import NotHere, attack
+
+    try:
+        report = attack(column, which=which, only=sorted(only), skip=sorted(skip))
+    except NotHere as error:
+        pytest.skip(str(error)[-300:])
     assert report["left"] == [], "processes or files stayed behind"
-    return dict(report)
+    return report
 
 
 def with_verdict(report: dict[str, Any], *verdicts: str) -> dict[str, str]:
@@ -98,6 +97,9 @@ def test_the_driver_sees_attacks_that_work() -> None:
     report = attacked("plain", "issue", only={*work, *kept, "ok_python", "ok_exit_code"})
     assert set(with_verdict(report, "breached")) == work
     assert set(with_verdict(report, "blocked")) == kept
+    # The first look at many of them at once sees as much.
+    alone = {"proc_orphan", "res_output_flood", "res_memory_multi", "ok_exit_code"}
+    assert set(report["claimed"]) == work - alone
     assert len(with_verdict(report, "works")) == 2, with_verdict(report, "failed")
 
 
@@ -111,6 +113,16 @@ def test_namespaces_stop_attacks_without_any_package() -> None:
     assert len(names(report, "m_")) >= 40
     assert not_stopped(report) == {}
     assert len(with_verdict(report, "works")) == 12, with_verdict(report, "failed")
+
+
+@needs_linux
+@pytest.mark.slow
+def test_namespaces_stop_attacks_that_take_their_time() -> None:
+    if not has_namespaces():
+        pytest.skip("no namespaces for ordinary users here")
+    report = attacked("native:namespaces", "more", only=SLOW)
+    assert names(report) == SLOW
+    assert not_stopped(report) == {}
 
 
 @needs_linux
