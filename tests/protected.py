@@ -66,31 +66,35 @@ def snapshot(root: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
 
-    def add(path: str, above: tuple[str, ...]) -> None:
+    def add(path: str, above: tuple[str, ...], within: str) -> None:
+        real = os.path.join(within, os.path.basename(path))
         if os.path.islink(path):
             found[path] = f"-> {os.readlink(path)}"
-        real = os.path.realpath(path)
+            real = os.path.realpath(path)
         if os.path.isfile(real):
             found[f"{path} at last"] = _file(real)
         elif os.path.isdir(real) and real not in above and not root.is_relative_to(real):
             for name in sorted(name for name in os.listdir(real) if ".set-aside-" not in name):
                 found[f"{path} at last"] = "folder"
-                add(os.path.join(path, name), (*above, real))
+                add(os.path.join(path, name), (*above, real), real)
         elif os.path.lexists(real):
             found[f"{path} at last"] = "other"
 
+    real_root = os.path.realpath(root)
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if ".set-aside-" not in name]
+        within = real_root + folder[len(str(root)) :]
         entries = {name for name in (*folders, *files) if ".set-aside-" not in name}
         is_repository = {"HEAD", "objects", "refs"} <= entries and folder != str(root)
         for name in entries:
             if name.lower() in _FOLDED or f"{os.path.basename(folder)}/{name}".lower() in _FOLDED or is_repository:
-                add(os.path.join(folder, name), ())
+                add(os.path.join(folder, name), (), within)
     return found
 
 
 def _file(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() + oct(stat.S_IMODE(os.stat(path).st_mode))
+    with open(path, "rb", buffering=0) as file:
+        return hashlib.sha256(file.read()).hexdigest() + oct(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def project(folder: Path) -> Path:

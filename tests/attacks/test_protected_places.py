@@ -30,7 +30,7 @@ from metier.cli import main
 from metier.errors import FileRefused, MetierError
 from metier.run import NativeRunner
 from metier.run.native.runner import why_not, works
-from metier.tools import ToolResult, Workspace
+from metier.tools import Executor, ToolResult, Workspace
 
 pytestmark = pytest.mark.covers("SEC-1")
 
@@ -304,8 +304,13 @@ def session_in(workspace: Path, home: Path, **options: Any) -> Session:
     return Library.from_folder(home / "skills", cache=False).session(workspace=workspace, **options)
 
 
+@functools.lru_cache(maxsize=1)
+def tools_of(session: Session) -> Executor:
+    return session.executor(builtin=["Read", "Write", "Edit", "Glob", "Grep"])
+
+
 def call(session: Session, tool: str, **arguments: Any) -> ToolResult:
-    return session.executor(builtin=["Read", "Write", "Edit", "Glob", "Grep"]).execute_blocking(tool, arguments)
+    return tools_of(session).execute_blocking(tool, arguments)
 
 
 def around(session: Session, *calls: tuple[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
@@ -432,9 +437,9 @@ def test_no_job_changes_a_protected_place(home: Path, way: str, tier: str, comma
 
 def restore(home: Path) -> None:
     """Make the project anew."""
-    opened(home, but="")
     os.chdir(home)
-    shutil.rmtree(home / "project")
+    # To remove it would take longer than everything else.
+    (home / "project").rename(home.parent / f"project-{len(os.listdir(home.parent))}")
     project(home / "project")
     os.chdir(home / "project")
 
