@@ -11,12 +11,13 @@ After every attempt no skill can be loaded that could not be before, and no toke
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,12 +111,22 @@ def inserted(record: dict[str, Any], table: str = "audit_log") -> str:
     return f"INSERT INTO {table} ({', '.join(record)}) VALUES ({', '.join(map(quoted, record.values()))})"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def seed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
-    """A store with decisions of every kind, a signed checkpoint, and some records behind it."""
-    root = tmp_path_factory.mktemp("seed")
-    url = f"sqlite:///{root}/data/metier.db" if request.param == "sqlite" else new_database()
-    return Database(**vars(governed(root, url)))
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Database]:
+    """Makes a store with decisions of every kind, a signed checkpoint, and some records behind it: one of each kind."""
+
+    @functools.cache
+    def make(kind: str) -> Database:
+        root = tmp_path_factory.mktemp("seed")
+        url = f"sqlite:///{root}/data/metier.db" if kind == "sqlite" else new_database()
+        return Database(**vars(governed(root, url)))
+
+    return make
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def seed(request: pytest.FixtureRequest, seeds: Callable[[str], Database]) -> Database:
+    return seeds(request.param)
 
 
 @pytest.fixture
@@ -461,7 +472,17 @@ FROZEN: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("attempt", ROWS)
+def on_both(attempts: Iterable[str]) -> list[Any]:
+    """All on SQLite, and a quarter on PostgreSQL; the slow tests make the others there."""
+    on_sqlite = [("sqlite", name) for name in attempts]
+    on_postgres = [
+        pytest.param("postgresql", name, marks=[pytest.mark.slow] if at % 4 else [])
+        for at, name in enumerate(attempts)
+    ]
+    return [*on_sqlite, *on_postgres]
+
+
+@pytest.mark.parametrize(("seed", "attempt"), on_both(ROWS), indirect=["seed"])
 def test_a_row_that_was_written_by_hand_comes_to_nothing_and_is_named(
     attempt: str, database: Callable[[], Database]
 ) -> None:
@@ -471,7 +492,7 @@ def test_a_row_that_was_written_by_hand_comes_to_nothing_and_is_named(
     require_nothing_loose(one)
 
 
-@pytest.mark.parametrize("attempt", TRAIL)
+@pytest.mark.parametrize(("seed", "attempt"), on_both(TRAIL), indirect=["seed"])
 def test_what_is_done_to_the_trail_is_named(attempt: str, database: Callable[[], Database]) -> None:
     one = database()
     TRAIL[attempt](one)
