@@ -476,8 +476,7 @@ def on_both(attempts: Iterable[str]) -> list[Any]:
     """All on SQLite, and a quarter on PostgreSQL; the slow tests make the others there."""
     on_sqlite = [("sqlite", name) for name in attempts]
     on_postgres = [
-        pytest.param("postgresql", name, marks=[pytest.mark.slow] if at % 4 else [])
-        for at, name in enumerate(attempts)
+        pytest.param("postgresql", name, marks=[pytest.mark.slow] if at % 4 else []) for at, name in enumerate(attempts)
     ]
     return [*on_sqlite, *on_postgres]
 

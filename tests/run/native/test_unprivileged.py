@@ -112,8 +112,15 @@ def _python(who: dict[str, Any]) -> str | None:
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="this user is not root, so every test here is one of these"
 )
-@pytest.mark.parametrize("checks", [CHECKS, PROTECTION], ids=["sandboxes", "protected places"])
-def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("checks", "examples"),
+    [
+        pytest.param(CHECKS, "1", id="sandboxes"),
+        pytest.param(PROTECTION, "1", id="protected places"),
+        pytest.param(PROTECTION, "25", marks=pytest.mark.slow, id="protected places, further"),
+    ],
+)
+def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...], examples: str) -> None:
     who: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []}
     python = _python(who)
     if python is None:
@@ -132,7 +139,7 @@ def test_an_unprivileged_user_is_as_safe(checks: tuple[str, ...]) -> None:
             cwd=folder,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": str(folder / "packages"),
                  "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8",
-                 **{name: value for name, value in os.environ.items() if name == "METIER_EXAMPLES"}},
+                 "METIER_EXAMPLES": os.environ.get("METIER_EXAMPLES", examples)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
