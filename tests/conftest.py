@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
@@ -10,6 +11,7 @@ import os
 import re
 import shlex
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -151,9 +153,10 @@ def set_aside() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def hurried() -> Iterator[None]:
-    """Nobody waits for the disk."""
+    """Nobody waits for the disk, and clients of the web read the certificates that they trust once for all."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         hurry(monkeypatch.setattr)
+        monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
         yield
 
 

@@ -31,15 +31,22 @@ def two(write_skill: Write, tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def many(write_skill: Write, tmp_path: Path) -> Path:
-    """Sixty skills, of which one is about zebras."""
-    root = tmp_path / "skills"
+@pytest.fixture(scope="module")
+def sixty(write_skill: Write, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty skills, of which one is about zebras; no test changes them."""
+    root = tmp_path_factory.mktemp("sixty") / "skills"
     for number in range(60):
         topic = "zebras 技能" if number == 42 else "widgets & <gadgets> é"
         description = f"Polishes {topic} of kind {number}, with care and for as long as it takes to make them shine."
         write_skill(root / f"skill-{number:02}", description=description)
     return root
+
+
+@pytest.fixture
+def many(sixty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sixty, which are read and indexed once for all tests."""
+    monkeypatch.setenv("METIER_CACHE", str(sixty.with_name("cache")))
+    return sixty
 
 
 def shape(metier: Call, *arguments: str | Path) -> dict[str, Any]:
@@ -393,8 +400,8 @@ def test_where_all_fit_nothing_is_indexed(metier: Call, two: Path, own_home: Pat
     assert list(own_home.rglob("search-*")) == []
 
 
-def test_without_a_cache_no_index_is_left_behind(metier: Call, many: Path, own_home: Path) -> None:
-    arguments = ("--skills", many, "catalog", "--budget", "500", "--query", "zebras")
+def test_without_a_cache_no_index_is_left_behind(metier: Call, sixty: Path, own_home: Path) -> None:
+    arguments = ("--skills", sixty, "catalog", "--budget", "500", "--query", "zebras")
     assert metier("--no-cache", *arguments)[0] == 0
     assert [path for path in own_home.rglob("*") if path.is_file()] == []
     assert metier(*arguments)[0] == 0

@@ -290,9 +290,11 @@ def test_any_text_stays_in_its_place(asking: Asking, dialect: Any) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_any_arguments_stay_in_the_body(asking: Asking, dialect: Any) -> None:
+    library = Library.from_files({"SKILL.md": skill_file("Work on $ARGUMENTS, then stop.", name="a", description="A.")})
+
     @given(HOSTILE)
     def run(args: str) -> None:
-        session = session_of({"SKILL.md": skill_file("Work on $ARGUMENTS, then stop.", name="a", description="A.")})
+        session = library.session(guard=Guard(audit=MemoryLog()))
         result = session.executor(dialect=dialect).execute_blocking(*asking(dialect, "a", args))
         content = read_content(content_of(result, dialect))
         assert plain(content.body).strip() == plain(f"Work on {args}, then stop.")
@@ -424,14 +426,21 @@ def test_what_a_script_prints_is_a_text_in_its_result(speaking: Session, text: s
     assert set(found) == {"exit_code", "stdout", "stderr", "truncated", "timed_out", "runner", "duration_ms"}
 
 
+@pytest.fixture(scope="module")
+def delegating() -> Session:
+    """A session with a skill that another agent carries out: nothing of it is left in the session."""
+    return session_of({"SKILL.md": skill_file(name="a", description="A.", context="fork")})
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.each("text", FORGERIES)
-def test_what_another_agent_says_stays_in_its_element(asking: Asking, dialect: Any, text: str) -> None:
+def test_what_another_agent_says_stays_in_its_element(
+    delegating: Session, asking: Asking, dialect: Any, text: str
+) -> None:
     async def says(*_: Any) -> str:
         return text
 
-    session = session_of({"SKILL.md": skill_file(name="a", description="A.", context="fork")})
-    shown = as_text(session.executor(dialect=dialect, spawn=says).execute_blocking(*asking(dialect, "a")))
+    shown = as_text(delegating.executor(dialect=dialect, spawn=says).execute_blocking(*asking(dialect, "a")))
     if dialect != "runtime":
         assert plain(json.loads(shown)["output"]) == plain(text)
         assert not RESERVED.search(shown)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metier.skill import Document, parse, read_frontmatter
+from metier.skill import Document, Requirements, parse, read_frontmatter, requirements_of
 from metier.skill.fast_yaml import read_fast_yaml
 from metier.skill.frontmatter import decode, frontmatter_of, split
 from metier.skill.validate import check_strictly
@@ -120,6 +120,18 @@ def test_every_diagnostic_stands_on_a_line_of_its_file() -> None:
 def test_the_quick_draft_is_the_draft() -> None:
     for record, data, _ in documents():
         assert read_frontmatter(data) == frontmatter_of(*decode(data))[0], record["id"]
+
+
+def test_real_skills_declare_programs_and_nothing_that_cannot_be_one() -> None:
+    with_bins = 0
+    for record, _, document in documents():
+        found = requirements_of(document.skill)
+        names = (*found.bins, *found.any_bins, *found.env, *found.os, *found.tools, *found.mcp)
+        assert all(name.isprintable() for name in names), record["id"]
+        assert not any("/" in name or name.startswith("-") for name in (*found.bins, *found.any_bins)), record["id"]
+        assert Requirements.from_text(found.as_text()) == found, record["id"]
+        with_bins += bool(found.bins)
+    assert with_bins >= 150
 
 
 def comparable() -> Iterator[tuple[str, dict[str, Any], bytes]]:
