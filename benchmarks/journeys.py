@@ -57,14 +57,14 @@ def profiled(calls: list[str]) -> Iterator[None]:
     import metier
 
     root = str(Path(metier.__file__).parent) + os.sep
-    # It makes what the decorator of the standard library makes, which nobody enters either.
-    left_out = f"{root}_dataclasses.py"
+    # They stand for `dataclasses` and `logging` of the standard library, which nobody enters either.
+    left_out = (f"{root}_dataclasses.py", f"{root}_log.py")
 
     def note(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         # The bodies of modules and classes are no functions.
         path = code.co_filename
-        if event == "call" and code.co_flags & CO_OPTIMIZED and path.startswith(root) and path != left_out:
+        if event == "call" and code.co_flags & CO_OPTIMIZED and path.startswith(root) and path not in left_out:
             calls.append(path.removeprefix(root))
 
     threading.setprofile(note)  # threads that start from now on

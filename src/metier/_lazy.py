@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used."""
+"""Public names of a package that are imported, and patterns that are compiled, when they are first used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,26 @@ import sys
 
 TYPE_CHECKING = False  # true for type checkers; importing `typing` for it would double the cost of `import metier`
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
+
+    pattern = re.compile
+    from typing import Any
+else:
+
+    class pattern:  # noqa: N801  (it is called like `re.compile`)
+        """A regular expression that is compiled when it is first used; most commands use few of all there are."""
+
+        def __init__(self, *arguments: Any) -> None:
+            self._arguments = arguments
+
+        def __getattr__(self, name: str) -> Any:
+            import re
+
+            compiled = re.compile(*self._arguments)
+            for method in ("findall", "finditer", "fullmatch", "match", "search", "split", "sub"):
+                setattr(self, method, getattr(compiled, method))
+            return getattr(compiled, name)
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:

@@ -8,11 +8,13 @@ import unicodedata
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier._lazy import pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_WORD = re.compile(r" *(?:[^ `]*`[^`]{1,100}`[^ ]*|[^ ]+)")
+_COLOUR = pattern(r"\x1b\[[0-9;]*m")
+_WORD = pattern(r" *(?:[^ `]*`[^`]{1,100}`[^ ]*|[^ ]+)")
 """A word with the spaces before it; a command between backticks is one word, so that it can be copied."""
 _HANG = 2
 """Cells by which the lines that follow are indented: no text of a stranger begins a line of its own."""

@@ -47,7 +47,8 @@ def run(options: Namespace) -> None:
     if options.json:
         _print_json(entries, hidden, statuses, policy)
         return
-    warn_of_denied(statuses, policy.governance.effective.errors)
+    effective = policy.governance.policies.found()
+    warn_of_denied(statuses, () if effective is None else effective.errors)
     denied = {entry for entry, status in statuses.items() if status.status == "denied"}
     off = {entry for entry, status in statuses.items() if status.status == "off"}
     if not options.all:

@@ -7,9 +7,7 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import anyio
+from typing import TYPE_CHECKING, NoReturn
 
 import metier
 import metier.run
@@ -25,13 +23,11 @@ from metier.hints import joined
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier import Policy, Session
+    from metier import Policy
     from metier.run import Limits, Outcome, Runner
     from metier.session.active_skills import ActiveSkill
     from metier.skill import Execution
 
-_TICK = 0.2
-"""Seconds between two looks at the clock, and at whether anybody still reads."""
 _WITHOUT = (
     "`--runner plain` runs it with nothing between it and this machine: only do that with a script that you know."
 )
@@ -119,39 +115,23 @@ def _ran(options: Namespace) -> tuple[Outcome, Execution | None, Limits]:
         script = script_named(active, options.script)
         screen = LiveOutput(script, is_silent=options.json)
         stdin = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if options.stdin else b""
-        wanted = {"skill": active.name, "env": env, "seconds": options.timeout, "stdin": stdin, "by": "user"}
-        outcome = screen.show(lambda: _run_shown(session, script, options.arguments, wanted, screen))
+
+        def run_script() -> Outcome:
+            return session.runs.script_blocking(
+                script,
+                options.arguments,
+                active.name,
+                env=env,
+                seconds=options.timeout,
+                stdin=stdin,
+                by="user",
+                on_output=screen.take,
+                should_stop=screen.should_stop,
+            )
+
+        outcome = screen.show(run_script)
         limits = limits_under(guard.policy, metier.run.Limits(seconds=options.timeout or metier.run.Limits().seconds))
         return outcome, active.skill.execution, limits
-
-
-def _run_shown(
-    session: Session, script: str, arguments: Sequence[str], wanted: dict[str, Any], screen: LiveOutput
-) -> Outcome:
-    """Run a script while somebody looks; it ends when they have seen enough."""
-
-    async def main() -> Outcome:
-        found: list[Outcome] = []
-        async with anyio.create_task_group() as tasks:
-
-            async def run_it() -> None:
-                found.append(await session.run(script, list(arguments), on_output=screen.take, **wanted))
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(run_it)
-            while screen.failure is None:
-                await anyio.sleep(_TICK)
-                screen.tick()
-            tasks.cancel_scope.cancel()
-        if screen.failure is not None:
-            raise screen.failure
-        return found[0]
-
-    try:
-        return anyio.run(main)
-    except BaseExceptionGroup as group:
-        # Only one of the two tasks does anything that can fail.
-        raise group.exceptions[0] from None
 
 
 def script_named(active: ActiveSkill, script: str) -> str:

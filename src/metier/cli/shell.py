@@ -299,8 +299,7 @@ class ShellPrompt:
         with _interruptions() as interrupted:
 
             def should_stop() -> bool:
-                screen.tick()
-                return interrupted.is_set() or screen.failure is not None
+                return screen.should_stop() or interrupted.is_set()
 
             run = functools.partial(self._shell.execute, command, should_stop=should_stop, on_output=screen.take)
             outcome = screen.show(run)

@@ -66,6 +66,11 @@ class LiveOutput:
             print(f"{_CLEAR}{self._styles['stderr'].dim(said)}", end="", file=sys.stderr, flush=True)
             self._is_shown = True
 
+    def should_stop(self) -> bool:
+        """Tell whether nobody reads any more, for a runner that asks while a job runs; print the time meanwhile."""
+        self.tick()
+        return self.failure is not None
+
     def end(self, outcome: Outcome | None = None) -> None:
         """Remove the line about time, and print output that did not come as a line."""
         with self._lock:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import bisect
 import html
 import json
-import re
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from metier._lazy import pattern
 from metier.errors import InvalidArgument
 from metier.skill import shown
 
@@ -23,9 +23,9 @@ Groups: TypeAlias = "Sequence[tuple[str, int]]"
 
 _NO_LIMIT = 1 << 30
 # Letters that count as printable and print nothing. One selector after an emoji is how it is written; more hide text.
-_UNSEEN = re.compile("[\u034f\u115f\u1160\u2800\u3164\uffa0\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{2,}")
+_UNSEEN = pattern("[\u034f\u115f\u1160\u2800\u3164\uffa0\U000e0100-\U000e01ef]|[\ufe00-\ufe0f]{2,}")
 MARKDOWN_HEADING = "## Available skills\n\n"
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+_MARKDOWN = pattern(r"([\\`*_\[\]<>|~#])")
 
 
 class Renderer(Protocol):
@@ -161,8 +161,8 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-_SENTENCE = re.compile("[.!?](?=\\s|$)|[\u3002\uff01\uff1f]")
-_WORD = re.compile(r"\s+")
+_SENTENCE = pattern("[.!?](?=\\s|$)|[\u3002\uff01\uff1f]")
+_WORD = pattern(r"\s+")
 _LEFT_OF = 0.6
 """A sentence may end this much earlier than the last word that fits."""
 

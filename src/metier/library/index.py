@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import sys
 import threading
 import time
 from functools import cached_property
@@ -32,6 +32,7 @@ from metier.source.source import (
 )
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import Self
@@ -460,6 +461,10 @@ class SkillLookup(Protocol):
 
 def _has_listeners(log: logging.Logger) -> bool:
     """Whether a handler of the program receives the warnings of a logger."""
+    if "logging" not in sys.modules:
+        return False
+    import logging
+
     if not log.isEnabledFor(logging.WARNING):
         return False
     at: logging.Logger | None = log

@@ -8,9 +8,9 @@ those that were approved; the text decides where there is none, and who is told 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
 from metier._paths import is_inside, real_path
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from metier.session.active_skills import ActiveSkill
 
-_QUOTING = re.compile(r"[\"'\\]")
-_BETWEEN = re.compile(r"[\s;|&()<>{}=,:`]+")
+_QUOTING = pattern(r"[\"'\\]")
+_BETWEEN = pattern(r"[\s;|&()<>{}=,:`]+")
 _MOST_WORDS = 2_000
 _MOST_FOLDERS = 16
 

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from metier._dataclasses import dataclass
+from metier._lazy import pattern
 from metier.find.catalog_format import one_line
 from metier.skill.untrusted_text import escape_tags
 
@@ -28,14 +29,14 @@ MAX_DESCRIPTION = 200
 
 _NEAR = 600
 """Characters of a line around a file's name that are read."""
-_WORD = re.compile(r"[^\s`'\"()\[\]<>*|,;:]+")
-_LISTED = re.compile(r"\s*(?:(?:[-*+]|[0-9]{1,4}[.)])\s+)?[*_`'\"\[(]*")
-_ASKED = re.compile(r"\b(?:see|read|check)\s+(?:the\s+)?(?:file\s+)?[*_`'\"\[(]*$", re.IGNORECASE)
-_SAID = re.compile(
+_WORD = pattern(r"[^\s`'\"()\[\]<>*|,;:]+")
+_LISTED = pattern(r"\s*(?:(?:[-*+]|[0-9]{1,4}[.)])\s+)?[*_`'\"\[(]*")
+_ASKED = pattern(r"\b(?:see|read|check)\s+(?:the\s+)?(?:file\s+)?[*_`'\"\[(]*$", re.IGNORECASE)
+_SAID = pattern(
     r"[*_`'\"\])]*(?:\([^()\s]{1,400}\)[*_]*)?\s*(?:\([0-9,]{1,12}\s+lines?\)\s*)?(?:[:=-]|\u2013|\u2014)[*_]*\s(.*)"
 )
-_LINK = re.compile(r"\[([^\[\]]{1,300})\]\($")
-_LINES = re.compile(r"\(\s*([0-9][0-9,]{0,11})\s+lines?\s*\)", re.IGNORECASE)
+_LINK = pattern(r"\[([^\[\]]{1,300})\]\($")
+_LINES = pattern(r"\(\s*([0-9][0-9,]{0,11})\s+lines?\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -90,6 +89,8 @@ class Listeners:
 
     def add(self, listener: Listener, view: View = "full") -> Callable[[], None]:
         """Listen from now on; the returned function stops it."""
+        import inspect
+
         if not callable(listener) or inspect.iscoroutinefunction(listener):
             what = "async" if callable(listener) else shown(type(listener).__name__)
             raise InvalidArgument(f"What listens is {what}.", hint="Give a plain function of one event.")

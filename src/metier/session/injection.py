@@ -6,7 +6,6 @@ what it prints is text: it is searched neither for commands nor for placeholders
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._dataclasses import dataclass
+from metier._lazy import pattern
 from metier._log import logger
 from metier._paths import is_inside
 from metier.guard.audit.redaction import redact
@@ -174,12 +174,12 @@ def refusal(command: str, *, roots: Sequence[str] = ()) -> str | None:
     return None if outside is None else f"{outside[:200]} is outside of the folders it may use"
 
 
-_SHELL = re.compile(r"&&|\|\||\$\(|\.\.|[;&|<>`$~*?\[]")
-_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
-_WEB = re.compile(r"\bhttps?://[^\s'\",@]*", re.IGNORECASE)
+_SHELL = pattern(r"&&|\|\||\$\(|\.\.|[;&|<>`$~*?\[]")
+_ABSOLUTE = pattern(r"[/\\]|[A-Za-z]:")
+_WEB = pattern(r"\bhttps?://[^\s'\",@]*", re.IGNORECASE)
 # An absolute path as a word, after `--file=`, `@` or a blank inside quotes, or right after an option's letter.
-_PATH = re.compile(r"(?:^-{1,2}[A-Za-z0-9-]*|^|[\s=:,@'\"({])([/\\][^\s'\",)}]*)")
-_DRIVE = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:[/\\]")
+_PATH = pattern(r"(?:^-{1,2}[A-Za-z0-9-]*|^|[\s=:,@'\"({])([/\\][^\s'\",)}]*)")
+_DRIVE = pattern(r"(?<![A-Za-z0-9])[A-Za-z]:[/\\]")
 
 
 def _absolute_paths(word: str) -> Iterator[str]:
@@ -221,8 +221,8 @@ def _run(command: str, runner: Runner, job: Job) -> InjectedCommand:
         return InjectedCommand(command=command, result="timed-out", text=text)
     outcome = runner.run_blocking(job)
     result, text = _format_outcome(outcome, job.limits)
-    level = logging.INFO if result == "ran" else logging.WARNING
-    log.log(level, "SECURITY: command in instructions %s: %s", result, _loggable(command))
+    write = log.info if result == "ran" else log.warning
+    write("SECURITY: command in instructions %s: %s", result, _loggable(command))
     return InjectedCommand(
         command=command, result=result, text=text, duration_ms=outcome.duration_ms, runner=outcome.runner
     )
@@ -279,10 +279,10 @@ def find_commands(body: str) -> Iterator[Marker]:
             yield from _inline(text, line.start())
 
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_TICKS = re.compile("`+")
+_LINE = pattern(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_TICKS = pattern("`+")
 # Below a list item or in a quotation too; the words after backticks have none, or the line is running text.
-_FENCE = re.compile(
+_FENCE = pattern(
     r"[ \t]*(?:(?:>|[-*+][ \t]|[0-9]{1,9}[.)][ \t])[ \t]*)*(?P<ticks>`{3,}|~{3,})(?P<info>(?<=`)[^`]*|(?<=~).*)\Z"
 )
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import stat
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier._dataclasses import dataclass, fields, replace
+from metier._lazy import pattern
 from metier._paths import is_inside, moved_path, real_path
 from metier.errors import FileRefused, InvalidArgument
 from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES
@@ -127,7 +127,7 @@ def _readable(hosts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(good), tuple(wrong)
 
 
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED = pattern(rb"\\([0-7]{3})")
 
 
 def read_mounts() -> Mounts:

@@ -244,12 +244,18 @@ class Runs:
         return self._finish(run, outcome)
 
     def script_blocking(
-        self, script: str, args: Sequence[str] = (), skill: str | None = None, **options: Unpack[RunOptions]
+        self,
+        script: str,
+        args: Sequence[str] = (),
+        skill: str | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        **options: Unpack[RunOptions],
     ) -> Outcome:
-        """`script`, for programs without an event loop."""
+        """`script`, for programs without an event loop; `should_stop` is asked some twenty times a second."""
         run = self._prepare(script, args, skill, options)
         with self.context.audited(run.action) as audited:
-            outcome = run.run_blocking(audited)
+            outcome = run.run_blocking(audited, should_stop)
             close_with(audited, outcome)
         return self._finish(run, outcome)
 
@@ -408,10 +414,10 @@ class ScriptRun:
             sandboxed = await run_sync(self._sandboxed, used, audited)
             return await sandboxed.run(self._on_output)
 
-    def run_blocking(self, audited: AuditedAction) -> Outcome:
+    def run_blocking(self, audited: AuditedAction, should_stop: Callable[[], bool] | None = None) -> Outcome:
         """Run it and wait."""
         with contextlib.ExitStack() as used:
-            return self._sandboxed(used, audited).run_blocking(self._on_output)
+            return self._sandboxed(used, audited).run_blocking(self._on_output, should_stop)
 
     def _sandboxed(self, used: contextlib.ExitStack, audited: AuditedAction) -> SandboxedJob:
         root = used.enter_context(self._runs.copies.of(self.active))

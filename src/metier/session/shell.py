@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import re
 import shlex
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
 from metier.errors import MetierError, ShellRefused, SkillChanged
 from metier.find.catalog_format import one_line
 from metier.guard import Action
@@ -38,7 +38,7 @@ _MOST_OPEN = 64
 """Skills whose files are there without being loaded; those that no command named for longest are closed again."""
 _MOST_DESCRIBED = 500
 """Of more skills there are folders alone: each file takes the interpreter longer than the one before."""
-_BETWEEN = re.compile(r"[\s/'\"\\;|&()<>$={},:`]+")
+_BETWEEN = pattern(r"[\s/'\"\\;|&()<>$={},:`]+")
 _STAND_INS = {
     "python3": "import sys\nsys.stderr.write({text} + '\\n')\nsys.exit(126)\n",
     "node": "console.error({text});\nprocess.exit(126);\n",

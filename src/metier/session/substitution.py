@@ -12,6 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from metier._dataclasses import dataclass, field
+from metier._lazy import pattern
 from metier.errors import InvalidArgument
 from metier.run.environment import skill_variables
 
@@ -29,7 +30,7 @@ MAX_TEXT = 8 * 1024 * 1024
 MAX_LISTED = 100
 """Undefined names that are listed; a last warning counts the rest."""
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = pattern(
     r"""
     (?P<escape>\\?)
     (?:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._aliases import SKILL_FIELDS
+from metier._lazy import pattern
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.frontmatter import MAX_DESCRIPTION, OTHER_DESCRIPTIONS
 from metier.skill.names import MAX_NAME, is_valid_name, usable_name
@@ -29,7 +30,7 @@ _MAX_JSON_DEPTH = 32
 MAX_COMPATIBILITY = 500
 MAX_BODY_LINES = 500
 MAX_BODY_TOKENS = 8_000
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_SEPARATORS = ",;\uff0c\u3001"  # the last two are what CJK keyboards make of a comma
 
 

@@ -6,6 +6,7 @@ import codecs
 import re
 from typing import Any, NamedTuple
 
+from metier._lazy import pattern
 from metier.skill.diagnostic import Diagnostic, as_text
 from metier.skill.fast_yaml import read_block
 from metier.skill.names import usable_name
@@ -48,7 +49,7 @@ def split(text: str) -> Split:
 
 # Tab, line feed and carriage return are text; the other C0 and C1 characters and DEL can only hide something.
 _C0 = bytes({*range(32), 0x7F} - {0x09, 0x0A, 0x0D})
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_CONTROL = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 def decode(data: bytes) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -322,9 +323,9 @@ def _is_filled(value: Any) -> bool:
     return type(value) is str and bool(value) and not value.isspace()
 
 
-_PROSE_STOP = re.compile(r"\s*(?:#{1,6}(?:\s|$)|```|~~~|\||!\[|\[!\[|<|-{3,}\s*$|={3,}\s*$|\*{3,}\s*$)")
-_MARKUP = re.compile(r"(?<!\w)(?:\*\*|__|\*|_)(?=\S)|(?<=\S)(?:\*\*|__|\*|_)(?!\w)|^>\s*|^[-*+]\s+|^\d+[.)]\s+")
-_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)")
+_PROSE_STOP = pattern(r"\s*(?:#{1,6}(?:\s|$)|```|~~~|\||!\[|\[!\[|<|-{3,}\s*$|={3,}\s*$|\*{3,}\s*$)")
+_MARKUP = pattern(r"(?<!\w)(?:\*\*|__|\*|_)(?=\S)|(?<=\S)(?:\*\*|__|\*|_)(?!\w)|^>\s*|^[-*+]\s+|^\d+[.)]\s+")
+_LINK = pattern(r"\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)")
 
 
 def first_paragraph(body: str) -> str:

@@ -8,14 +8,16 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_NAME = 64
 
-_VALID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_VALID = pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 # Some letters of Unicode are written as nothing at all; two names must not differ by what nobody sees.
-_SEPARATORS = re.compile("[\\W_\u115f\u1160\u3164\uffa0]+")
+_SEPARATORS = pattern("[\\W_\u115f\u1160\u3164\uffa0]+")
 
 
 def is_valid_name(name: str) -> bool:

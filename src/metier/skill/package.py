@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from metier._dataclasses import dataclass
+from metier._lazy import pattern
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError, SkillChanged
 from metier.skill.untrusted_text import shown
 
@@ -71,9 +71,9 @@ class PackageListing:
 
 
 # On Windows `a:b` is a stream of a file or a place on another drive; elsewhere it is a name.
-_DRIVE = re.compile(r"[A-Za-z]:" if os.name == "nt" else r"[A-Za-z]:(?:/|$)")
+_DRIVE = pattern(r"[A-Za-z]:" if os.name == "nt" else r"[A-Za-z]:(?:/|$)")
 # Control characters, half characters, and those that turn the direction of text and so hide what a path says.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = pattern("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Package(Protocol):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier._aliases import TOOLS
 from metier._dataclasses import dataclass, replace
+from metier._lazy import pattern
 from metier.skill.fields import split_tools
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ def canonical_tool(name: str) -> str:
 MAX_PATTERN = 1024
 """Characters of a pattern; a longer one is malformed."""
 
-_RULE = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
-_NAME = re.compile(r"[^\s,;()]+")
-_SEVERAL = re.compile(
+_RULE = pattern(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
+_NAME = pattern(r"[^\s,;()]+")
+_SEVERAL = pattern(
     r"""
       [^\s"']*([,;|`]|:(?![*/\\]))        # the program ends where something else begins
     | .*(:(\s|$)|\\:|:\*\s*([^\s:|]|\|\|)) # a colon that was meant for `:*`, or `:*` that is not at the end
@@ -100,8 +101,8 @@ _SEVERAL = re.compile(
 )
 """Several commands in one pattern, or a pattern that would be about nothing."""
 # A pattern in other brackets, or behind a colon.
-_ATTACHED = re.compile(r"(\w+)[\[{].*|(?i:(bash|shell)):.*", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ATTACHED = pattern(r"(\w+)[\[{].*|(?i:(bash|shell)):.*", re.DOTALL)
+_CONTROL = pattern(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

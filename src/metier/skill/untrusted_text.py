@@ -6,6 +6,8 @@ import functools
 import re
 from typing import Any
 
+from metier._lazy import pattern
+
 
 def shown(text: str, limit: int = 120) -> str:
     """Text from a stranger, made safe to print: one line, no control or invisible characters, bounded.
@@ -32,9 +34,7 @@ def shown_text(text: str) -> str:
 
 
 # Control characters but for tabs and ends of lines, what turns the direction of text, and tags that nobody sees.
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_ACTING = pattern("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
 
 
 def _escaped(character: str) -> str:

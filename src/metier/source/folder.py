@@ -11,12 +11,12 @@ which names the folder `skills` inside the package `acme_tools`. Nothing of the 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
 from metier._paths import is_inside
 from metier.errors import ArchiveRefused, SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
@@ -316,7 +316,7 @@ def _missing(path: str) -> SourceUnavailable:
 
 ENTRY_POINT_GROUP = "metier.skills"
 
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_MODULE = pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def package_source(

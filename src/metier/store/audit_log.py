@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier._dataclasses import dataclass
+from metier._lazy import pattern
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.canonical_json import (
@@ -44,7 +44,7 @@ _FIELDS = {
 """The columns that are a field of the record."""
 _COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
 # The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
-_DECISION = re.compile(
+_DECISION = pattern(
     r'"type":"(?:approval\.(?:granted|automatic|denied|revoked)|skill\.(?:quarantined|released)'
     r'|person\.(?:added|removed)|token\.(?:made|revoked))"'
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from metier._dataclasses import dataclass, field
+from metier._lazy import pattern
 from metier.errors import InvalidArgument, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ _MAX_IDLE = 4
 WAIT_SECONDS = 30.0
 """The longest wait of a transaction for those before it: many times what they take."""
 _MARK = "\ufdd0"  # a code point that is no character in any text
-_UNSTORABLE = re.compile(f"[\0\ud800-\udfff{_MARK}]")
+_UNSTORABLE = pattern(f"[\0\ud800-\udfff{_MARK}]")
 # Nothing else is escaped, or one text could be stored in two ways, of which a search finds but one.
-_ESCAPED = re.compile(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
+_ESCAPED = pattern(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
 
 
 def encode_text(text: str) -> str:

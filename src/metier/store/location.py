@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._dataclasses import dataclass
+from metier._lazy import pattern
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Kind: TypeAlias = Literal["sqlite", "postgresql"]
 _FILE = "metier.db"
 _SQLITE = "sqlite:///"
 _POSTGRESQL = ("postgresql://", "postgres://")
-_PASSWORD = re.compile(r"(?<=://)([^:/?#@]*):[^/?#]*@|(?<=[?&])((?:ssl)?password)=[^&#]*", re.IGNORECASE)
+_PASSWORD = pattern(r"(?<=://)([^:/?#@]*):[^/?#]*@|(?<=[?&])((?:ssl)?password)=[^&#]*", re.IGNORECASE)
 _HINT = "Write sqlite:////folder/metier.db or postgresql://user@host/database, in METIER_STORE or as the argument."
 
 

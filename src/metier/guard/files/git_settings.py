@@ -8,13 +8,14 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
 from metier._paths import is_inside
 from metier.guard.files.protected_names import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STARTS = re.compile(
+_STARTS = pattern(
     r"(?:\w*(?:askpass|cmd|command|editor|helper|hook|pager|program)|hookspath|fsmonitor|textconv|clean|smudge|process"
     r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack|templatedir)\Z"
 ).match
@@ -26,15 +27,15 @@ _NAME_NO_PROGRAM = frozenset(
     }
 )  # fmt: skip
 # As git reads them: comments, sections, and names with values, in which quotes, escapes and ends of lines count.
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"""[#;][^\n]*
     |\[[ \t]*(?P<section>[^\]"\n\s]*)[^\]"\n]*(?:"(?:[^"\\\n]|\\.)*"[^\]\n]*)?\]
     |(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*
      (?:=[ \t]*(?P<value>(?:[^"\\\n#;]|\\(?:\r?\n|.)|"(?:[^"\\\n]|\\(?:\r?\n|.))*"?)*))?""",
     re.VERBOSE,
 )
-_ESCAPED = re.compile(r'\\(?:\r?\n|(.))|"')
-_HERE = re.compile(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|\$\(git rev-parse --show-toplevel\)")
+_ESCAPED = pattern(r'\\(?:\r?\n|(.))|"')
+_HERE = pattern(r"\$\{?PWD\}?|\$\(pwd\)|`pwd`|\$\(git rev-parse --show-toplevel\)")
 _OF_PROGRAMS = frozenset({"browser", "imap", "instaweb", "pager", "sendemail", "svn", "web"})
 """Sections in which a key may be the name of a command, or of a program."""
 HOOKS = (
@@ -44,8 +45,8 @@ HOOKS = (
     "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "p4-changelist", "p4-prepare-changelist",
     "p4-post-changelist", "p4-pre-submit", "post-index-change",
 )  # fmt: skip
-_WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
-_WORK_TREE = re.compile(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
+_WORD = pattern(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
+_WORK_TREE = pattern(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
 _IS_WORD = re.compile(r"[^\s/\\;|&<>$`'\"()]*").fullmatch
 _MOST_SETTINGS = 1024 * 1024
 _MOST_INCLUDED = 64

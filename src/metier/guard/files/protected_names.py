@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from metier._cache import BoundedCache
 from metier._dataclasses import dataclass, field
+from metier._lazy import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -87,7 +88,7 @@ _FRESH_NS = 50_000_000
 """Nanoseconds in which something may change again without the kernel's clock showing it."""
 
 FOLDS_CASE = sys.platform in ("darwin", "win32")
-_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_IGNORED = pattern("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """Characters that the file systems of macOS take out of a name."""
 
 
