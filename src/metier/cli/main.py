@@ -44,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 # A program that calls the command may go on for long, and nothing is to be left of it.
                 sys.modules["metier.session.copies"].remove_idle()
             sys.stdout.flush()
+            if arguments is None:
+                # Python would look through all modules for garbage before it ends.
+                gc.freeze()
     except MetierError as error:
         _explain(error, options)
         return exit_code_of(error)
