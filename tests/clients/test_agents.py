@@ -105,6 +105,7 @@ def _is_script(program: str) -> bool:
         return file.read(2) == b"#!"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_agent_loads_a_skill_and_lists_what_was_synced(
     name: str, tmp_path: Path, own_home: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from tests.inspector.conftest import Inspected, Server
+
+# tests/serve has the same with clients in this process.
+pytestmark = pytest.mark.slow
 
 Inspect = Callable[..., Inspected]
 

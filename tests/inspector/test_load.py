@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = 12
 
 
+@pytest.mark.slow
 def test_many_clients_at_once_have_no_error_and_see_nothing_of_each_other(surroundings: dict[str, str]) -> None:
     command = [sys.executable, "benchmarks/mcp_load.py", "--clients", str(CLIENTS), "--seconds", "0", "--json"]
     done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, timeout=240)

@@ -112,11 +112,12 @@ def test_requests_that_are_never_finished_do_not_keep_others_out(
     serve: Serve, http: Http, connect: Callable[..., socket.socket]
 ) -> None:
     url = http(serve(), limits=limited(connections=8, by_address=8))
-    first = connect(url, HEAD)
-    for _ in range(40):
-        connect(url, HEAD)
+    waiting = [connect(url, HEAD) for _ in range(8)]
+    for _ in range(32):
+        # One after the other: of those that come faster than they are accepted, the system has some try again later.
+        waiting.append(connect(url, HEAD))
+        assert ended(waiting.pop(0)) == b""
     assert post(url, DISCOVER)[0] == 200
-    assert ended(first) == b""
 
 
 @pytest.mark.covers("SEC-19")
@@ -218,7 +219,7 @@ def test_answers_that_nobody_reads_keep_nobody_out(serve: Serve, http: Http) -> 
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_024)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 200)
             line.connect((place.hostname or "", place.port or 0))
-            line.settimeout(0.3)
+            line.settimeout(0.1)
             with contextlib.suppress(TimeoutError, OSError):
                 for _ in range(100_000):  # until the server takes no more, as its answers are not taken
                     line.sendall(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -32,7 +32,7 @@ anyio.run(server.run_stdio)
 """
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param("auto", marks=pytest.mark.slow), "legacy"])
 def test_a_program_serves_the_one_that_started_it(skills: Path, tmp_path: Path, mode: str) -> None:
     asked, answer = answering(YES)
     told: list[str | None] = []

@@ -129,7 +129,7 @@ def test_over_http_a_client_is_no_person_either(
 
 
 @pytest.mark.covers("SEC-17")
-@pytest.mark.parametrize("how", ("nobody", *GOVERNED))
+@pytest.mark.parametrize("how", ("nobody", *(pytest.param(how, marks=pytest.mark.slow) for how in GOVERNED)))
 def test_a_program_that_starts_the_server_gets_no_approval_by_answering_for_a_person(
     tmp_path: Path, write_skill: Callable[..., Path], scope: TenantScope, govern: Callable[[str], None], how: str
 ) -> None:
