@@ -172,3 +172,29 @@ def test_all_benchmarks_run_and_the_limits_that_are_not_met_are_said_in_the_end(
         "slow: slow  9  limit 1\n"
     )
     assert "== without (4 of 4)" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="what is used of a process is not told there")
+def test_every_hot_path_that_is_watched_can_be_slowed_down_and_has_a_normal_figure() -> None:
+    program = (
+        "import json, sys; sys.path.insert(0, 'benchmarks')\n"
+        "import quick, sabotage\n"
+        "from _limits import tables\n"
+        "for place in sabotage.PLACES.values():\n"
+        "    text = (sabotage.PACKAGE / place.file).read_text(encoding='utf-8')\n"
+        "    compile(sabotage.slowed(text, place.function, 'pass'), place.file, 'exec')\n"
+        "normal = [row for row, figures in tables()['quick'].items() if figures['normal'] > 0]\n"
+        "print(json.dumps([list(quick.ROWS), list(sabotage.PLACES), normal]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    watched, slowed, normal = json.loads(done.stdout)
+    assert sorted(watched) == sorted(slowed) == sorted(normal)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="what is used of a process is not told there")
+def test_a_hot_path_that_is_slowed_down_is_caught() -> None:
+    command = [sys.executable, "benchmarks/sabotage.py", "--only", "decision", "--only", "audit append, store"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("caught\n") == 4
