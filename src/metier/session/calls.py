@@ -203,7 +203,7 @@ class CallAdmission:
         self._context = calls._context
         self._audited = audited
         self._action = action
-        self._active = () if action.is_control else active
+        self._hooked = () if action.is_control else tuple(one for one in active if one.skill.hooks is not None)
         self._decided_under = decided_under
         self.decision = audited.decision
 
@@ -213,9 +213,9 @@ class CallAdmission:
         While somebody was asked or a hook ran, a skill may have been loaded that does not allow it.
         """
         context, action = self._context, self._action
-        if any(tool_hooks(one, "PreToolUse") for one in self._active):
+        if self._hooked and any(tool_hooks(one, "PreToolUse") for one in self._hooked):
             before = self._calls._hooks.before_call
-            reason = await context.guard.in_thread(before, self._active, action.tool, action.arguments, context.actor)
+            reason = await context.guard.in_thread(before, self._hooked, action.tool, action.arguments, context.actor)
             if reason is not None:
                 context.emit(Event(kind="refused", tool=action.tool, code="hook-refused", message=reason))
                 return refuse("hook PreToolUse", reason, code="hook-refused", hint="Do it another way.")
@@ -234,14 +234,14 @@ class CallAdmission:
     async def after(self, result: ToolResult) -> None:
         """Run the hooks after the call, whatever became of it."""
         context, action = self._context, self._action
-        if not any(tool_hooks(one, "PostToolUse") for one in self._active):
+        if not self._hooked or not any(tool_hooks(one, "PostToolUse") for one in self._hooked):
             return
         import anyio
 
         response = {"success": result.success, "result": result.result, "error": result.error}
         after = self._calls._hooks.after_call
         with anyio.CancelScope(shield=True):
-            await context.guard.in_thread(after, self._active, action.tool, action.arguments, response, context.actor)
+            await context.guard.in_thread(after, self._hooked, action.tool, action.arguments, response, context.actor)
 
     def record(self, result: ToolResult, against: Decision | None = None) -> None:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""

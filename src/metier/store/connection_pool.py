@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from metier.store.schema import TableSchema
 
 Value: TypeAlias = str | int | bytes
+Mark: TypeAlias = tuple[Any, int, int]
+"""A connection, a number that changes with each commit of another one, and one that changes with its own rows."""
 MIGRATION_LOCK = "\0migrations"
 _COLUMN_TYPES: dict[Kind, dict[str, str]] = {
     "sqlite": {"key": "TEXT", "text": "TEXT DEFAULT ''", "number": "INTEGER DEFAULT '0'"},
@@ -130,11 +132,8 @@ class Backend(ABC):
         """Execute a statement; the result has `fetchall()` and `rowcount`."""
         return connection.execute(sql, parameters)
 
-    def mark(self, connection: Any) -> tuple[Any, int, int] | None:
-        """Return a mark that changes with every commit: the connection, a number for others' and one for its own rows.
-
-        None where a database has no such numbers.
-        """
+    def mark(self, connection: Any) -> Mark | None:
+        """Return a mark that changes with every commit; None where a database has none."""
         return None
 
     def run_alone(self, connection: Any, sql: str, parameters: Sequence[Value], wait: float | None = None) -> None:
@@ -319,21 +318,34 @@ class ConnectionPool:
                 read(current.connection)
         return _decode_rows(rows) if decode else rows
 
-    def execute_if_changed(
-        self, sql: str, parameters: Sequence[Value], seen: object
-    ) -> tuple[list[tuple[Any, ...]] | None, object]:
-        """Return the rows of a statement, and a mark of the moment before; None where nothing changed since `seen`.
+    def is_unchanged(self, since: Mark | None) -> bool:
+        """Return whether nothing was committed since a mark, by anybody; False also where that cannot be told.
 
-        Only outside of transactions. The rows are not decoded.
+        Only outside of transactions.
         """
-        rows: list[tuple[Any, ...]] | None = None
-        mark: object = None
+        pool, backend = self._pool, self.backend
+        if since is None or pool.process != os.getpid():
+            return False
+        try:
+            connection = pool.idle.pop()
+        except IndexError:
+            return False
+        try:
+            return connection is since[0] and backend.is_usable(connection) and backend.mark(connection) == since
+        except backend.failures:
+            return False
+        finally:
+            self._give_back(connection, pool)
+
+    def execute_marked(self, sql: str, parameters: Sequence[Value]) -> tuple[list[tuple[Any, ...]], Mark | None]:
+        """Return the rows of a statement, which are not decoded, and a mark of the moment before."""
+        rows: list[tuple[Any, ...]] = []
+        mark: Mark | None = None
 
         def read(connection: Any) -> None:
-            nonlocal rows, mark
+            nonlocal mark
             mark = self.backend.mark(connection)
-            if mark is None or mark != seen:
-                rows = self.backend.run(connection, sql, _encode(parameters)).fetchall()
+            rows[:] = self.backend.run(connection, sql, _encode(parameters)).fetchall()
 
         self._give_back(*self._first(read))
         return rows, mark

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from metier.store.connection_pool import ConnectionPool, Value
+    from metier.store.connection_pool import ConnectionPool, Mark, Value
 
 Record = TypeVar("Record")
 
@@ -178,10 +178,10 @@ class TenantRows:
         with contextlib.nullcontext() if self.pool.is_in_transaction else self.transaction():
             return self.pool.change(sql, values) > 0
 
-    def state_version_since(self, mark: object) -> tuple[StateVersion | None, object]:
-        """Return `state_version` and a mark of this moment; None for the version if nothing changed since a mark."""
-        rows, mark = self.pool.execute_if_changed(_VERSION, (self.tenant,), mark)
-        return None if rows is None else rows[0] if rows else self.state_version(), mark
+    def marked_version(self) -> tuple[StateVersion, Mark | None]:
+        """Return `state_version`, and a mark of the moment before."""
+        rows, mark = self.pool.execute_marked(_VERSION, (self.tenant,))
+        return rows[0] if rows else self.state_version(), mark
 
     def state_version(self) -> StateVersion:
         """Return a version that differs whenever something changed that decisions depend on.

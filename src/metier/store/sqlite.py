@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.errors import MetierError
-    from metier.store.connection_pool import Value
+    from metier.store.connection_pool import Mark, Value
 
 APPLICATION = 0x4D657472
 """The application id that marks a SQLite file as a store."""
@@ -78,10 +78,9 @@ class SqliteBackend(Backend):
             _set_patience(connection, None)
             return connection.execute(sql, parameters)
 
-    def mark(self, connection: Any) -> tuple[Any, int, int] | None:
+    def mark(self, connection: Any) -> Mark | None:
         """Return a mark that changes with every commit, at half the time of reading a row."""
-        others = self.run(connection, "PRAGMA data_version").fetchone()[0]
-        return connection, others, connection.total_changes
+        return connection, self.run(connection, "PRAGMA data_version").fetchone()[0], connection.total_changes
 
     def run_alone(self, connection: Any, sql: str, parameters: Sequence[Value], wait: float | None = None) -> None:
         """Execute a statement as a transaction of its own."""

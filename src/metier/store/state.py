@@ -26,6 +26,7 @@ from metier.store.revisions import INSTALLS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from metier.store.connection_pool import Mark
     from metier.store.revisions import Install
     from metier.store.rows import StateVersion, TenantRows
 
@@ -310,8 +311,8 @@ class CachedState:
     state: GovernanceState
     version: StateVersion
     decisions: RecordedDecisions
-    mark: object = None
-    """The mark of a connection under which it is current, which takes less to compare than the version."""
+    mark: Mark | None = None
+    """The mark under which it is current, which takes less to compare than the version."""
 
     def moved(self, version: StateVersion, decisions: RecordedDecisions) -> CachedState | None:
         """Return the same state at a later version, if nobody decided anything in between; None if somebody did."""

@@ -203,13 +203,12 @@ class TenantScope:
             # An uncommitted change may be undone, and its number be given to something else.
             return read_state(self._rows, reader).state
         cached = self.store.states.get(self.tenant)
-        version, mark = self._rows.state_version_since(None if cached is None else cached.mark)
-        if cached is not None and version is None:
+        if cached is not None and self.store.pool.is_unchanged(cached.mark):
             return cached.state
-        if cached is None or version is None or cached.version != version:
+        version, mark = self._rows.marked_version()
+        if cached is None or cached.version != version:
             # Most records decide nothing: then only they are read.
-            moved = cached and version and cached.moved(version, reader.read(self._rows))
-            cached = moved or read_state(self._rows, reader)
+            cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
         self.store.states[self.tenant] = replace(cached, mark=mark)
         return cached.state
 
@@ -221,10 +220,8 @@ class TenantScope:
         """Keep the cached state after a record of this process that decides nothing."""
         cached = self.store.states.get(self.tenant)
         if cached is not None and cached.version[1:] == (last.seq, last.hash):
-            mark = cached.mark
-            if isinstance(mark, tuple):
-                # The record was a row of this connection, or another one has changed, and the mark fits neither way.
-                mark = (*mark[:2], mark[2] + 1)
+            # The record was one more row of the connection of the mark; if it was another's, the mark fits neither way.
+            mark = None if cached.mark is None else (*cached.mark[:2], cached.mark[2] + 1)
             version = (cached.version[0], added.seq, added.hash)
             self.store.states[self.tenant] = replace(cached, version=version, mark=mark)
 

@@ -359,7 +359,7 @@ async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) 
     with anyio.move_on_after(timeout):
         try:
             # A copy: what was decided about and is recorded must not change while the tool works.
-            return result_of(await tool.call(copy.deepcopy(values)))
+            return result_of(await tool.call(_copied(values)))
         except Exception as error:
             return failure_of(tool.name, error)
     return ToolResult.failure(
@@ -367,6 +367,14 @@ async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) 
         f"The tool '{tool.name}' timed out after {timeout:g} seconds.",
         hint="Ask for less at a time.",
     )
+
+
+def _copied(values: dict[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing which can change; most arguments are texts."""
+    for value in values.values():
+        if type(value) is not str:
+            return copy.deepcopy(values)
+    return dict(values)
 
 
 def _external_result(value: object) -> ToolResult:

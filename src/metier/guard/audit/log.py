@@ -133,7 +133,8 @@ class AuditRecord:
             if value or (value is not None and value != "" and value != ())
         }
         # One pass over all texts that are new: most records hold no secret, and repeat much of the one before.
-        fresh = [text for text in _texts(known.values()) if text not in _PLAIN]
+        fresh = [value for value in known.values() if type(value) is str and value not in _PLAIN]
+        fresh += [text for text in _nested_texts(known.values()) if text not in _PLAIN]
         text = "\n".join(fresh)
         if redact(text) != text:
             return redact_value(known)  # type: ignore[no-any-return]
@@ -166,12 +167,13 @@ def actor_fields(actor: Actor) -> dict[str, Any]:
     return found
 
 
-def _texts(values: Iterable[Any]) -> Iterator[str]:
+def _nested_texts(values: Iterable[Any]) -> Iterator[str]:
+    """Yield the texts in tuples, and those of a type of their own."""
     for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, tuple):
+        if type(value) is tuple or isinstance(value, tuple):
             yield from map(str, value)
+        elif type(value) is not str and isinstance(value, str):
+            yield value
 
 
 def type_of(event: str, decision: str, success: bool | None = None) -> str:

@@ -143,6 +143,8 @@ def file_targets(tool: str, arguments: Mapping[str, Any]) -> FileTargets:
         _last_word(key) in _PATHS or isinstance(value, _NESTED) for key, value in arguments.items()
     ):
         return _NO_TARGETS
+    if not takes_patch and all(isinstance(value, str) and _is_content(key) for key, value in arguments.items()):
+        return _NO_TARGETS
     walk = _Texts(arguments, with_others=writes)
     found = walk.paths
     if writes:
@@ -209,6 +211,13 @@ def _with_folders(found: list[str], arguments: Mapping[str, Any]) -> tuple[str, 
 
 def _is_line(text: str) -> bool:
     return 0 < len(text) <= _MAX_LINE and "\n" not in text
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_content(key: object) -> bool:
+    """Whether an argument is written, or said, by its name, which is no path itself."""
+    word = _last_word(key)
+    return isinstance(key, str) and word in _CONTENTS and word not in _PATHS and protected_name_in(key) is None
 
 
 @functools.lru_cache(maxsize=1024)
