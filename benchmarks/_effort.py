@@ -25,7 +25,8 @@ from unittest import mock
 SAMPLE_NS = 300_000
 """A sample is at least so long: shorter ones drown in the cost of looking at the clock."""
 SYNCING = ("COMMIT", "END", "RELEASE", "PRAGMA WAL_CHECKPOINT")
-"""Statements of SQLite that wait for the disk."""
+CHANGING = ("INSERT", "UPDATE", "DELETE", "REPLACE", "WITH")
+"""Statements of SQLite that wait for the disk, and those that do so outside of a transaction."""
 
 OURSELVES = (None, os.getpid())
 
@@ -202,9 +203,18 @@ def counted_waits() -> Iterator[list[str]]:
 
     def connect(*args: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = real_connect(*args, **options)
-        connection.set_trace_callback(
-            lambda statement: waits.append(statement) if statement.upper().startswith(SYNCING) else None
-        )
+
+        last = ""
+
+        def note(statement: str) -> None:
+            nonlocal last
+            is_change = statement.upper().startswith(CHANGING) and not connection.in_transaction
+            # A trigger shows the statement that fired it once more.
+            if statement != last and (is_change or statement.upper().startswith(SYNCING)):
+                waits.append(statement)
+            last = statement
+
+        connection.set_trace_callback(note)
         return connection
 
     def noting(name: str, real: Callable[[Any], None]) -> Callable[[Any], None]:
