@@ -8,7 +8,8 @@ import inspect
 import pickle
 import sys
 import threading
-from typing import Any, ClassVar
+from collections import OrderedDict
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -182,3 +183,27 @@ def test_threads_may_use_a_class_for_the_first_time_together() -> None:
         for thread in threads:
             thread.join()
         assert len(seen) == 4
+
+
+class _Named(NamedTuple):
+    value: Any
+
+
+def test_a_dictionary_of_an_instance_is_that_of_the_standard_library() -> None:
+    inner = Pickled(value=1)
+    values = [
+        1,
+        "a",
+        None,
+        inner,
+        [inner, (inner,)],
+        {"k": inner},
+        _Named(inner),
+        _Foreign(3),
+        {1, 2},
+        OrderedDict(a=inner),
+    ]
+    for value in values:
+        one = example(ours)(first=value)
+        assert ours.asdict(one) == dataclasses.asdict(one)
+        assert type(ours.asdict(one)["first"]) is type(dataclasses.asdict(one)["first"])

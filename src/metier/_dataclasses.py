@@ -182,6 +182,22 @@ def _replaced(self: Any, /, **changes: Any) -> Any:
     return self.__class__(**kept, **changes)
 
 
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if value is None or kind in (str, int, float, bool):
+        return value
+    if hasattr(kind, "__lazy_fields__"):
+        return {name: _plain(getattr(value, name)) for name in _stored(value)}
+    if kind in (list, tuple):
+        return kind(map(_plain, value))
+    if kind is dict:
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    from dataclasses import asdict, make_dataclass
+
+    # Classes of `dataclasses`, named tuples, kinds of dictionaries, and whatever else is copied.
+    return asdict(make_dataclass("Holder", ["value"])(value))["value"]
+
+
 def _own_fields(cls: type, *, kw_only: bool) -> dict[str, _Field]:
     own = {}
     for name, annotation in cls.__annotations__.items():
@@ -274,7 +290,5 @@ if not TYPE_CHECKING:
         return tuple(_stored(of).values())
 
     def asdict(instance: Any) -> Any:
-        """A dataclass as a dictionary, and those in it too."""
-        from dataclasses import asdict
-
-        return asdict(instance)
+        """A dataclass as a dictionary, and those in it too; everything else is copied."""
+        return _plain(instance)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from metier._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-class Command(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Command:
     """A command; its module has `add(parser)`, which adds options, and `run(options)`, which carries it out."""
 
     group: str

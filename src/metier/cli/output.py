@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from argparse import Namespace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from metier._dataclasses import asdict
@@ -76,6 +75,8 @@ class Style:
         """A moment: for a person how long ago it was, or how long it is until then; for a program as it is."""
         if not self.is_terminal:
             return moment
+        from datetime import UTC, datetime
+
         try:
             then = datetime.fromisoformat(moment)
             away = ((then if then.tzinfo else then.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()

@@ -385,8 +385,10 @@ def _deployed_beside(places: tuple[Place, ...]) -> tuple[Place, ...]:
     """The places of the administrators of this machine that a library leaves out."""
     from metier.library.places import enterprise_places
 
-    own = {_file_in(place) for place in places}
-    return tuple(place for place in enterprise_places()[0] if _file_in(place) not in own)
+    roots = {place.source.root for place in places} - {None}
+    others = [place for place in enterprise_places()[0] if place.source.root not in roots]
+    own = {_file_in(place) for place in places} if others else set()
+    return tuple(place for place in others if _file_in(place) not in own)
 
 
 def _file_in(place: Place) -> str:

@@ -403,10 +403,11 @@ def _metadata_folders(path: str) -> list[str]:
 def _announced_in(file: str) -> set[tuple[str, str]]:
     """The entry points of our group in a file."""
     try:
-        with open(file, "rb", buffering=0) as opened:
-            data = opened.read()
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError:
         return set()
+    with open(descriptor, "rb", buffering=0) as opened:
+        data = opened.read()
     found = set()
     if ENTRY_POINT_GROUP.encode() in data:
         section = ""
