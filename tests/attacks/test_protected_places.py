@@ -268,7 +268,7 @@ BROUGHT_BACK = [
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None) -> Path:
     """A home folder with keys and what is Métier's own, in which there is a project."""
     folder = Path(os.path.realpath(tmp_path)) / "home"
     build_home(folder)
@@ -397,9 +397,10 @@ def test_a_workspace_without_a_session_is_closed_as_well(home: Path) -> None:
     assert around_the_store(home) == before
 
 
-@pytest.mark.parametrize("form", PATCHES)
+@pytest.mark.each("form", PATCHES)
 def test_no_patch_names_a_protected_place(home: Path, form: str) -> None:
-    os.link(home / "project/.git/config", home / "project/second-name.txt")
+    with contextlib.suppress(FileExistsError):
+        os.link(home / "project/.git/config", home / "project/second-name.txt")
     session = session_in(home / "project", home)
     # What leaves the workspace otherwise is for the tool to refuse.
     paths = [path for path in (*PATHS[list(PATCHES).index(form) % 8 :: 8], *led(home)) if not path.endswith("notes.md")]
@@ -414,7 +415,7 @@ def test_no_tool_of_somebody_else_is_called_with_a_protected_place(home: Path) -
 SEARCHED = [".git/config", "AGENTS.md", "bare/config", "hooks-by-link/x", "vs/tasks.json", "team-hooks/pre-commit"]
 
 
-@pytest.mark.parametrize("path", SEARCHED)
+@pytest.mark.each("path", SEARCHED)
 def test_no_block_of_search_and_replace_names_a_protected_place(home: Path, path: str) -> None:
     block = f"{path}\n<<<<<<< SEARCH\none\n=======\nevil\n>>>>>>> REPLACE\n"
     assert around(session_in(home / "project", home), ("apply_patch", {"input": block})) == []
@@ -538,35 +539,39 @@ def own_place(home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place:
     return session_in(home / "project", home)
 
 
-@pytest.mark.parametrize(("variable", "place", "path"), OWN)
+@pytest.mark.each(("variable", "place", "path"), OWN)
 def test_what_decides_about_skills_is_not_written_by_a_tool(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str
 ) -> None:
+    restore(home)
     target = home / "project" / path
-    for is_there, way in itertools.product((False, True), ("Write", "Edit")):
-        if is_there and not target.exists():
-            write(target, SKILL)
-        session = own_place(home, monkeypatch, variable, place)
-        WRITES[way](session, path)
-        assert not target.exists() or not target.read_bytes().startswith(b"evil")
-    assert around(session, ("apply_patch", v4a(f"*** Delete File: {path}"))) == []
+    with monkeypatch.context() as patch:
+        for is_there, way in itertools.product((False, True), ("Write", "Edit")):
+            if is_there and not target.exists():
+                write(target, SKILL)
+            session = own_place(home, patch, variable, place)
+            WRITES[way](session, path)
+            assert not target.exists() or not target.read_bytes().startswith(b"evil")
+        assert around(session, ("apply_patch", v4a(f"*** Delete File: {path}"))) == []
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-@pytest.mark.parametrize(("variable", "place", "path"), OWN)
+@pytest.mark.each(
+    ("variable", "place", "path", "is_there"), [(*one, is_there) for one in OWN for is_there in (False, True)]
+)
 def test_what_decides_about_skills_is_not_written_by_a_job(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str, is_there: bool
 ) -> None:
+    restore(home)
     target = home / "project" / path
     if is_there:
         write(target, SKILL)
-    session = own_place(home, monkeypatch, variable, place)
-    if path.startswith(f"{place}-"):
-        call(session, "Read", file_path="a.txt")  # the store is there, and what belongs to it is not
-    with contextlib.suppress(MetierError):
-        bash(
-            session, f"echo evil > {path}; rm -rf {place}; mv {place} m; mkdir -p $(dirname {path}); echo evil > {path}"
-        )
+    again = f"echo evil > {path}; rm -rf {place}; mv {place} m; mkdir -p $(dirname {path}); echo evil > {path}"
+    with monkeypatch.context() as patch:
+        session = own_place(home, patch, variable, place)
+        if path.startswith(f"{place}-"):
+            call(session, "Read", file_path="a.txt")  # the store is there, and what belongs to it is not
+        with contextlib.suppress(MetierError):
+            bash(session, again)
     assert not target.exists() or not target.read_bytes().startswith(b"evil")
     # SQLite itself takes a journal away that is none.
     assert target.exists() or not is_there or path.endswith("-journal")

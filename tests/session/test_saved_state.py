@@ -256,7 +256,7 @@ def test_saving_is_safe_while_others_use_the_session(begin: Begin, skill: Files)
 
     def use() -> None:
         try:
-            for step in range(300):
+            for step in range(60):
                 session.load("abc"[step % 3], args=str(step))
                 session.prompt.content()
         except BaseException as error:
