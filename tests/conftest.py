@@ -13,6 +13,7 @@ import shlex
 import signal
 import ssl
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Any
 import pytest
 from tests.disk import hurry, take_care
 from tests.forked import forking
+
+from metier.source import folder
 
 # Where some of the tests are run by another user, it is not there.
 with contextlib.suppress(ModuleNotFoundError):
@@ -153,10 +156,15 @@ def set_aside() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def hurried() -> Iterator[None]:
-    """Nobody waits for the disk, and clients of the web read the certificates that they trust once for all."""
+    """Nobody waits for the disk; of certificates and of installed packages, all is read once."""
+    announced, once = folder._announced_in, functools.cache(folder._announced_in)
+    installed = sysconfig.get_path("purelib")
     with pytest.MonkeyPatch.context() as monkeypatch:
         hurry(monkeypatch.setattr)
         monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        monkeypatch.setattr(
+            folder, "_announced_in", lambda file: (once if file.startswith(installed) else announced)(file)
+        )
         yield
 
 
