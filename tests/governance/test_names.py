@@ -153,6 +153,12 @@ def begin(world: World) -> Callable[..., Session]:
     return session
 
 
+@pytest.fixture(params=[7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+def attempts(request: pytest.FixtureRequest, world: World) -> list[str]:
+    """The table for a door that takes long: every seventh attempt, and all of them in `make test-slow`."""
+    return list(world.attempts())[:: request.param]
+
+
 def active(session: Session) -> list[str]:
     return [f"{one.name}@{one.entry.layer}" for one in session.active]
 
@@ -184,8 +190,8 @@ def test_no_attempt_loads_another_skill_than_the_one_that_was_deployed(
 
 
 @pytest.mark.covers("SEC-7")
-def test_no_attempt_binds_forks_nests_or_pins_another_skill(world: World, begin: Callable[..., Session]) -> None:
-    for attempt in world.attempts():
+def test_no_attempt_binds_forks_nests_or_pins_another_skill(attempts: list[str], begin: Callable[..., Session]) -> None:
+    for attempt in attempts:
         for way in ("fork", "activate", "bind"):
             with begin(listing={attempt: "pinned"}) as session:
                 try:
@@ -211,10 +217,12 @@ CALLS: dict[Any, tuple[str, str]] = {
 
 @pytest.mark.covers("SEC-7")
 @pytest.mark.parametrize("dialect", CALLS)
-def test_no_attempt_of_a_model_gets_another_skill(world: World, begin: Callable[..., Session], dialect: Any) -> None:
+def test_no_attempt_of_a_model_gets_another_skill(
+    attempts: list[str], begin: Callable[..., Session], dialect: Any
+) -> None:
     tool, key = CALLS[dialect]
     more = {"registry": ("read_skill_resource", "skill_id"), "runtime": ("skills_read", "skill")}
-    for attempt in world.attempts():
+    for attempt in attempts:
         with begin() as session:
             executor = session.executor(dialect=dialect)
             answer = executor.execute_blocking(tool, {key: [attempt] if key == "skills" else attempt})
@@ -261,9 +269,9 @@ def test_no_attempt_of_a_person_invokes_another_skill(world: World, begin: Calla
 
 @pytest.mark.covers("SEC-7")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_no_attempt_of_a_client_gets_another_skill(world: World, mode: str) -> None:
+def test_no_attempt_of_a_client_gets_another_skill(world: World, attempts: list[str], mode: str) -> None:
     async def use(client: mcp.Client) -> None:
-        for attempt in world.attempts():
+        for attempt in attempts:
             answer = await client.call_tool("skills_load", {"skills": [attempt], "mode": "replace"})
             assert PLANTED not in answer.model_dump_json(), attempt
             for request in (
@@ -288,8 +296,8 @@ def test_no_attempt_of_a_client_gets_another_skill(world: World, mode: str) -> N
 
 
 @pytest.mark.covers("SEC-7")
-def test_no_attempt_writes_another_skill_for_other_clients(world: World, tmp_path: Path) -> None:
-    for number, attempt in enumerate(world.attempts()):
+def test_no_attempt_writes_another_skill_for_other_clients(world: World, attempts: list[str], tmp_path: Path) -> None:
+    for number, attempt in enumerate(attempts):
         target = tmp_path / "copies" / str(number)
         target.mkdir(parents=True)
         try:
@@ -302,14 +310,14 @@ def test_no_attempt_writes_another_skill_for_other_clients(world: World, tmp_pat
 
 @pytest.mark.covers("SEC-7")
 def test_no_attempt_on_the_command_line_runs_another_skill(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: World, attempts: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = (world.folders["enterprise"], world.folders["second"])
     monkeypatch.setenv("METIER_ENTERPRISE", os.pathsep.join(map(str, places)))
     monkeypatch.chdir(world.project)
     TrustStore().trust(world.project)
     for more in ([], ["--skills", str(world.near)]):
-        for attempt in world.attempts():
+        for attempt in attempts:
             if "\0" in attempt:
                 continue  # no argument of a command has one
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import MetierError, ProposalInvalid
@@ -164,7 +164,6 @@ files = st.dictionaries(
 )
 
 
-@settings(max_examples=75)
 @given(files, files)
 def test_a_difference_that_is_applied_gives_what_it_was_made_of(before: Files, after: Files) -> None:
     diff = difference(before, after)
@@ -174,7 +173,6 @@ def test_a_difference_that_is_applied_gives_what_it_was_made_of(before: Files, a
         assert apply_diff(before, diff) == after
 
 
-@settings(max_examples=75)
 @given(st.data())
 def test_a_broken_diff_is_refused_or_stays_inside(data: st.DataObject) -> None:
     diff = difference(BASE, {**BASE, "SKILL.md": ("file", SKILL + b"six\n"), "x/y.md": ("file", b"new\n")})

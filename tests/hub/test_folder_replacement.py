@@ -247,6 +247,7 @@ def killing(request: pytest.FixtureRequest) -> Killing:
     return Killing("two steps" not in request.node.name)
 
 
+@pytest.mark.slow
 @needs_fork
 @pytest.mark.usefixtures("way")
 @pytest.mark.covers("A-42")
@@ -275,6 +276,7 @@ def test_whoever_is_killed_at_any_step_leaves_the_old_one_or_the_new_one(
     assert seen >= {BEFORE, AFTER}
 
 
+@pytest.mark.slow
 @needs_fork
 @pytest.mark.usefixtures("way")
 def test_what_somebody_changed_while_another_was_killed_is_not_thrown_away(

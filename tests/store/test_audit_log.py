@@ -119,7 +119,7 @@ VALUE = st.recursive(
 
 
 @given(st.dictionaries(TEXT, VALUE, max_size=8))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_the_canonical_form_of_anything_can_be_told_from_its_json(value: dict[str, Any]) -> None:
     text = canonical(value)
     found = parse_strict(json.dumps(json.loads(text)))
@@ -128,7 +128,7 @@ def test_the_canonical_form_of_anything_can_be_told_from_its_json(value: dict[st
 
 
 @given(st.dictionaries(TEXT | st.sampled_from(["a", "b\n", '"', "\x7f"]), VALUE | st.lists(TEXT), max_size=6))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_it_is_the_canonical_form_of_rfc_8785_wherever_that_has_one(value: dict[str, Any]) -> None:
     try:
         expected = rfc8785.dumps(value).decode()

@@ -100,7 +100,7 @@ NAMES = st.text(st.characters(exclude_categories=[]), min_size=1, max_size=60)
 
 
 @given(st.dictionaries(NAMES, st.tuples(st.sampled_from(["file", "exec", "link"]), st.binary(max_size=200))))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_files_are_called_they_come_back(scope: TenantScope, files: Files) -> None:
     files = {path: file for path, file in files.items() if is_a_name_on_disk(path)}
     scope.revisions.put(revision(files), files)
@@ -117,7 +117,7 @@ def is_a_name_on_disk(path: str) -> bool:
 
 
 @given(st.lists(st.binary(max_size=5_000), max_size=8))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_content_is_found_by_its_hash_and_by_nothing_else(store: Store, contents: list[bytes]) -> None:
     store.blobs.put(contents)
     for data in contents:

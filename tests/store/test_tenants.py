@@ -165,7 +165,7 @@ TENANTS = st.text(st.characters(exclude_categories=[]), max_size=20)
 
 
 @given(TENANTS, TENANTS, st.text(st.characters(exclude_categories=[]), min_size=1, max_size=50))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_tenants_are_called_they_stay_apart(store: Store, one: str, other: str, name: str) -> None:
     scope = store.of(one)
     scope.blocks.add("name", name, reason=name, by=name)

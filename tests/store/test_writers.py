@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_nothing_that_was_acknowledged_is_lost_when_writers_are_killed(store_url: str) -> None:
     command = [
