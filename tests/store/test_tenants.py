@@ -50,6 +50,7 @@ class Played:
         scope.scans.put(ScanRow(digest="d", engine="core"))
         scope.policies.keep("d", "enterprise", "/etc", "text")
         scope.audit.append({"type": "skill.activated", "session": "s"})
+        scope.audit.append_all(lambda: [{"type": "skill.deactivated", "session": "s"}])
         scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
 
     def seen_by(self, scope: TenantScope) -> dict[str, Any]:
@@ -106,7 +107,7 @@ class Played:
 ADDING = {
     *("approvals.request", "approvals.add", "proposals.add", "blocks.add", "installs.put", "versions.add"),
     *("people.add", "people.new_token", "people.record_token", "revisions.put", "scans.put", "policies.keep"),
-    *("audit.append", "audit.keep_checkpoint"),
+    *("audit.append", "audit.append_all", "audit.keep_checkpoint"),
 }
 """What `Played` does."""
 

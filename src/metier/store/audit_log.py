@@ -138,12 +138,12 @@ class AuditTable:
         self,
         rows: TenantRows,
         follow: Callable[[ChainPosition, ChainPosition], None] = lambda *_: None,
-        heads: dict[str, ChainPosition] | None = None,
+        heads: dict[str, tuple[ChainPosition, bool]] | None = None,
     ) -> None:
         """`follow` receives the positions before and after a record that decides nothing.
 
-        `heads` are the positions of the last records by tenant that this process has written; where others have written
-        since, the database refuses a record that follows one of them, and the last record is read.
+        `heads` are the last records by tenant that this process has written, and whether nobody else wrote before: then
+        the next record follows without a look. If somebody has, the database refuses it, and the last record is read.
         """
         self._rows = rows
         self._follow = follow
@@ -157,17 +157,17 @@ class AuditTable:
         The log itself sets `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`. `wait` is the longest wait for other
         writers in seconds; after that it raises `StoreUnavailable`.
         """
-        pool = self._rows.pool
-        if pool.backend.is_shared or pool.is_in_transaction or self.tenant not in self._heads:
-            return self.append_all(lambda: (record,), wait=wait)[0]
-        with pool.writing_alone(wait):
-            last = self._heads.get(self.tenant)
-            added = None if last is None else self._next(record, last)
-            if added is not None and self._rows.insert_alone(_INSERT, *added.row, wait=wait):
-                self._heads[self.tenant] = added.position
-            else:
-                added = None
-        if added is None:  # somebody else has written
+        pool, added = self._rows.pool, None
+        if not pool.backend.is_shared and not pool.is_in_transaction:
+            with pool.writing_alone(wait):
+                last, is_alone = self._heads.get(self.tenant, (None, False))
+                if last is not None and is_alone:
+                    added = self._next(record, last)
+                    if self._rows.insert_alone(_INSERT, *added.row, wait=wait):
+                        self._heads[self.tenant] = (added.position, True)
+                    else:
+                        added = None
+        if added is None:
             return self.append_all(lambda: (record,), wait=wait)[0]
         self._note(added)
         return added.position
@@ -182,9 +182,10 @@ class AuditTable:
             for record in take():
                 added.append(self._next(record, added[-1].position if added else last))
                 self._rows.change(_INSERT, *added[-1].row)
-        if not pool.is_in_transaction:
+        if added and not pool.is_in_transaction:
+            known = self._heads.get(self.tenant)
+            self._heads[self.tenant] = (added[-1].position, known is None or known[0] == last)
             for one in added:
-                self._heads[self.tenant] = one.position
                 self._note(one)
         return [one.position for one in added]
 

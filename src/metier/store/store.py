@@ -47,8 +47,8 @@ class Store:
         self.pool = ConnectionPool(backend)
         self.states: BoundedCache[str, CachedState] = BoundedCache(_MAX_STATES)
         """The last state that was read, by tenant."""
-        self.heads: BoundedCache[str, ChainPosition] = BoundedCache(_MAX_STATES)
-        """The position of the last audit record that this process has written, by tenant."""
+        self.heads: BoundedCache[str, tuple[ChainPosition, bool]] = BoundedCache(_MAX_STATES)
+        """The last audit record that this process has written by tenant, and whether nobody else wrote before."""
         self.decision_reader = DecisionReader(str(address))
         """Reads the decisions in the audit logs."""
 
