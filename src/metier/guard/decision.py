@@ -133,6 +133,18 @@ class Subject:
         )
 
 
+def _may_hold_many_texts(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) > _LONG or value.lstrip()[:1] in ("{", "[")
+    if isinstance(value, list | tuple):
+        # A few short texts, such as the names of skills to load, are no more than one long text.
+        is_flat = len(value) <= _FEW and all(
+            isinstance(one, str) and one.lstrip()[:1] not in ("{", "[") for one in value
+        )
+        return not is_flat or sum(map(len, value)) > _LONG
+    return isinstance(value, Mapping)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """An action that is to be decided about.
@@ -187,11 +199,7 @@ class Action:
     @property
     def has_many_texts(self) -> bool:
         """Whether the arguments may hold so many texts that a decision takes a while."""
-        return len(self.arguments) > _FEW or any(
-            isinstance(value, Mapping | list | tuple)
-            or (isinstance(value, str) and (len(value) > _LONG or value.lstrip()[:1] in ("{", "[")))
-            for value in self.arguments.values()
-        )
+        return len(self.arguments) > _FEW or any(map(_may_hold_many_texts, self.arguments.values()))
 
     def describe(self, decision: Decision | None = None, *, limit: int = 2_000) -> str:
         """The action in a sentence for a person who decides about it; with a `decision`, also why it is asked.
