@@ -61,7 +61,7 @@ def has_store(url: str) -> bool:
     if url in OPEN.items:
         return True
     address = parse_address(url)
-    return address.kind != "sqlite" or os.path.lexists(address.target) or was_there(url)
+    return address.kind != "sqlite" or os.path.lexists(address.target) or _has_traces(address)
 
 
 def open_store(url: str) -> Store:
@@ -90,8 +90,12 @@ def peek_store(url: str) -> Store | None:
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
+    return _has_traces(parse_address(url))
+
+
+def _has_traces(address: StoreAddress) -> bool:
     # A miss raises no exception here: where there is no store yet, every decision looks.
-    return any(os.access(path, os.F_OK) for path in _traces(parse_address(url), default_config_folder()))
+    return any(os.access(path, os.F_OK) for path in _traces(address, default_config_folder()))
 
 
 @functools.lru_cache(64)
