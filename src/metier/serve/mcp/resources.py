@@ -35,6 +35,7 @@ from metier.serve.mcp.served_files import ServedFile, ServedFiles
 from metier.serve.mcp.uris import parse_uri, uri_of
 from metier.session.active_skills import is_same, subject_of
 from metier.skill import FolderPackage, shown
+from metier.skill.package import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,9 +206,8 @@ class Resources:
         if not guard.decide(wanted, actor, in_force).is_allowed:
             in_force = None
             self._require_agreement(session, wanted, subject.digest, is_conversation=kit is not None)
-        listing = entry.package.listing() if one is None else one.listing
         # What a model may not read, it does not get from a host that reads for it.
-        instead = path if listing.is_script(path) else ""
+        instead = path if _is_script(entry, one, path) else ""
         action = Action(point="read", skill=subject, path=path, command=instead, by="host")
         with session.context.audited(action, in_force=in_force):
             if content.problem is not None:
@@ -276,6 +276,12 @@ def _weight(skill: dict[str, Any]) -> int:
 def _active_skill(session: Session, entry: Entry) -> ActiveSkill | None:
     """The skill as it was loaded into a conversation, if it was."""
     return next((one for one in session.active if is_same(one.entry, entry)), None)
+
+
+def _is_script(entry: Entry, one: ActiveSkill | None, path: str) -> bool:
+    if kind_of(path) == "skill":
+        return False  # what is read most, and to list all files takes longer than to read it
+    return (entry.package.listing() if one is None else one.listing).is_script(path)
 
 
 def _of_copy(session: Session, one: ActiveSkill, path: str) -> ServedFile:
