@@ -90,7 +90,8 @@ def test_every_extra_that_an_error_names_is_there() -> None:
 def test_a_model_whose_provider_is_missing_says_what_to_install(
     without: Callable[..., None], model: str, package: str, install: str
 ) -> None:
-    without(package, "pydantic_ai", "metier")
+    provider = model.partition(":")[0]
+    without(package, f"pydantic_ai.models.{provider}", f"pydantic_ai.providers.{provider}", "metier")
     from metier.agent.models import model_of
     from metier.errors import ModelMissing
 
