@@ -359,7 +359,7 @@ async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) 
     with anyio.move_on_after(timeout):
         try:
             # A copy: what was decided about and is recorded must not change while the tool works.
-            return result_of(await tool.call(_copied(values)))
+            return result_of(await tool.call(_copy_arguments(values)))
         except Exception as error:
             return failure_of(tool.name, error)
     return ToolResult.failure(
@@ -369,7 +369,7 @@ async def _call_tool(tool: Tool, values: dict[str, Any], timeout: float | None) 
     )
 
 
-def _copied(values: dict[str, Any]) -> dict[str, Any]:
+def _copy_arguments(values: dict[str, Any]) -> dict[str, Any]:
     """A copy that shares nothing which can change; most arguments are texts."""
     for value in values.values():
         if type(value) is not str:
