@@ -144,11 +144,13 @@ class Entry:
         """Whether models are not shown it: its author says so, or it is undescribed in a place nobody trusts."""
         if self.is_undescribed_and_hidden:
             return True
-        skill = self.skill
-        # What is inserted as a message of the user's is not a model's to load.
-        return (
-            skill.disable_model_invocation or skill.insert == "user-message" or self.openai_metadata.is_for_people_only
-        )
+        # Nearly all skills have fields alone that say nothing of it, and need not be interpreted for that.
+        if not self.frontmatter.mapping.keys() <= FIELDS_WITHOUT_REQUIREMENTS:
+            skill = self.skill
+            # What is inserted as a message of the user's is not a model's to load.
+            if skill.disable_model_invocation or skill.insert == "user-message":
+                return True
+        return self.openai_metadata.is_for_people_only
 
     @property
     def is_undescribed_and_hidden(self) -> bool:

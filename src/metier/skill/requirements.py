@@ -34,7 +34,7 @@ _PATTERNS: dict[str, Callable[[str], object]] = {"bins": _COMMAND, "any_bins": _
 FIELDS_WITHOUT_REQUIREMENTS = frozenset(
     {"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"}
 )
-"""Fields that declare no requirement; nearly all skills have no others."""
+"""Fields that declare no requirement and hide from nobody; nearly all skills have no others."""
 _SYSTEMS = {
     "darwin": "darwin", "macos": "darwin", "mac": "darwin", "osx": "darwin",
     "linux": "linux",
