@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.store.postgres import new_database
+from tests.store.postgres import new_database_with_tables
 
 from metier import Session
 from metier.cli import main
@@ -120,7 +120,7 @@ SERVER_HARM = {
 def test_a_quarantine_is_not_released_by_taking_tables_of_a_server_away(
     harm: str, put: Put, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = new_database()
+    url = new_database_with_tables()
     database = url.partition("?")[0].rpartition("/")[2]
     put("project", "deploy")
     put("project", "other")

@@ -122,6 +122,18 @@ def new_database(template: str = "template1") -> str:
     return server().replace("/postgres?", f"/{name}?")
 
 
+@functools.cache
+def _template() -> str:
+    url = new_database()
+    Store.migrate(url)
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+def new_database_with_tables() -> str:
+    """The address of a database with the tables of a store, copied from one that was made once."""
+    return new_database(_template())
+
+
 @pytest.fixture
 def postgres_url() -> str:
     """The address of an empty PostgreSQL database."""
