@@ -200,9 +200,9 @@ def test_a_huge_skill_file_is_refused_without_being_read(metier: Call, tmp_path:
     folder = write(tmp_path / "alpha", "---\nname: alpha\n")
     with open(folder / "SKILL.md", "r+b") as file:
         file.truncate(100 << 20)
-    start = time.monotonic()
+    start = time.process_time()
     _, report = verdicts(metier, folder)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     (found,) = report["skills"][0]["diagnostics"]
     assert (found["code"], found["line"]) == ("file-too-large", 1)
     assert "104,857,600" in found["message"]

@@ -182,13 +182,11 @@ def test_a_link_does_not_bring_back_what_is_no_part_of_a_package(root: Path, tar
 
 
 def test_a_fifo_is_refused_at_once(root: Path) -> None:
-    os.mkfifo(root / "pipe")
-    start = time.monotonic()
+    os.mkfifo(root / "pipe")  # nobody writes to it: who waited would wait for ever
     with pytest.raises(FileRefused):
         FolderPackage(root).read("pipe")
     assert "pipe" not in [file.path for file in FolderPackage(root).listing().files]
     FolderPackage(root).digest()
-    assert time.monotonic() - start < 2
 
 
 def test_a_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
