@@ -116,8 +116,9 @@ class CallRules:
     def _decide(self, action: Action) -> Decision:
         """The decision about a call that no rule of the policy denies."""
         granted, asking, noted = _FREE, None, None
+        matches: dict[tuple[ToolRule, ...], Match] = {}
         for ceiling in action.ceilings:
-            decision = self._inside(ceiling, action)
+            decision = self._inside(ceiling, action, matches)
             if decision.outcome == "deny":
                 return decision
             if decision.outcome == "ask":
@@ -155,7 +156,8 @@ class CallRules:
             hint=ask_somebody(),
         )
 
-    def _inside(self, ceiling: Ceiling, action: Action) -> Decision:
+    def _inside(self, ceiling: Ceiling, action: Action, matches: dict[tuple[ToolRule, ...], Match]) -> Decision:
+        """The decision of one ceiling; `matches` are those of the lists before it, as many skills have the same."""
         tool, owner = action.tool, ceiling.owner
         whose = f"Skill {owner!r} cannot use tool {tool!r}" if owner else f"Tool {tool!r} cannot be used"
         prefix = f"{owner}: " if owner else ""
@@ -164,7 +166,10 @@ class CallRules:
             return _deny(f"{whose} so. {found.reason}", f"{prefix}disallowed-tools", found)
         granted = _FREE
         if ceiling.allowed is not None:
-            match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
+            match = matches.get(ceiling.allowed)
+            if match is None:
+                match = permits(ceiling.allowed, tool, action.arguments, workspace=action.workspace)
+                matches[ceiling.allowed] = match
             if match.allowed:
                 granted = _allow_by(f"{prefix}allowed-tools", match)
             elif ceiling.advisory:
