@@ -6,9 +6,11 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 import sys
 import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -207,3 +209,12 @@ def test_a_dictionary_of_an_instance_is_that_of_the_standard_library() -> None:
         one = example(ours)(first=value)
         assert ours.asdict(one) == dataclasses.asdict(one)
         assert type(ours.asdict(one)["first"]) is type(dataclasses.asdict(one)["first"])
+
+
+def test_the_package_has_no_other_dataclasses() -> None:
+    root = Path(ours.__file__).parent
+    others = [path for path in root.rglob("*.py") if "bundled" not in path.parts and path.name != "_dataclasses.py"]
+    found = [
+        path for path in others if re.search(r"^ *from dataclasses import .*\bdataclass\b", path.read_text(), re.M)
+    ]
+    assert found == []
