@@ -441,7 +441,7 @@ def as_files(case: str | dict[str, str]) -> dict[str, str | bytes]:
     return dict(skill(case) if isinstance(case, str) else skill("Run the script.", **case))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("rule", "case"),
     [(rule, case) for rule, cases in ATTACKS.items() for case in cases],
     ids=[f"{rule}-{number}" for rule, cases in ATTACKS.items() for number in range(len(cases))],
@@ -450,7 +450,7 @@ def test_a_rule_knows_an_attack_in_this_form(rule: str, case: str | dict[str, st
     assert severities(as_files(case)).get(rule, -1) >= MEDIUM
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "case",
     [case for cases in HONEST.values() for case in cases],
     ids=[f"{rule}-{number}" for rule, cases in HONEST.items() for number in range(len(cases))],

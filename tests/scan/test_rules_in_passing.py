@@ -132,7 +132,7 @@ def test_a_threat_that_is_told_in_passing_is_seen(text: str) -> None:
     assert worst(skill(text, name="recipe-box", description="Recipes for dinner.")) >= HIGH
 
 
-@pytest.mark.parametrize("text", HONEST)
+@pytest.mark.each("text", HONEST)
 def test_an_ordinary_section_is_left_alone(text: str) -> None:
     found = severities(skill(text, name="recipe-box", description="Recipes for dinner."))
     assert {rule: severity for rule, severity in found.items() if severity >= HIGH} == {}

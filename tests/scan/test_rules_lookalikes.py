@@ -137,7 +137,7 @@ PAIRS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("rule", "honest", "attack"), PAIRS.values(), ids=PAIRS.keys())
+@pytest.mark.each(("rule", "honest", "attack"), PAIRS.values(), ids=PAIRS.keys())
 def test_an_honest_sentence_is_told_from_an_attack_that_looks_like_it(rule: str, honest: str, attack: str) -> None:
     assert severities(skill(honest)).get(rule, -1) < HIGH
     assert severities(skill(attack)).get(rule, -1) >= HIGH

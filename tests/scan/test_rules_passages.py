@@ -117,17 +117,17 @@ HONEST = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", COVERT.values(), ids=COVERT)
+@pytest.mark.each("text", COVERT.values(), ids=COVERT)
 def test_a_deed_that_is_kept_from_the_user_is_seen_over_sentences(text: str) -> None:
     assert severities(skill(text)).get("DONE_COVERTLY", -1) >= HIGH
 
 
-@pytest.mark.parametrize("text", ENTRUSTED.values(), ids=ENTRUSTED)
+@pytest.mark.each("text", ENTRUSTED.values(), ids=ENTRUSTED)
 def test_a_secret_that_is_passed_on_is_seen_over_sentences(text: str) -> None:
     assert severities(skill(text)).get("SECRET_ENTRUSTED", -1) >= HIGH
 
 
-@pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
+@pytest.mark.each("text", HONEST.values(), ids=HONEST)
 def test_an_honest_passage_that_sounds_alike_is_left_alone(text: str) -> None:
     assert {rule: found for rule, found in severities(skill(text)).items() if found >= HIGH} == {}
 

@@ -71,19 +71,19 @@ HONEST: dict[str, str] = {
 RULES = ("CONVERSATION_PASSED_ON", "KEY_SENT_ABROAD", "RUNS_WHAT_IT_FETCHED", "CONCEAL_FROM_USER")
 
 
-@pytest.mark.parametrize("what", ATTACKS)
+@pytest.mark.each("what", ATTACKS)
 def test_what_is_passed_on_is_found(what: str) -> None:
     rule, text = ATTACKS[what]
     assert severities(skill(text)).get(rule, -1) >= HIGH
 
 
-@pytest.mark.parametrize("what", HONEST)
+@pytest.mark.each("what", HONEST)
 def test_what_looks_like_it_is_left_alone(what: str) -> None:
     found = severities(skill(HONEST[what]))
     assert {rule: found[rule] for rule in RULES if found.get(rule, -1) >= HIGH} == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "is_bad"),
     [("{ a: wallet.publicKey, r: bs58.encode(wallet.secretKey) }", True), ("{ a: wallet.publicKey }", False)],
 )
@@ -93,7 +93,7 @@ def test_the_key_of_a_wallet_goes_to_no_host(body: str, is_bad: bool) -> None:
     assert (found.get("KEY_SENT_ABROAD", -1) >= HIGH) is is_bad
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("call", "is_bad"),
     [
         ('http.client.HTTPConnection("45.61.7.36", 8000)', True),

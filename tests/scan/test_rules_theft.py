@@ -88,12 +88,12 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("files", THEFTS.values(), ids=THEFTS.keys())
+@pytest.mark.each("files", THEFTS.values(), ids=THEFTS.keys())
 def test_a_secret_that_is_handed_over_is_seen(files: dict[str, str | bytes]) -> None:
     assert worst(files) >= HIGH
 
 
-@pytest.mark.parametrize("files", USES.values(), ids=USES.keys())
+@pytest.mark.each("files", USES.values(), ids=USES.keys())
 def test_a_secret_that_is_used_as_it_should_is_no_theft(files: dict[str, str | bytes]) -> None:
     assert {rule: found for rule, found in severities(files).items() if found >= MEDIUM} == {}
 

@@ -151,6 +151,6 @@ def test_a_threat_in_plain_words_is_seen(text: str) -> None:
     assert worst(skill(text)) >= HIGH
 
 
-@pytest.mark.parametrize("text", HONEST)
+@pytest.mark.each("text", HONEST)
 def test_an_honest_skill_that_sounds_alike_is_left_alone(text: str) -> None:
     assert {rule: found for rule, found in severities(skill(text)).items() if found >= HIGH} == {}

@@ -324,13 +324,13 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("group", BAD)
+@pytest.mark.each("group", BAD)
 def test_what_no_honest_service_wants_is_found(group: str) -> None:
     missed = [name for name, text in BAD[group].items() if worst(skill(text)) < HIGH]
     assert not missed
 
 
-@pytest.mark.parametrize("group", GOOD)
+@pytest.mark.each("group", GOOD)
 def test_what_an_honest_service_wants_is_left_alone(group: str) -> None:
     found = {name: severities(skill(text)) for name, text in GOOD[group].items() if worst(skill(text)) >= HIGH}
     assert not found
@@ -570,7 +570,7 @@ LIKE_IT: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LIKE_IT)
+@pytest.mark.each("name", LIKE_IT)
 def test_what_only_sounds_like_it_differs_from_it(name: str) -> None:
     honest, attack = LIKE_IT[name]
     assert worst(skill(honest)) < HIGH, severities(skill(honest))

@@ -242,22 +242,22 @@ HONEST_SCRIPTS: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("text", PAGES, ids=range(len(PAGES)))
+@pytest.mark.each("text", PAGES, ids=range(len(PAGES)))
 def test_a_page_that_does_it_otherwise_is_seen(text: str) -> None:
     assert worst(skill(text)) >= HIGH
 
 
-@pytest.mark.parametrize(("path", "text"), SCRIPTS, ids=range(len(SCRIPTS)))
+@pytest.mark.each(("path", "text"), SCRIPTS, ids=range(len(SCRIPTS)))
 def test_a_script_that_does_it_otherwise_is_seen(path: str, text: str) -> None:
     assert worst(skill("Run the script.", **{path: text})) >= HIGH
 
 
-@pytest.mark.parametrize("text", HONEST_PAGES, ids=range(len(HONEST_PAGES)))
+@pytest.mark.each("text", HONEST_PAGES, ids=range(len(HONEST_PAGES)))
 def test_an_honest_page_is_left_alone(text: str) -> None:
     assert {rule: found for rule, found in severities(skill(text)).items() if found >= HIGH} == {}
 
 
-@pytest.mark.parametrize(("path", "text"), HONEST_SCRIPTS, ids=range(len(HONEST_SCRIPTS)))
+@pytest.mark.each(("path", "text"), HONEST_SCRIPTS, ids=range(len(HONEST_SCRIPTS)))
 def test_an_honest_script_is_left_alone(path: str, text: str) -> None:
     found = severities(skill("Run the script.", **{path: text}))
     assert {rule: severity for rule, severity in found.items() if severity >= HIGH} == {}

@@ -26,7 +26,7 @@ def test_a_bom_is_skipped_with_a_word() -> None:
 
 
 @pytest.mark.covers("G-02")
-@pytest.mark.parametrize("end", ["\r\n", "\r"])
+@pytest.mark.each("end", ["\r\n", "\r"])
 def test_every_kind_of_line_end_becomes_a_line_feed(end: str) -> None:
     assert decode(SKILL.replace("\n", end).encode()) == (SKILL, ())
 

@@ -171,7 +171,7 @@ def test_a_folded_description_is_one_paragraph(header: str) -> None:
 
 
 @pytest.mark.covers("O-04")
-@pytest.mark.parametrize(("length", "said"), [(1_024, False), (1_025, True)])
+@pytest.mark.each(("length", "said"), [(1_024, False), (1_025, True)])
 def test_a_long_description_loads_whole_with_a_word(length: int, said: bool) -> None:
     document = parse(f"---\nname: a\ndescription: {'x' * length}\n---\nDo.".encode(), folder="a")
     assert len(document.skill.description) == length

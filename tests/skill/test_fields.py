@@ -343,7 +343,7 @@ def test_an_unknown_insert_means_instructions(value: str, insert: str, notes: li
 
 
 @pytest.mark.covers("O-07")
-@pytest.mark.parametrize(("old", "event"), [("pre", "PreToolUse"), ("post", "PostToolUse")])
+@pytest.mark.each(("old", "event"), [("pre", "PreToolUse"), ("post", "PostToolUse")])
 def test_an_old_hook_is_read_as_a_new_one(old: str, event: str) -> None:
     skill = read(f"hooks:\n  {old}: run.sh")
     assert skill.hooks is not None
@@ -363,7 +363,7 @@ def test_of_old_and_new_hooks_the_new_win() -> None:
     assert skill.hooks.events["PreToolUse"] == (HookGroup(matcher="Bash", hooks=(Hook(command="new.sh", once=True),)),)
 
 
-@pytest.mark.parametrize("value", ["text", "[a]"])
+@pytest.mark.each("value", ["text", "[a]"])
 def test_hooks_that_are_no_map_are_ignored_with_a_word(value: str) -> None:
     skill = read(f"hooks: {value}")
     assert skill.hooks is None

@@ -113,7 +113,7 @@ def test_a_rule_in_the_body_of_a_block_never_closed_is_not_its_closer() -> None:
     assert "frontmatter-unclosed" in [note.code for note in skill.diagnostics]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "---\njust text\n---\nThe body.\n",
@@ -132,7 +132,7 @@ def test_a_block_never_closed_is_cut_in_linear_time() -> None:
     assert time.process_time() - start < 0.25
 
 
-@pytest.mark.parametrize("unit", ["---\n", "...\n", "----\n", "```\n", "name: a\n", "# \n", " \n", "\u2014\n", "- \n"])
+@pytest.mark.each("unit", ["---\n", "...\n", "----\n", "```\n", "name: a\n", "# \n", " \n", "\u2014\n", "- \n"])
 def test_long_files_of_one_line_are_cut_quickly(unit: str) -> None:
     start = time.process_time()
     split(unit * 50_000)

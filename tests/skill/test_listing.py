@@ -46,7 +46,7 @@ def test_a_source_is_more_precise_than_a_name() -> None:
     assert (listings.mode("pdf", "acme"), listings.mode("pdf", "other")) == ("listed", "off")
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("pinned", "listed")])
+@pytest.mark.each("mode", [mode for mode in MODES if mode not in ("pinned", "listed")])
 def test_a_name_that_imitates_another_has_its_restrictions_and_no_exceptions(mode: ListingMode) -> None:
     imitation = "d\u0430ta"
     assert merged({"data": mode}).mode(imitation) == mode

@@ -80,7 +80,7 @@ def test_it_is_read_however_it_was_saved(content: str) -> None:
     assert beside(content).is_for_people_only
 
 
-@pytest.mark.parametrize("content", [HIDING.rstrip(), "policy: {allow_implicit_invocation: false}"])
+@pytest.mark.each("content", [HIDING.rstrip(), "policy: {allow_implicit_invocation: false}"])
 def test_its_last_line_need_not_end(content: str) -> None:
     assert beside(content).is_for_people_only
 

@@ -138,7 +138,7 @@ metadata: {openclaw: {requires: {bins: [curl, jq]}}, hermes: {requires: {bins: [
     assert declared(fields) == Requirements(bins=("jq", "git", "curl"))
 
 
-@pytest.mark.parametrize("written", ["[other-skill, another]", "'other-skill, another'"])
+@pytest.mark.each("written", ["[other-skill, another]", "'other-skill, another'"])
 def test_a_list_of_requires_names_skills_and_is_no_requirement(written: str) -> None:
     skill = read(f"requires: {written}")
     assert skill.requires == ("other-skill", "another")
@@ -259,7 +259,7 @@ def test_the_name_of_a_server_can_be_encoded() -> None:
     assert is_whole
 
 
-@pytest.mark.parametrize("kind", ["bins", "anyBins", "env", "mcp", "tools"])
+@pytest.mark.each("kind", ["bins", "anyBins", "env", "mcp", "tools"])
 def test_a_huge_list_is_cut(kind: str) -> None:
     many = [f"n{number}" for number in range(3_000)]
     for written in (many, ",".join(many), dict.fromkeys(many, ""), [{"name": name} for name in many]):

@@ -123,7 +123,7 @@ def test_long_odd_bodies_are_linted_in_bounded_time(unit: str) -> None:
 
 
 @pytest.mark.covers("ACC-12")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     ["<!--", "```a\n", "a/", "a.b ", "[x](", "- a.md: b\n", "see ", "`docs/a.md` ", "  ```", "python scripts/"],
 )

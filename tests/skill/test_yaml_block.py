@@ -105,7 +105,7 @@ def deeper(levels: int, block: str) -> str:
     return parse(f"---\n{block}---\nDo it.\n".encode(), folder="good").skill.name
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "block",
     ["".join(" " * i + "-\n" for i in range(340)), "name: good\nk:\n" + "".join(" " * i + "-\n" for i in range(340))],
 )
