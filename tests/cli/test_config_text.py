@@ -90,7 +90,7 @@ def test_a_file_of_comments_keeps_them() -> None:
     assert with_entry_in_json("/* a */\n", "mcpServers", "metier", ENTRY).startswith('/* a */\n{\n  "mcpServers"')
 
 
-@pytest.mark.parametrize("change", [with_entry_in_json, with_entry_in_toml])
+@pytest.mark.each("change", [with_entry_in_json, with_entry_in_toml])
 def test_an_entry_of_somebody_else_is_refused(change: Callable[..., str]) -> None:
     text = {with_entry_in_json: '{"s": {"x": {"url": "y"}}}', with_entry_in_toml: '[s.x]\nurl = "y"\n'}[change]
     with pytest.raises(FileRefused) as caught:

@@ -35,7 +35,7 @@ def test_help_needs_the_table_alone() -> None:
     assert loaded & {command.module or name for name, command in COMMANDS.items()} == {"help"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("words", "parts"),
     [
         ([], ([], None, [])),

@@ -38,7 +38,7 @@ def test_a_text_that_goes_on_never_begins_a_line_of_its_own() -> None:
     assert all(line.startswith("  ") for line in wrap_line("✓ all fine " * 20 + "x" * 79, 80)[1:])
 
 
-@pytest.mark.parametrize("text", ["技能" * 30, "café " * 30, "👍🏽 " * 30, "⚠\ufe0f " * 40])
+@pytest.mark.each("text", ["技能" * 30, "café " * 30, "👍🏽 " * 30, "⚠\ufe0f " * 40])
 def test_cells_are_counted_and_not_characters(text: str) -> None:
     lines = wrap_line(text, 40)
     assert len(lines) > 1

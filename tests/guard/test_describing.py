@@ -15,7 +15,7 @@ THEIRS = Subject(name="tables", layer="project", source="project", trusted=False
 PACKAGE = Subject(name="pdf", layer="plugin", source="acme", digest="sha256:" + "0" * 64)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("action", "sentence"),
     [
         (
@@ -73,6 +73,6 @@ def test_it_is_bounded_and_says_what_is_not_shown() -> None:
     assert sentence.endswith("Policy says to ask.")
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"\xff", [[[]]] * 3])
+@pytest.mark.each("value", [object(), {1, 2}, b"\xff", [[[]]] * 3])
 def test_arguments_that_are_no_json_are_described_all_the_same(value: Any) -> None:
     assert Action(point="call", tool="X", arguments={"a": value}).describe().startswith("The model wants to call X")

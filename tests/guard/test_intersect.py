@@ -100,7 +100,7 @@ def test_a_program_that_names_no_paths_and_secrets_gets_those_that_files_grant()
 
 
 @pytest.mark.covers("SEC-11")
-@pytest.mark.parametrize("name", ["hooks", "unchecked", "injection"])
+@pytest.mark.each("name", ["hooks", "unchecked", "injection"])
 def test_a_program_that_leaves_something_open_gets_what_files_grant(name: str) -> None:
     own = Policy(deny="WebFetch")
     for policy in (None, own):

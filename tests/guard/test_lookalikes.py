@@ -88,7 +88,7 @@ def test_a_reserved_name_says_what_is_imitated() -> None:
     assert guard.decide(Action(point="load", skill=Subject(name=CYRILLIC, layer="enterprise"))).is_allowed
 
 
-@pytest.mark.parametrize("name", [*IMITATIONS, "Data-Handling", "D\u0430ta-handling"])
+@pytest.mark.each("name", [*IMITATIONS, "Data-Handling", "D\u0430ta-handling"])
 def test_an_imitation_is_taken_for_the_name_and_the_name_for_no_imitation(name: str) -> None:
     assert is_taken_for(name, "data-handling")
     assert is_taken_for(name, name)

@@ -136,7 +136,7 @@ def test_several_files_of_administrators_only_tighten_each_other(key: str) -> No
 
 
 @pytest.mark.covers("SEC-7")
-@pytest.mark.parametrize("path", [PERSONAL, PROJECT])
+@pytest.mark.each("path", [PERSONAL, PROJECT])
 def test_only_administrators_give_up_the_names_of_their_skills(path: str) -> None:
     theirs = written("skills.enterprise-names", "allow", path)
     assert merge([theirs]).enterprise_names == "reserve"
@@ -148,7 +148,7 @@ def test_only_administrators_give_up_the_names_of_their_skills(path: str) -> Non
 
 
 @pytest.mark.covers("SEC-13")
-@pytest.mark.parametrize("path", [PERSONAL, PROJECT])
+@pytest.mark.each("path", [PERSONAL, PROJECT])
 def test_only_administrators_say_what_environment_the_machine_is_in(path: str) -> None:
     theirs = written("machine.environment", "staging", path)
     assert merge([theirs]).environment is None
@@ -302,7 +302,7 @@ def test_nobody_but_administrators_frees_the_skills_of_administrators_from_their
         assert enforcement_of(place, merge([file(text)]), {}).is_advisory
 
 
-@pytest.mark.parametrize("path", [PERSONAL, PROJECT])
+@pytest.mark.each("path", [PERSONAL, PROJECT])
 def test_no_weaker_layer_says_which_key_signs_and_which_findings_do_not_count(path: str) -> None:
     text = "audit: {key: theirs}\nscan: {suppressions: theirs.yaml}"
     for ours in ("version: 1", "audit: {key: ours}\nscan: {suppressions: ours.yaml}"):

@@ -44,7 +44,7 @@ def test_no_other_room_constructs_a_decision() -> None:
     assert {path.as_posix(): wrong for path in paths if (wrong := wrongs(path.read_text("utf-8")))} == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "Decision(outcome=x)",

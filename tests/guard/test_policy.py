@@ -26,7 +26,7 @@ def test_an_outcome_is_allow_ask_or_deny(field: str, value: Any) -> None:
 
 
 @pytest.mark.covers("SEC-11")
-@pytest.mark.parametrize("value", ["maybe", "", "ask", True])
+@pytest.mark.each("value", ["maybe", "", "ask", True])
 def test_whether_skills_are_used_without_their_checks_is_allow_or_deny(value: Any) -> None:
     with pytest.raises(InvalidArgument, match="unchecked"):
         Policy(unchecked=value)

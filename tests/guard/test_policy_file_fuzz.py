@@ -194,7 +194,7 @@ def test_no_bytes_at_all_make_an_exception_or_loosen_the_defaults(data: str | by
         assert problem.hint and problem.message.isprintable() and problem.line >= 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "a: [\n" * 100_000,

@@ -153,7 +153,7 @@ def assert_safe(files: dict[str, ArchiveMember]) -> None:
         assert not any(other.startswith(path + "/") for other in files)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "archive",
     [
         tool_zip({"demo/SKILL.md": SKILL, "demo/a.txt": b""}),
@@ -215,7 +215,7 @@ def test_the_executable_bit_of_a_zip_comes_from_its_unix_mode(member: Zipped, ex
     assert unpack(zip_of(member))["run"].executable is executable
 
 
-@pytest.mark.parametrize(("mode", "executable"), [(0o755, True), (0o644, False)])
+@pytest.mark.each(("mode", "executable"), [(0o755, True), (0o644, False)])
 def test_the_executable_bit_of_a_tar_comes_from_its_mode(mode: int, executable: bool) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -591,7 +591,7 @@ def test_content_that_packs_well_is_allowed_up_to_one_mebibyte() -> None:
     assert len(unpack(pack_zip([(b"a", bytes(MEBIBYTE))]))["a"].data) == MEBIBYTE
 
 
-@pytest.mark.parametrize("pack", [pack_zip, pack_tgz])
+@pytest.mark.each("pack", [pack_zip, pack_tgz])
 def test_content_that_packs_too_well_is_refused(pack: Pack) -> None:
     with pytest.raises(ArchiveRefused, match="'a' unpacks to over 200 times"):
         unpack(pack([(b"a", bytes(2 * MEBIBYTE))]))
@@ -625,7 +625,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize(("bomb", "reason"), BOMBS.values(), ids=BOMBS)
+@pytest.mark.each(("bomb", "reason"), BOMBS.values(), ids=BOMBS)
 def test_a_bomb_is_refused_before_it_fills_the_memory(bomb: Callable[[], bytes], reason: str) -> None:
     limits = ArchiveLimits(bytes=4 * MEBIBYTE)
     archive = bomb()

@@ -154,7 +154,7 @@ def test_anything_else_is_told_in_one_line() -> None:
 
 
 @pytest.mark.covers("USE-9")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("record", "said"),
     [
         (
@@ -198,9 +198,7 @@ def test_a_spreadsheet_gets_the_same_columns_whatever_the_records_say() -> None:
 
 
 @pytest.mark.covers("USE-9")
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", '=HYPERLINK("http://x.test")']
-)
+@pytest.mark.each("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", '=HYPERLINK("http://x.test")'])
 def test_no_cell_of_a_spreadsheet_is_a_formula(text: str) -> None:
     _, line = lines("csv", link({**CALL, "reason": text, "user": text}))
     row = next(csv.reader([line.rstrip("\r")]))

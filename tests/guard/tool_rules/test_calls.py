@@ -50,7 +50,7 @@ def test_a_ceiling_allows_what_it_lists(
 
 
 @pytest.mark.covers("O-40")
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.each("order", [1, -1])
 def test_every_ceiling_counts(order: int) -> None:
     ceilings = [ceiling("a", "Read, Grep"), ceiling("b", "Read, Write"), ceiling("c")][::order]
     outcomes = {tool: decided(tool, *ceilings).outcome for tool in ("Read", "Grep", "Write", "Bash")}
@@ -114,7 +114,7 @@ def test_tools_that_control_skills_are_exempt() -> None:
     assert decision.outcome == "allow"
 
 
-@pytest.mark.parametrize(("field", "outcome"), [("deny", "deny"), ("ask", "ask")])
+@pytest.mark.each(("field", "outcome"), [("deny", "deny"), ("ask", "ask")])
 def test_a_policy_can_name_a_tool_that_controls_skills(field: str, outcome: str) -> None:
     policy = Policy(**{field: "skills_run"})  # type: ignore[arg-type]
     assert decided("skills_run", policy=policy, is_control=True).outcome == outcome

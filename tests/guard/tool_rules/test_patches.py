@@ -110,7 +110,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize("text", UNREADABLE, ids=range(len(UNREADABLE)))
+@pytest.mark.each("text", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_a_patch_that_cannot_be_read_needs_all_files_and_is_touched_by_every_rule(text: str) -> None:
     assert not allowed("Edit(docs/**) Write(docs/**)", text)
     assert not allowed("Edit Write(docs/**)", text)

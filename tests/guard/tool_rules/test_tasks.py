@@ -412,7 +412,7 @@ def match(rule: str, command: str, workspace: str = "/nowhere") -> str:
 
 
 @pytest.mark.covers("SEC-2")
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.each("name", TABLE)
 def test_no_option_and_no_word_leaves_the_task_that_a_rule_names(name: str) -> None:
     program = TABLE[name]
     tried = attempts(program)
@@ -429,7 +429,7 @@ def test_no_option_of_git_leaves_the_subcommand_that_a_rule_names() -> None:
 
 
 @pytest.mark.covers("SEC-2")
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.each("name", TABLE)
 def test_ordinary_work_at_a_task_goes_on(name: str) -> None:
     program = TABLE[name]
     reasons = {command: match(f"{program.rule}:*", command) for command in items(program.ordinary)}
