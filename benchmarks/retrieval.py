@@ -259,7 +259,7 @@ def is_valid(text: str, form: str) -> bool:
 # --- scale -----------------------------------------------------------------------------------------------------------
 
 SCALE_HEAD = (
-    "skills", "search p50 ms", "p99 ms", "plain FTS5 p50 ms", "ratio", "build s", "ms a skill", "MiB",
+    "skills", "search p50 ms", "p99 ms", "plain FTS5 p50 ms", "ratio", "build s", "ms a skill", "memory MiB", "MiB",
     "one edit ms", "one new ms",
 )  # fmt: skip
 
@@ -340,7 +340,7 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="metier-bench-") as folder:
         index = SearchIndex(f"{folder}/search.db")
         plain = PlainFullText(f"{folder}/plain") if count <= POOL else None
-        spent = 0.0
+        spent, base = 0.0, memory(anew=True)
         for batch in batches(many(data, count, letters)):
             start = time.process_time()
             index.update(batch)
@@ -349,6 +349,8 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
                 plain.add((text.name, text.about, text.body) for text in batch)
             if sys.stderr.isatty():
                 print(f"\rindexing {count:,}: {batch[-1].key.partition('/')[0]}", end="", file=sys.stderr)
+        spent += cpu(lambda _: index.merge(), None)
+        peak = memory() - base
         edits, additions = updates(data, index)
         size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))
         finder = SearchEngine(None)
@@ -370,10 +372,22 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
         f"{percentile(baseline, 50) / percentile(times, 50):.1f}x" if baseline else "",
         f"{spent:.1f}",
         f"{spent / count * 1e3:.2f}",
+        f"{peak:,.0f}",
         f"{size / 2**20:,.0f}",
         f"{percentile(edits, 50) * 1e3:.1f}",
         f"{percentile(additions, 50) * 1e3:.1f}",
     ]
+
+
+def memory(*, anew: bool = False) -> float:
+    """The most MiB that the process had at once, since it was last asked anew; 0 where the system does not tell."""
+    try:
+        if anew:
+            Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0.0
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def batches(texts: Iterator[SkillText]) -> Iterator[list[SkillText]]:
@@ -468,6 +482,7 @@ def figures(found: Mapping[str, list[dict[str, str]]]) -> dict[str, float]:
         "recall@5, full text": [-float(row["recall@5"]) for row in quality],
         "search p50": [float(row["search p50 ms"]) for row in found.get("scale", ())],
         "build": [float(row["ms a skill"]) for row in found.get("scale", ())],
+        "memory of a build": [float(row["memory MiB"].replace(",", "")) for row in found.get("scale", ())],
         "broken catalogs": [float(row["broken"]) for row in found.get("budget", ())],
     }
     return {what: abs(max(values)) for what, values in named.items() if values}

@@ -97,6 +97,8 @@ class IndexDatabase:
         self._writer: sqlite3.Connection | None = None
         self._writing = threading.Lock()
         self._openings = 0
+        self.rollbacks = 0
+        """The number of transactions that were given up."""
 
     def reader(self) -> sqlite3.Connection:
         """The connection to read with; hold `lock` meanwhile."""
@@ -137,6 +139,7 @@ class IndexDatabase:
                     yield connection
                     connection.execute("COMMIT")
                 except BaseException:
+                    self.rollbacks += 1
                     with contextlib.suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
                     raise

@@ -13,11 +13,12 @@ from metier.find.ranking import (
     ABOUT_LENGTH_MATTERS,
     BODY_LENGTH_MATTERS,
     NAME_WEIGHT,
+    counted_words,
     length_norm,
     level_of,
     word_count,
 )
-from metier.find.tokenizer import split_stems, stems
+from metier.find.tokenizer import split_stems, words
 from metier.skill import Scope
 from metier.skill.document import parse
 from metier.skill.openai_yaml import OPENAI_YAML
@@ -26,6 +27,7 @@ from metier.source.source import SkillFileError, read_skill
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier.find.lexicon import Letters
     from metier.library import Entry, Place
     from metier.library.snapshot import CallerView
     from metier.skill import Skill
@@ -58,19 +60,6 @@ class SkillText(NamedTuple):
     """The requirements, as text."""
 
 
-class Stems(NamedTuple):
-    """The stems of a skill's name, of what else it says of itself, and of its body, in order."""
-
-    name: list[str]
-    about: list[str]
-    body: list[str]
-
-
-def stems_of(text: SkillText) -> Stems:
-    """The stems of a skill."""
-    return Stems(split_stems(text.name), split_stems(text.about[:MAX_ABOUT]), stems(text.body[:MAX_TEXT]))
-
-
 class EncodedStems(NamedTuple):
     """The stems of a skill as the index keeps them: one letter for each."""
 
@@ -81,18 +70,6 @@ class EncodedStems(NamedTuple):
     """The number of words that a skill says of itself, where the name counts more than once."""
     length: int
     """The number of words of the body."""
-
-    @classmethod
-    def spelled(cls, skill: Stems, letters: Mapping[str, str]) -> EncodedStems:
-        """Stems written with their letters."""
-        spell = letters.__getitem__
-        return cls(
-            "".join(map(spell, skill.name)),
-            "".join(map(spell, skill.about)),
-            "".join(map(spell, skill.body)),
-            NAME_WEIGHT * word_count(skill.name) + word_count(skill.about),
-            word_count(skill.body),
-        )
 
     @classmethod
     def unpacked(cls, name: bytes, about: bytes, body: bytes, about_length: int, length: int) -> EncodedStems:
@@ -111,14 +88,29 @@ class EncodedStems(NamedTuple):
         return about, Counter(letters_in(self.body))
 
 
-def postings(words: EncodedStems, about: Mapping[str, int], body: Mapping[str, int]) -> set[str]:
+def encoded(text: SkillText, letters: Letters) -> tuple[EncodedStems, Counter[str], Counter[str]]:
+    """The stems of a skill with their letters, and the counts of each letter."""
+    name, about = split_stems(text.name), split_stems(text.about[:MAX_ABOUT])
+    stems = EncodedStems(
+        name=letters.said(name),
+        about=letters.said(about),
+        body="".join(map(letters.__getitem__, words(text.body[:MAX_TEXT]))),
+        about_length=NAME_WEIGHT * word_count(name) + word_count(about),
+        length=0,
+    )
+    in_about, in_body = stems.counted()
+    unspaced = sum(in_body[letter] for letter in letters.unspaced.intersection(in_body))
+    return stems._replace(length=counted_words(in_body.total() - unspaced, unspaced)), in_about, in_body
+
+
+def postings(words: EncodedStems, about: Mapping[str, int], body: Mapping[str, int]) -> list[str]:
     """The letters of a skill, each marked with its field and how much the skill has of it."""
     norm = length_norm(words.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
     marks = {count: level_of(count, norm).about for count in set(about.values())}
-    marked = {letter + marks[count] for letter, count in about.items()}
+    marked = [letter + marks[count] for letter, count in about.items()]
     norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
     marks = {count: level_of(count, norm).body for count in set(body.values())}
-    marked.update([letter + marks[count] for letter, count in body.items()])
+    marked += [letter + marks[count] for letter, count in body.items()]
     return marked
 
 
@@ -162,7 +154,7 @@ def text_of(entry: Entry) -> SkillText:
     except SkillFileError:
         stamp = ""  # no file's: it is tried again
     else:
-        body = parse(data, folder=entry.folder).body
+        body = parse(data, folder=entry.folder).body[:MAX_TEXT]
     return SkillText(
         key=key_of(entry),
         stamp=stamp,

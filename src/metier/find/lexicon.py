@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from metier.find.index_database import IndexDamaged, checked_count
+from metier.find.tokenizer import known_stems
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from metier.find.indexed_text import Stems
-
 
 _SHORTEST, _LONGEST = 4, 16
+_MOST_KEPT = 200_000
+"""The most words that a writer keeps from one transaction to the next: some 50 MB with their stems."""
 
 
 def variants(word: str) -> set[str]:
@@ -49,6 +49,7 @@ _PLANE = 0x10000
 _SINGLE = _LEAD - _GAP_SIZE - _FIRST
 """The number of stems with one letter, nearly a million. The rest have two, of kinds of their own."""
 _LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]?[^{chr(_LEAD)}-{chr(_TRAILING - 1)}]", re.DOTALL)
+_LEADS = re.compile(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]")
 
 MOST = _SINGLE + _PLANE * _PLANE
 """The number of stems that can be told apart."""
@@ -76,9 +77,9 @@ def checked_letter(text: object) -> str:
     return text
 
 
-def letters_in(text: str) -> list[str]:
+def letters_in(text: str) -> Sequence[str]:
     """The letters of a text, in order."""
-    return list(text) if not text or max(text) < chr(_LEAD) else _LETTER.findall(text)
+    return text if _LEADS.search(text) is None else _LETTER.findall(text)
 
 
 # A list in one variable: looking up hundreds of stems is then one statement, and always the same.
@@ -91,39 +92,91 @@ def letters(connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, s
     return {stem: found[stem] for stem in stems if stem in found}
 
 
-def learn(connection: sqlite3.Connection, skills: Sequence[Stems]) -> dict[str, str]:
-    """The letters of all stems of some skills, with new ones for those that are new."""
-    every: set[str] = set()
-    said: set[str] = set()
-    for skill in skills:
-        every.update(skill.name, skill.about, skill.body)
-        said.update(skill.name, skill.about)
-    rows = connection.execute(_KNOWN, (json.dumps(sorted(every)),)).fetchall()
-    known = {row[0]: checked_letter(row[1]) for row in rows}
-    new = every.difference(known)
-    if new:
-        counts = Counter(stem for skill in skills for stem in skill.body if stem in new)
-        known.update(_lettered(connection, sorted(new, key=lambda stem: (-counts[stem], stem))))
-    unspelled = sorted(said.difference([row[0] for row in rows if row[2]]))
-    if unspelled:
-        variations = [(variant, stem) for stem in unspelled for variant in variants(stem)]
-        connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", variations)
-        connection.executemany("UPDATE stem SET spelled = 1 WHERE stem = ?", [(stem,) for stem in unspelled])
-    return known
+class Letters(dict[bytes, str]):
+    """The letters of each word that a writer has met: one, none for a stop word, several where the word parts further.
+
+    A letter stands for its stem until that is forgotten. So they are kept from one transaction to the next until this
+    writer forgets a stem, anybody else has written, or a transaction was rolled back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unspaced: set[str] = set()
+        """The letters of stems that are not ASCII, of which two make about one word."""
+        self._stems: dict[str, str] = {}
+        self._new: dict[str, str] = {}
+        self._said: set[str] = set()
+        self._spelled: set[str] = set()
+        """Stems whose misspellings are in the index."""
+        self._numbers = 0
+        self._is_first = False
+        """Whether no stem has a letter yet, so that none need be looked for."""
+        self._state: tuple[sqlite3.Connection, int, int] | None = None
+
+    def begin(self, connection: sqlite3.Connection, rollbacks: int) -> None:
+        """Begin a transaction with what is known, if nothing has happened since the last one."""
+        state = (connection, connection.execute("PRAGMA data_version").fetchone()[0], rollbacks)
+        if state != self._state or len(self) > _MOST_KEPT:
+            self.clear()
+            self._state = state
+        # No number is given twice, so that whoever reads meanwhile does not take one stem for another.
+        self._numbers = checked_count(connection.execute("SELECT numbers FROM made_by").fetchone()[0])
+        self._is_first = not self._numbers
+
+    def clear(self) -> None:
+        """Begin anew."""
+        super().clear()
+        for known in (self.unspaced, self._stems, self._new, self._said, self._spelled):
+            known.clear()
+        self._state = None
+
+    def __missing__(self, word: bytes) -> str:
+        letters = self[word] = "".join(map(self._letter, known_stems()[word]))
+        return letters
+
+    def said(self, stems: Sequence[str]) -> str:
+        """The letters of stems that a skill says of itself, which are also found when they are mistyped."""
+        self._said.update(stems)
+        return "".join(map(self._letter, stems))
+
+    def _letter(self, stem: str) -> str:
+        letter = self._stems.get(stem)
+        return self._look_up(stem) if letter is None else letter
+
+    def _look_up(self, stem: str) -> str:
+        row = None
+        if self._state is not None and not self._is_first:
+            row = self._state[0].execute("SELECT letter, spelled FROM stem WHERE stem = ?", (stem,)).fetchone()
+        if row is None:
+            letter = self._new[stem] = letter_of(self._numbers)
+            self._numbers += 1
+        else:
+            letter = checked_letter(row[0])
+            if row[1]:
+                self._spelled.add(stem)
+        self._stems[stem] = letter
+        if not stem.isascii():
+            self.unspaced.add(letter)
+        return letter
+
+    def save(self, connection: sqlite3.Connection) -> None:
+        """Write the stems that are new."""
+        if self._new:
+            connection.execute("UPDATE made_by SET numbers = ?", (self._numbers,))
+            connection.executemany("INSERT INTO stem VALUES (?, ?, 0)", sorted(self._new.items()))
+            self._new.clear()
+        unspelled = sorted(self._said - self._spelled)
+        if unspelled:
+            variations = [(variant, stem) for stem in unspelled for variant in variants(stem)]
+            connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", sorted(variations))
+            connection.executemany("UPDATE stem SET spelled = 1 WHERE stem = ?", [(stem,) for stem in unspelled])
+            self._spelled.update(unspelled)
+        self._said.clear()
 
 
-def _lettered(connection: sqlite3.Connection, new: Sequence[str]) -> dict[str, str]:
-    """Letters for new stems; those of the first are the shortest."""
-    # No number is given twice, so that whoever reads meanwhile does not take one stem for another.
-    first = checked_count(connection.execute("SELECT numbers FROM made_by").fetchone()[0])
-    connection.execute("UPDATE made_by SET numbers = ?", (first + len(new),))
-    given = {stem: letter_of(number) for number, stem in enumerate(new, first)}
-    connection.executemany("INSERT INTO stem VALUES (?, ?, 0)", sorted(given.items()))
-    return given
-
-
-def forget(connection: sqlite3.Connection, letters: Iterable[str]) -> None:
-    """Take out those stems that no skill has any more."""
+def forget(connection: sqlite3.Connection, letters: Iterable[str]) -> bool:
+    """Take out those stems that no skill has any more; whether there were any."""
+    is_any = False
     for letter in letters:
         row = connection.execute(
             "SELECT stem, spelled FROM stem WHERE letter = ?1"
@@ -131,10 +184,12 @@ def forget(connection: sqlite3.Connection, letters: Iterable[str]) -> None:
             (letter,),
         ).fetchone()
         if row is not None:
+            is_any = True
             connection.execute("DELETE FROM stem WHERE stem = ?", row[:1])
             if row[1]:
                 variations = [(variant, row[0]) for variant in variants(row[0])]
                 connection.executemany("DELETE FROM spelling WHERE variant = ? AND stem = ?", variations)
+    return is_any
 
 
 def spelled_like(connection: sqlite3.Connection, stem: str) -> list[str]:

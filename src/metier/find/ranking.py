@@ -60,9 +60,14 @@ def level_of(count: int, norm: float) -> Level:
 
 
 def word_count(stems: Sequence[str]) -> int:
-    """The number of words, where a script without blanks gives two stems for what is about one word."""
+    """The number of words of these stems."""
     plain = sum(map(str.isascii, stems))
-    return plain + (len(stems) - plain + 1) // 2
+    return counted_words(plain, len(stems) - plain)
+
+
+def counted_words(plain: int, unspaced: int) -> int:
+    """The number of words, where a script without blanks gives two stems for what is about one word."""
+    return plain + (unspaced + 1) // 2
 
 
 PAIR_LENGTH_MATTERS = 0.5
@@ -143,19 +148,24 @@ class Ranking:
         fit = Fit(length=skill.length)
         of_about = length_norm(skill.about_length / rarity.about_mean, ABOUT_LENGTH_MATTERS)
         of_body = length_norm(skill.length / rarity.body_mean, BODY_LENGTH_MATTERS)
-        in_name, in_about, in_body = skill.name.count, skill.about.count, skill.body.count
         score = 0.0
         named: dict[str, float] = {}
-        for stem, letter, about, body in asked.words:
-            if about and (said := in_about(letter) + NAME_WEIGHT * (times := in_name(letter))):
+        said, in_name = skill.name + skill.about, skill.name.count
+        # Most words of a query are in neither, and looking for a letter is quicker than counting it.
+        for stem, letter, about, _ in [word for word in asked.words if word[1] in said]:
+            if about:
+                times = in_name(letter)
                 if times:
                     named[letter] = rarity.body.get(stem, rarity.unknown)
                     fit.in_name.add(stem)
                 else:
                     fit.in_about.add(stem)
-                score += about * saturated(min(said, MOST_SAID), of_about)
-            if body and (times := in_body(letter)):
-                score += body * saturated(min(times, MOST_COUNTED), of_body)
+                count = said.count(letter) + (NAME_WEIGHT - 1) * times
+                score += about * saturated(min(count, MOST_SAID), of_about)
+        text = skill.body
+        for stem, letter, _, body in [word for word in asked.words if word[1] in text]:
+            if body:
+                score += body * saturated(min(text.count(letter), MOST_COUNTED), of_body)
                 fit.in_body.add(stem)
         if named:
             every = sum(named.get(letter, rarity.unknown) for letter in set(letters_in(skill.name)))

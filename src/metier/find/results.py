@@ -66,7 +66,7 @@ def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
 
 def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:
     """The reasons in the words of the query, or of the name for a word that was mistyped."""
-    own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)}
+    own = {stem: word for word in entry.name.split("-") for stem in split_stems(word)} if query.meant else {}
     parts = ["asked for by name"] if named else []
     parts.extend(f'phrase: "{" ".join(query.written.get(stem, stem) for stem in phrase)}"' for phrase in fit.phrases)
     in_body = fit.in_body - fit.in_name - fit.in_about

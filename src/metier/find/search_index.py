@@ -13,7 +13,7 @@ from metier._dataclasses import dataclass, field
 from metier.find import index_writer, lexicon
 from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
 from metier.find.index_writer import put_in, take_out
-from metier.find.indexed_text import EncodedStems, stems_of
+from metier.find.indexed_text import EncodedStems
 from metier.find.ranking import LEVELS
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Field: TypeAlias = Literal["about", "body"]
 
 _ROWS_AT_ONCE = 32
+_PAGES_AT_ONCE = 2_000
+"""The pages of postings that are merged in one transaction: a fraction of a second."""
 _HIDDEN_KEPT = 8
 
 
@@ -52,6 +54,7 @@ class SearchIndex:
     def __init__(self, path: str | None = None) -> None:
         self.database = IndexDatabase(path)
         self._hidden = _Hidden()
+        self._letters = lexicon.Letters()
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -62,24 +65,27 @@ class SearchIndex:
 
     def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
-        prepared = [(text, stems_of(text)) for text in texts]
         with self.database.transaction() as connection:
+            self._letters.begin(connection, self.database.rollbacks)
             counts = index_writer.Counts()
             for key in gone:
                 take_out(connection, key, counts)
-            known = "SELECT stamp FROM skill WHERE key = ?"
-            put_in(
-                connection,
-                [
-                    (text, stems)
-                    for text, stems in prepared
-                    # Else another process was faster.
-                    if connection.execute(known, (text.key,)).fetchone() != (text.stamp,)
-                ],
-                counts,
-            )
-            counts.save(connection)
+            put_in(connection, list(texts), counts, self._letters)
+            if counts.save(connection):
+                self._letters.clear()
             self._hidden = _Hidden()
+
+    def merge(self) -> None:
+        """Merge the postings that many updates have left in pieces: a search then looks for each word in one place."""
+        pages = -_PAGES_AT_ONCE  # negative: all pieces become one
+        is_more = True
+        while is_more:
+            # In steps, so that others can write in between.
+            with self.database.transaction() as connection:
+                before = connection.total_changes
+                connection.execute("INSERT INTO posting (posting, rank) VALUES ('merge', ?)", (pages,))
+                is_more = connection.total_changes - before > 1
+            pages = _PAGES_AT_ONCE
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -30,8 +30,8 @@ STOP_WORDS = frozenset(
 )
 
 _WORDS = re.compile(r"[^\W_]+").findall
-# In bytes: small letters, digits and all that is not ASCII stay, anything else parts words.
-_PARTED = bytes(byte if byte > 127 or chr(byte).isdigit() or chr(byte).islower() else 32 for byte in range(256))
+# In bytes: letters become small ones, digits and all that is not ASCII stay, anything else parts words.
+_PARTED = bytes(byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else 32 for byte in range(256))
 # Names of languages that a rule for words would cut down to one letter.
 _SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _SIGNED = re.compile(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
@@ -50,9 +50,20 @@ def stems(text: str) -> list[str]:
     >>> stems("How do I fill the PDF forms?")
     ['fill', 'pdf', 'form']
     """
+    return list(itertools.chain.from_iterable(map(known_stems().__getitem__, words(text))))
+
+
+def words(text: str) -> list[bytes]:
+    """The words of a text, in order, as `known_stems` takes them.
+
+    >>> words("Fill PDF forms!")
+    [b'fill', b'pdf', b'forms']
+    """
     # Nearly all words are ASCII, and bytes are parted several times faster than text; the few others part in `_Stems`.
-    words = _bytes(_signs_spelled_out(text).lower()).translate(_PARTED).split()
-    return list(itertools.chain.from_iterable(map(_known_stems().__getitem__, words)))
+    encoded = _bytes(text)
+    if _has_signs(encoded.lower()):
+        encoded = _bytes(_SIGNED.sub(_spoken, text))
+    return encoded.translate(_PARTED).split()
 
 
 def split_stems(text: str) -> list[str]:
@@ -61,10 +72,10 @@ def split_stems(text: str) -> list[str]:
     >>> split_stems("fillPdfForms well")
     ['fillpdfform', 'well', 'fill', 'pdf', 'form']
     """
-    known = _known_stems()
+    known = known_stems()
     found: list[str] = []
     parts: list[str] = []
-    for word in _WORDS(_composed(_signs_spelled_out(text))):
+    for word in _WORDS(_composed(_SIGNED.sub(_spoken, text) if _has_signs(_bytes(text).lower()) else text)):
         found.extend(known[_bytes(word.lower())])
         if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
             humps = _HUMPS.split(word)
@@ -74,13 +85,14 @@ def split_stems(text: str) -> list[str]:
     return found + parts
 
 
-def _signs_spelled_out(text: str) -> str:
-    """Languages with signs in their names by the names without them."""
-    if "#" in text or "+" in text or "." in text:
-        lowered = text.lower()
-        if "c#" in lowered or "c++" in lowered or ".net" in lowered or "f#" in lowered:
-            text = _SIGNED.sub(lambda found: f" {_SPOKEN[found[0].lower()]} ", text)
-    return text
+def _has_signs(lowered: bytes) -> bool:
+    """Whether the names of languages with signs may stand in a text."""
+    return b"c#" in lowered or b"c++" in lowered or b".net" in lowered or b"f#" in lowered
+
+
+def _spoken(found: re.Match[str]) -> str:
+    """The name of such a language without signs."""
+    return f" {_SPOKEN[found[0].lower()]} "
 
 
 def _composed(text: str) -> str:
@@ -124,13 +136,14 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
             for run in _UNSPACED.finditer(part):
                 yield from self._stem_of(part[start : run.start()])
                 letters = run[0]
-                for pair in [letters] if len(letters) == 1 else map("".join, itertools.pairwise(letters)):
-                    yield from self._stem_of(pair)
+                # No stemmer: it leaves what is as short as this.
+                yield from [letters] if len(letters) == 1 else map("".join, itertools.pairwise(letters))
                 start = run.end()
             yield from self._stem_of(part[start:])
 
 
-def _known_stems() -> _Stems:
+def known_stems() -> _Stems:
+    """The stems of each word, for this thread."""
     # The stemmer keeps state of its own, so each thread has one.
     try:
         known: _Stems = _local.known
