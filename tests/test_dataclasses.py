@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from metier import _dataclasses as ours
+from metier import _lazy as ours
 
 MODULES: list[Any] = [ours, dataclasses]
 
@@ -213,7 +213,7 @@ def test_a_dictionary_of_an_instance_is_that_of_the_standard_library() -> None:
 
 def test_the_package_has_no_other_dataclasses() -> None:
     root = Path(ours.__file__).parent
-    others = [path for path in root.rglob("*.py") if "bundled" not in path.parts and path.name != "_dataclasses.py"]
+    others = [path for path in root.rglob("*.py") if "bundled" not in path.parts and path.name != "_lazy.py"]
     found = [
         path for path in others if re.search(r"^ *from dataclasses import .*\bdataclass\b", path.read_text(), re.M)
     ]

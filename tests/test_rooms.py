@@ -38,8 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
 }
 FOR_ALL = {
-    *("errors", "hints", "_log", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_cache", "_aliases"),
-    *("_notifier", "_paths", "_hosts", "_suggest", "_yaml_edit", "_dataclasses"),
+    *("errors", "hints", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_cache", "_aliases"),
+    *("_notifier", "_paths", "_hosts", "_suggest", "_yaml_edit"),
 }
 """Modules of the top package that every room may import."""
 NO_ROOMS = {"bundled"}

@@ -12,7 +12,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

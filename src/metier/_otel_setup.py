@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._telemetry import is_measuring, is_tracing
 from metier._version import __version__
 

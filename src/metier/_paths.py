@@ -9,7 +9,7 @@ import stat
 import time
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def safe_rmtree(folder: str) -> bool:
             os.rmdir(folder)
     is_gone = not os.path.lexists(folder)
     if not is_gone:
-        from metier._log import logger  # imported where it is needed: every command imports this module
+        from metier._lazy import logger  # imported where it is needed: every command imports this module
 
         logger("metier").warning("The private folder %s could not be removed.", folder)
     return is_gone

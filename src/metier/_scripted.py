@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._dataclasses import dataclass
 from metier._extras import optional
+from metier._lazy import dataclass
 
 with optional("Scripted models", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart

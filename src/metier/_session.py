@@ -7,7 +7,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import fields, replace
+from metier._lazy import fields, replace
 from metier._suggest import suggestion
 from metier.errors import InvalidArgument
 from metier.guard import Actor, Guard

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.to_thread
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.agent.authoring_tools import skill_authoring_tools
 from metier.agent.delegates import lineage_name, root_lineage
 from metier.agent.manifest import BUILDING, BUILT_IN

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._suggest import suggestion
 from metier.agent.dependencies import AgentFailure, start_order
 from metier.agent.manifest import ALL_AGENTS, MANIFEST_FILE, MANIFEST_FILES, PROMPT_FILE, read_manifest

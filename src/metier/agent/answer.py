@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import heapq
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier._suggest import suggestion
 
 if TYPE_CHECKING:

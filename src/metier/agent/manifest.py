@@ -20,7 +20,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from metier._aliases import AGENT_BLOCK, AGENT_FILE, AGENT_TOOLS, ALWAYS_THERE
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._suggest import suggestion
 from metier.errors import AgentInvalid, FileMissing, FileRefused, FileTooLarge, MetierError
 from metier.skill import FolderPackage, is_valid_name, shown, slug

@@ -11,8 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.errors import FileMissing, MetierError
 from metier.library.places import TrustStore, project_root
 from metier.session.content import attribute

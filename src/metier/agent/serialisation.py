@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from metier._dataclasses import asdict
+from metier._lazy import asdict
 from metier.agent.turn import complete_calls, open_calls
 from metier.errors import InvalidArgument
 from metier.guard import Question

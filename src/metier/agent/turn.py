@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.usage import RunUsage, UsageLimits
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._otel_setup import agent_instrumentation
 from metier.agent.answer import Answer, ModelUsage
 from metier.agent.delegates import delegate_tools

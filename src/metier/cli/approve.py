@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier.store
-from metier._dataclasses import asdict
+from metier._lazy import asdict
 from metier.cli.identity import acting
 from metier.cli.output import Style, print_done, print_json, print_result, table
 from metier.cli.parser import Parser

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import metier.store
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._paths import replace_file
 from metier.cli.exit_codes import FINE
 from metier.cli.identity import TOKEN, acting, has_store, store_url

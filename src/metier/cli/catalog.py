@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.cli.identity import require_person
 from metier.cli.json_shapes import listing_shape
 from metier.cli.output import Style, plural, print_done, print_json, short_path

@@ -9,7 +9,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, TextIO
 
-from metier._dataclasses import asdict
+from metier._lazy import asdict
 from metier._paths import is_inside
 from metier.cli.layout import columns_of, pad, row_lines, width_of, wrap_line
 from metier.hints import for_person

@@ -9,7 +9,7 @@ from argparse import Namespace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.explain import tool_call
 from metier.cli.output import Style, plural, print_json, table

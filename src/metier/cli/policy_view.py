@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import metier
 import metier.guard
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.cli.output import Style
 from metier.errors import MetierError
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import metier.hub
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.cli.output import Style, plural, shortened
 from metier.cli.terminal import harmless
 from metier.hub.skill_files import package_of

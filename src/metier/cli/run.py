@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import metier
 import metier.run
-from metier._dataclasses import asdict
+from metier._lazy import asdict
 from metier.cli.identity import user_name
 from metier.cli.json_shapes import outcome_shape
 from metier.cli.output import Style, print_json

@@ -8,7 +8,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import metier.run
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.run.job import NEEDS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import metier.scan
 import metier.source
-from metier._dataclasses import asdict, dataclass, replace
+from metier._lazy import asdict, dataclass, replace
 from metier.cli.identity import acting
 from metier.cli.output import Progress, Style, plural, print_json
 from metier.cli.parser import Parser

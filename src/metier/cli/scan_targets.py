@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import metier.source
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.cli.output import Style
 from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at

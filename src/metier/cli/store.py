@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier.store
-from metier._dataclasses import asdict, replace
+from metier._lazy import asdict, replace
 from metier.cli.audit import key_file, verified
 from metier.cli.exit_codes import FINE, INTEGRITY
 from metier.cli.identity import acting, peek_store, store_url, system_user

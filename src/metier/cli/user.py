@@ -7,7 +7,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import asdict
+from metier._lazy import asdict
 from metier.cli.approve import seconds
 from metier.cli.identity import TOKEN, acting, system_user
 from metier.cli.output import Style, print_done, print_json, print_result, table

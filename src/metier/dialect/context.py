@@ -12,8 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from metier._aliases import PROVIDER_MEMBERS
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.dialect.registry import RegistryDialect
 
 if TYPE_CHECKING:

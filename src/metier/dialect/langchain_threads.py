@@ -13,8 +13,7 @@ import weakref
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.errors import InvalidArgument, MetierError, SessionNotFound
 from metier.skill import shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.skill import shown
 
 log = logger("metier.dialect")

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 
-from metier._dataclasses import replace
 from metier._extras import optional
+from metier._lazy import replace
 
 with optional("Skills for pydantic-ai", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai import Agent

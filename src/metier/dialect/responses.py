@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.find.catalog import LEAST_DESCRIPTION, CatalogItem, ChosenCatalog, everything, pinned
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument
 from metier.find.catalog_format import one_line, renderer, shortened
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import Stemmer
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._version import __version__
 from metier.errors import SearchUnavailable
 from metier.hints import for_people

@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.find.index_database import IndexBusy, IndexDamaged, portions
 from metier.find.indexed_text import about_of, key_of, stamp_of, storable, text_of
 from metier.find.search_index import SearchIndex

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.find.tokenizer import split_stems, stems
 from metier.library import LAYERS
 from metier.skill import slug

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.find.lexicon import letters_in
 
 if TYPE_CHECKING:

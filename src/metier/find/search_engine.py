@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument
 from metier.find.candidates import SearchedPlace, candidates
 from metier.find.index_database import IndexDamaged

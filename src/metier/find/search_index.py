@@ -9,7 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.find import index_writer, lexicon
 from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
 from metier.find.index_writer import put_in, take_out

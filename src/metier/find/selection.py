@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument
 from metier.library import LAYERS
 

@@ -10,7 +10,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import InvalidArgument, MetierError, SearchUnavailable
 from metier.find.index_database import IndexDamaged
 from metier.find.tokenizer import STOP_WORDS

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import MetierError
 from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.audit.redaction import redact

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.errors import Refused
 from metier.skill import shown
 from metier.skill.names import readings

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._cache import cached_property
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM

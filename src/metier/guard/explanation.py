@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import asdict, dataclass, replace
+from metier._lazy import asdict, dataclass, replace
 from metier.guard.decision import STRICTNESS, Action
 from metier.hints import for_person
 from metier.skill.tool_rules import canonical_tool

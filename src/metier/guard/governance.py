@@ -13,8 +13,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._cache import BoundedCache, cached_property
-from metier._dataclasses import dataclass, replace
-from metier._log import logger
+from metier._lazy import dataclass, logger, replace
 from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from metier._cache import cached_property
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import STRICTNESS, Action, Actor, allow, amend, no_objection, refuse
 from metier.guard.governance import Governance, ProgramLayer

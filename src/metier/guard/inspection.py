@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInvalid
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.guard.approvals.status import current_status
 from metier.guard.decision import Origin, allow, amend
 from metier.guard.remedies import ask_somebody, change_policy

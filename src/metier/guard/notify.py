@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING
 
 from metier import _notifier
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import MetierError
 from metier.guard.audit.governance_events import NEW_ITEMS
 

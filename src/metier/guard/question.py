@@ -15,8 +15,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from metier._dataclasses import dataclass, replace
-from metier._log import logger
+from metier._lazy import dataclass, logger, replace
 from metier.guard.decision import allow, amend, refuse, sentence_of, written
 from metier.skill import shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import fields, replace
+from metier._lazy import fields, replace
 from metier._version import __version__
 from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.guard.audit.governance_events import governance_record
 from metier.guard.content_records import keep_revision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError, NotPermitted
 from metier.guard.approvals.decisions import grant, reason_against_deciding
 from metier.guard.approvals.quarantine import release_changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal

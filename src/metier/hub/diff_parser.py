@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import ProposalInvalid
 from metier.skill import shown
 from metier.skill.package import checked_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.errors import NotPermitted
 from metier.guard import Guard
 from metier.guard.approvals.status import current_status

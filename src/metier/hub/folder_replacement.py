@@ -13,8 +13,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Literal
 
-from metier._dataclasses import asdict, dataclass, replace
-from metier._log import logger
+from metier._lazy import asdict, dataclass, logger, replace
 from metier._paths import CREATE, safe_rmtree
 from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument, ProposalInvalid, SkillExists
 from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument, NotPermitted, ProposalNotFound, ProposalStale, SkillChanged
 from metier.guard import Action, Guard
 from metier.guard.approvals.roles import has_role

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import FileRefused, SkillNotFound
 from metier.hub.skill_files import package_of

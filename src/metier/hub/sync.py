@@ -8,7 +8,7 @@ import posixpath
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject

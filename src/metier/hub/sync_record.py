@@ -14,7 +14,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import write_file
 from metier.errors import SourceUnavailable
 from metier.library.places import default_config_folder

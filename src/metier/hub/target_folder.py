@@ -12,7 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier._paths import CREATE, safe_rmtree, write_file
 from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.skill.package import digest_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.library.index_rows import BROKEN, DERIVED, SPECIAL, STALE, broken_frontmatter, special_of
 from metier.library.places import admits

@@ -9,7 +9,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._version import __version__
 from metier.errors import (
     MetierError,

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.library.places import Caller
 from metier.skill import Diagnostic, shown
 from metier.source import SourceDiagnostic

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import open_plain, write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library import clients

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

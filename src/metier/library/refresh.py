@@ -7,7 +7,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import MetierError, SourceUnavailable
 from metier.library.entry import Entry
 from metier.library.index_rows import BROKEN, SPECIAL, STALE, IndexRows, broken_frontmatter, stale_frontmatter

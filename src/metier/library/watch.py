@@ -11,8 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
-from metier._log import logger
+from metier._lazy import logger, replace
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

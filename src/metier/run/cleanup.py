@@ -11,7 +11,7 @@ import secrets
 import stat
 from typing import TYPE_CHECKING
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._paths import is_inside
 from metier.guard.files.protected_names import PROTECTED, protected_name_in
 from metier.guard.files.protected_places import ProtectedPlaces

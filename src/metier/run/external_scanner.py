@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.guard.inspection import PackageSnapshot
 from metier.run.job import CANNOT_START, Job, Limits

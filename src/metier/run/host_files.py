@@ -15,8 +15,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._dataclasses import dataclass, field
-from metier._log import logger
+from metier._lazy import dataclass, field, logger
 from metier._paths import HAS_DIR_FD, LIST, READ, open_folder, write_file
 from metier.errors import ShellRefused
 

@@ -7,7 +7,7 @@ import threading
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import FileMissing, InvalidArgument
 from metier.hints import for_anybody
 

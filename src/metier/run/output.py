@@ -12,7 +12,7 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, Literal
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.run.job import Outcome, OutputLine
 
 if TYPE_CHECKING:

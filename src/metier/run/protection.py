@@ -23,8 +23,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, replace
-from metier._log import logger
+from metier._lazy import dataclass, logger, replace
 from metier._paths import moved_path
 from metier.guard.files.protected_names import MOST_FOLDERS, protected_name_in
 from metier.guard.files.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, find_protected_places

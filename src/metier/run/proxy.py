@@ -16,9 +16,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field
 from metier._hosts import DEFAULT_PORTS, HostList, is_address, is_public_address
-from metier._log import logger
+from metier._lazy import dataclass, field, logger
 from metier.run.proxy_request import BadRequest, parse_request
 from metier.run.proxy_sockets import LINGER, READ, Sockets, Stopped, refusal
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from metier._dataclasses import dataclass, field
 from metier._hosts import authority, split_authority
+from metier._lazy import dataclass, field
 
 MAX_HEADERS = 128
 END_OF_HEAD = b"\r\n\r\n"

@@ -10,7 +10,7 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.run.proxy_request import END_OF_HEAD, BadRequest, Body, ends_badly
 
 if TYPE_CHECKING:

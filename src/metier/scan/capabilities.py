@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.scan import capability_patterns
 from metier.scan.capability_patterns import matches, tool_class
 from metier.scan.reading import view_of

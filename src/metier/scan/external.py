@@ -14,7 +14,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, MetierError
 from metier.scan.report import ScanReport
 from metier.scan.sarif_in import read_sarif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.skill import shown
 
 Severity: TypeAlias = Literal["info", "low", "medium", "high", "critical"]

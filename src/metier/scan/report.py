@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.scan.finding import Finding, rank
 from metier.skill import shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,8 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
-from metier._log import logger
+from metier._lazy import logger, replace
 from metier.errors import MetierError
 from metier.scan.finding import Finding, rank
 from metier.scan.reading import view_of

@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import PolicyInvalid
 from metier.skill import shown
 from metier.skill.yaml_block import BlockError, parse_yaml

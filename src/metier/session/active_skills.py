@@ -7,8 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._dataclasses import dataclass, replace
-from metier._log import logger
+from metier._lazy import dataclass, logger, replace
 from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject
 from metier.hints import load_skill

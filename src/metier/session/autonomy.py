@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 
 if TYPE_CHECKING:
     from metier.skill import Skill

@@ -7,7 +7,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._telemetry import measure
 from metier.errors import MetierError
 from metier.guard import Action

@@ -12,8 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
-from metier._lazy import pattern
+from metier._lazy import dataclass, pattern
 from metier.find.catalog_format import one_line
 from metier.skill.untrusted_text import escape_tags
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.hints import Hint
 from metier.session.active_skills import ActiveSkills

@@ -20,7 +20,7 @@ import weakref
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import MetierError, SkillChanged, SkillUnreadable
 from metier.skill import FolderPackage

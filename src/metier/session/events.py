@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field, replace
-from metier._log import logger
+from metier._lazy import dataclass, field, logger, replace
 from metier.errors import InvalidArgument
 from metier.guard.audit.redaction import redact_value
 from metier.skill import shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument
 from metier.guard import Action

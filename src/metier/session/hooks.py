@@ -13,8 +13,7 @@ import shlex
 import threading
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
-from metier._log import logger
+from metier._lazy import dataclass, field, logger
 from metier.errors import ActivationFailed, MetierError, Refused
 from metier.guard import Action, Decision
 from metier.guard.decision import refuse

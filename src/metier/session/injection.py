@@ -12,9 +12,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass
-from metier._lazy import pattern
-from metier._log import logger
+from metier._lazy import dataclass, logger, pattern
 from metier._paths import is_inside
 from metier.guard.audit.redaction import redact
 from metier.run import Job, Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import InvalidArgument, SkillNotFound
 from metier.skill.untrusted_text import escape_tags
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._paths import is_inside
 from metier.errors import IsolationMissing, MetierError
 from metier.guard import Action

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Literal
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._suggest import suggestions
 from metier.errors import MetierError, SkillNotFound
 from metier.find.visibility import Visibility

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import ActivationFailed, InvalidArgument
 
 MAX_DEPTH = 2

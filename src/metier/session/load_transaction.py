@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
-from metier._log import logger
+from metier._lazy import logger, replace
 from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
 from metier.guard import Action, Subject
 from metier.guard.audited_action import failure_code

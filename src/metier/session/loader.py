@@ -6,8 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field
-from metier._log import logger
+from metier._lazy import dataclass, field, logger
 from metier._telemetry import describe_skill
 from metier.errors import InvalidArgument
 from metier.session.active_skills import is_same_load

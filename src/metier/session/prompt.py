@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.find.finder import Finder
 from metier.find.visibility import Visibility
 from metier.hints import USES

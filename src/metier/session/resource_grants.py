@@ -12,8 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._dataclasses import dataclass, fields, replace
-from metier._lazy import pattern
+from metier._lazy import dataclass, fields, pattern, replace
 from metier._paths import is_inside, moved_path, real_path
 from metier.errors import FileRefused, InvalidArgument
 from metier.guard.files.file_access import SECRET_FOLDERS, SECRET_NAMES

@@ -8,8 +8,7 @@ import os
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from metier._dataclasses import replace
-from metier._log import logger
+from metier._lazy import logger, replace
 from metier._paths import is_inside
 from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, ScriptUnsupported

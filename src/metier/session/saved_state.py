@@ -12,7 +12,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument, MetierError
 from metier.session.active_skills import MAX_NESTING
 from metier.session.context import MAX_ID

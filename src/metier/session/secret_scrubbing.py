@@ -15,7 +15,7 @@ import stat
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

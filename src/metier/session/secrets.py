@@ -10,7 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument
 from metier.guard.decision import refuse
 from metier.run import job_environment

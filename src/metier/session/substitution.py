@@ -11,8 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from metier._dataclasses import dataclass, field
-from metier._lazy import pattern
+from metier._lazy import dataclass, field, pattern
 from metier.errors import InvalidArgument
 from metier.run.environment import skill_variables
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.hints import Hint
 from metier.skill.untrusted_text import shown
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument, SkillExists, SkillInvalid, SourceUnavailable
 from metier.skill.diagnostic import Diagnostic
 from metier.skill.fields import interpret

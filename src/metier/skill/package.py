@@ -11,8 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from metier._dataclasses import dataclass
-from metier._lazy import pattern
+from metier._lazy import dataclass, pattern
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError, SkillChanged
 from metier.skill.untrusted_text import shown
 

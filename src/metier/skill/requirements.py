@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import asdict, dataclass
+from metier._lazy import asdict, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

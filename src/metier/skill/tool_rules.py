@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from metier._aliases import TOOLS
-from metier._dataclasses import dataclass, replace
-from metier._lazy import pattern
+from metier._lazy import dataclass, pattern, replace
 from metier.skill.fields import split_tools
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from itertools import pairwise
 from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import ArchiveRefused
 
 if TYPE_CHECKING:

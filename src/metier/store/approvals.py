@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.errors import InvalidArgument
 from metier.store.audit_log import AuditTable
 from metier.store.rows import Table, given, new_id, now, require_choice, require_key, terms_of

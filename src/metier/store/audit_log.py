@@ -6,8 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metier._dataclasses import dataclass
-from metier._lazy import pattern
+from metier._lazy import dataclass, pattern
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.canonical_json import (
@@ -163,7 +162,7 @@ class AuditTable:
                 last, is_alone = self._heads.get(self.tenant, (None, False))
                 if last is not None and is_alone:
                     added = self._next(record, last)
-                    if self._rows.insert_alone(_INSERT, *added.row, wait=wait):
+                    if pool.insert_alone(_INSERT, [self._rows.tenant, *added.row], wait):
                         self._heads[self.tenant] = (added.position, True)
                     else:
                         added = None

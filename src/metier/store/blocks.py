@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier.store.rows import Table, now, require_choice, require_key
 
 if TYPE_CHECKING:

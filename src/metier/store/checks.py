@@ -9,7 +9,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
 from metier.store.all_tenants import every_row

@@ -13,8 +13,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from metier._dataclasses import dataclass, field
-from metier._lazy import pattern
+from metier._lazy import dataclass, field, pattern
 from metier.errors import InvalidArgument, StoreUnavailable
 
 if TYPE_CHECKING:

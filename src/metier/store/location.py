@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass
-from metier._lazy import pattern
+from metier._lazy import dataclass, pattern
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from metier._dataclasses import dataclass, field, fields, replace
+from metier._lazy import dataclass, field, fields, replace
 from metier.errors import PersonNotFound
 from metier.hints import for_people
 from metier.store.audit_log import AuditTable

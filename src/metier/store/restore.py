@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier._paths import write_file
 from metier.errors import IntegrityFailed, InvalidArgument, MetierError, StoreUnavailable
 from metier.hints import for_people

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from metier._dataclasses import dataclass, field, fields
+from metier._lazy import dataclass, field, fields
 from metier.store.all_tenants import every_reason, every_row
 from metier.store.approvals import APPROVALS
 from metier.store.blocks import BLOCKS

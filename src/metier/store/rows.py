@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from metier._dataclasses import dataclass, field, fields
+from metier._lazy import dataclass, field, fields
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.hints import for_people
 from metier.store.canonical_json import escape_surrogates
@@ -108,10 +108,6 @@ class TenantRows:
     def change(self, sql: str, *parameters: Value) -> int:
         """Return how many rows such a statement changed."""
         return self.pool.change(sql, self._with_tenant(sql, parameters))
-
-    def insert_alone(self, sql: str, *parameters: Value, wait: float | None = None) -> bool:
-        """Add a row by such a statement, as a transaction of its own; False where a constraint is against it."""
-        return self.pool.insert_alone(sql, self._with_tenant(sql, parameters), wait)
 
     def _with_tenant(self, sql: str, parameters: Sequence[Value]) -> list[Value]:
         if "tenant" not in sql.partition("?")[0]:

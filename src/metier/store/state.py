@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field, fields
+from metier._lazy import dataclass, field, fields
 from metier._paths import write_file
 from metier.store.approvals import APPROVALS, Approval, approval_terms
 from metier.store.audit_log import FIRST, follows, is_decision, parse_record

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import StoreUnavailable
 from metier.store.approvals import Approvals
 from metier.store.audit_log import AuditTable

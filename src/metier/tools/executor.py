@@ -13,7 +13,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._suggest import suggestions
 from metier._telemetry import tool_call
 from metier.errors import InvalidArgument, MetierError

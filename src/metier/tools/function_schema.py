@@ -12,7 +12,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.tools.arguments import compiled
 
 if TYPE_CHECKING:

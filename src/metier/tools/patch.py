@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument
 from metier.skill import shown
 

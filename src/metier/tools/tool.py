@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from metier._aliases import TOOLS
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument, MetierError
 from metier.hints import for_model
 from metier.skill import shown

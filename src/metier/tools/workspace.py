@@ -11,7 +11,7 @@ import stat
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier._paths import LIST, READ, is_inside, open_below, path_below, write_file
 from metier.errors import FileMissing, FileRefused, FileTooLarge, InvalidArgument, MetierError
 from metier.guard.files.file_access import FileAccess, is_secret_name

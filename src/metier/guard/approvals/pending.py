@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import asdict, dataclass, replace
+from metier._lazy import asdict, dataclass, replace
 from metier.guard.approvals.decisions import reason_against_deciding
 from metier.guard.approvals.quarantine import changed_content, quarantined_folders, reference_of
 from metier.guard.approvals.requests import is_requester

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument
 from metier.guard.approvals.requests import MAX_REASON
 from metier.guard.approvals.roles import recording_refusals, require_role

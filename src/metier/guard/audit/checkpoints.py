@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import asdict, dataclass, fields, replace
+from metier._lazy import asdict, dataclass, fields, replace
 from metier._paths import write_file
 from metier.errors import AuditUnavailable
 from metier.guard.audit.keys import SigningKey, is_signed

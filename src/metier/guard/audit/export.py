@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
-from metier._dataclasses import fields
+from metier._lazy import fields
 from metier._version import __version__
 from metier.errors import InvalidArgument
 from metier.guard.audit.checkpoints import Checkpoint

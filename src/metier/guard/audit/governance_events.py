@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.guard.audit.log import AuditRecord, actor_fields
 from metier.guard.decision import Actor
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from metier import _telemetry
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass, fields
-from metier._log import logger
+from metier._lazy import dataclass, fields, logger
 from metier.errors import AuditUnavailable, InvalidArgument, MetierError
 from metier.guard.audit.redaction import redact, redact_value
 from metier.guard.decision import Actor, refuse

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import AuditUnavailable, MetierError
 from metier.guard.decision import Actor
 from metier.guard.open_stores import OPEN, open_store

@@ -6,7 +6,7 @@ import contextlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.store.audit_log import FIRST, chain_hash, columns_of
 
 if TYPE_CHECKING:

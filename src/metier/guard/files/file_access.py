@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
 from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in

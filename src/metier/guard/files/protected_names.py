@@ -18,8 +18,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass, field
-from metier._lazy import pattern
+from metier._lazy import dataclass, field, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier._paths import is_inside, real_path
 from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
 from metier.guard.files.protected_names import (

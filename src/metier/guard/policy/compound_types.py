@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import InvalidArgument
 from metier.guard.policy.effective import NOTIFY_KINDS, AutoApproval, NotifyCommand, ScanEngine
 from metier.guard.policy.file import Located

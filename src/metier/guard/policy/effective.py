@@ -9,7 +9,7 @@ import functools
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES, RuleIndex
 from metier.skill.listing import Listings
 from metier.skill.names import may_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.guard.decision import Origin
 from metier.skill import shown
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hints import Hint
 from metier.library.places import home_folder, project_root

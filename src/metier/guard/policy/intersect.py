@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.guard.policy.program import LEFT_OPEN, ClosedPolicy, Policy
 from metier.guard.policy.schema import KEYS
 

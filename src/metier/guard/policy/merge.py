@@ -10,7 +10,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.guard.policy.effective import DEFAULT, ToolLayer, default_tools
 from metier.guard.policy.file import Located, PolicyProblem
 from metier.guard.policy.rules import CAPABILITY_NAMES, DEFAULT_RULES

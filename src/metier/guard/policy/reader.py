@@ -12,7 +12,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier._paths import is_inside
 from metier._suggest import suggestions
 from metier.guard.decision import Origin

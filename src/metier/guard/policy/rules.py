@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.skill.names import ends_of, glob_matches, may_name, names_skill
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.compound_types import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.guard.policy.durations import as_duration, seconds_of
 from metier.guard.policy.file import Located
 from metier.skill import shown

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

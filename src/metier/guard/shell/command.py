@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 
 if TYPE_CHECKING:
     from metier.guard.shell.lexer import ShellWord

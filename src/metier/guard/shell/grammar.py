@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.guard.shell.command import Redirection, SimpleCommand
 from metier.guard.shell.lexer import UNKNOWN, Lexer, ShellToken, ShellWord, UnreadableCommand
 from metier.guard.shell.variables import is_read_by_programs

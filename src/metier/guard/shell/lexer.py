@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.guard.shell.lexer import UNKNOWN
 from metier.skill import shown
 from metier.skill.names import glob_matches, has_pieces

@@ -20,7 +20,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.guard.shell.options import read_table
 
 if TYPE_CHECKING:

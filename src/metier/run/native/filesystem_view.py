@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, replace
+from metier._lazy import dataclass, replace
 from metier._paths import is_inside, moved_path
 from metier.errors import InvalidArgument, IsolationMissing
 from metier.hints import NO_ISOLATION

@@ -9,7 +9,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.run.environment import base_environment
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.filesystem_view import (

@@ -12,7 +12,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._paths import safe_rmtree
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import NO_ISOLATION

@@ -15,7 +15,7 @@ import stat
 import tempfile
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import IsolationMissing
 from metier.guard.files.protected_names import protected_name_in

@@ -11,7 +11,7 @@ import stat
 import tempfile
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field, replace
+from metier._lazy import dataclass, field, replace
 from metier._paths import safe_rmtree
 from metier.errors import InvalidArgument, MetierError
 from metier.run.environment import environment_python, find_program, job_environment, own_python, programs_behind

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument, ShellRefused
 from metier.guard.files.file_access import FileAccess
 from metier.run.host_files import list_folder, load, with_executable_scripts

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.run.host_files import LEADS_OUT, change, format_unchanged
 from metier.run.job import Runner, not_started

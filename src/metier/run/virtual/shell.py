@@ -8,7 +8,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from metier._dataclasses import fields
+from metier._lazy import fields
 from metier.errors import InvalidArgument, MetierError, ShellRefused
 from metier.hints import for_anybody
 from metier.run.host_files import change, list_folder, load, with_executable_scripts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from metier._dataclasses import dataclass, fields
+from metier._lazy import dataclass, fields
 from metier.errors import InvalidArgument, ShellRefused
 from metier.run.host_files import MOST_BYTES, MOST_NAME, FolderLimits, unseen
 

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.scan.rules._judging import nearby, wording
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.scan.rules._words import word_set
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.scan.rules._kinds import SHADY, kind_of, odd
 from metier.scan.rules._words import word_set
 

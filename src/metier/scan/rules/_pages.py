@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.scan.rules._locks import is_lock, without_entries
 from metier.scan.rules._looks import cleaned
 from metier.scan.rules._mercy import hints, hints_in_code, in_quotes, lists_signs, warns

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.scan.rules._mercy import about_security
 from metier.scan.rules._pages import statements_of
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)

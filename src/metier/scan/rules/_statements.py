@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.scan.rule import Hit
 from metier.scan.rules._hosts import addresses
 from metier.scan.rules._mercy import described, hints, hints_in_code, is_pattern, negated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.scan.rules._mercy import negated
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import replace
+from metier._lazy import replace
 from metier.scan.rule import Hit, ScanRule
 from metier.scan.rules._reading import reading
 

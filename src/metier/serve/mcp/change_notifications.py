@@ -11,8 +11,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.errors import MetierError
 from metier.serve.mcp.connection import is_modern
 from metier.serve.mcp.manifests import FILE, MAX_FILES

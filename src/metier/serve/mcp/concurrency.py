@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import CapacityLimiter
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.dialect import Kit
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.tools.thread_handoff import ThreadHandoff

@@ -23,7 +23,7 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.errors import MetierError
 from metier.guard.question import Answers
 from metier.serve.mcp.connection import is_modern

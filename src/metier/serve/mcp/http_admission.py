@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, unquote, unquote_plus
 
 from starlette.responses import JSONResponse
 
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.errors import InvalidArgument
 from metier.skill import shown
 

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from metier._cache import BoundedCache
-from metier._dataclasses import dataclass
-from metier._log import logger
+from metier._lazy import dataclass, logger
 from metier.errors import MetierError, PackageTooLarge, SkillInvalid
 from metier.serve.mcp.typed_frontmatter import typed_mapping
 from metier.serve.mcp.uris import uri_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from metier._log import logger
+from metier._lazy import logger
 from metier.session.runs import following_output
 from metier.skill import shown
 

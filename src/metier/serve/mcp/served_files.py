@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
+from metier._lazy import dataclass
 from metier.errors import MetierError, SkillChanged
 from metier.skill.package import content_of, digest_of
 

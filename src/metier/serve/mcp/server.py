@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, NotificationParams, PaginatedRequestParams
 from pydantic import ValidationError
 
-from metier._log import logger
+from metier._lazy import logger
 from metier._version import __version__
 from metier.dialect import Skills
 from metier.errors import MetierError

@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass, field
+from metier._lazy import dataclass, field
 from metier.errors import FileTooLarge, InvalidArgument, MetierError
 from metier.skill import shown
 from metier.skill.names import path_fits

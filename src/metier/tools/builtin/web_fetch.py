@@ -19,8 +19,8 @@ import zlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from metier._dataclasses import dataclass
 from metier._hosts import authority
+from metier._lazy import dataclass
 from metier.errors import InvalidArgument
 from metier.guard.tool_rules.matching import plain_url
 from metier.run import Job, Limits, PlainRunner
