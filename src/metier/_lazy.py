@@ -1,4 +1,4 @@
-"""What comes into being when it is first used: public names, patterns, loggers, the methods of dataclasses.
+"""Names, patterns, loggers and methods of dataclasses that come into being when they are first used.
 
 A short command uses few of all that the package has, and making the rest would take longer than the command itself.
 """
@@ -227,9 +227,9 @@ def _fields(home: Any) -> Any:
 
     # Without a docstring, `dataclasses` would write one.
     members: dict[str, Any] = {"__annotations__": {}, "__doc__": __doc__}
-    for name, one in _stored(home).items():
+    for name, one in home.__lazy_fields__.items():
         given = {"default": one.default, "default_factory": one.factory}
-        members["__annotations__"][name] = one.type
+        members["__annotations__"][name] = one.type if one.is_stored else dataclasses.InitVar[object]
         members[name] = dataclasses.field(
             **{key: value for key, value in given.items() if value is not _ABSENT},
             init=one.init,
@@ -260,20 +260,26 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 
 def _replaced(self: Any, /, **changes: Any) -> Any:
-    kept = {name: getattr(self, name) for name, one in _stored(self).items() if one.init and name not in changes}
+    kept = {}
+    for name, one in self.__lazy_fields__.items():
+        if one.init and name not in changes:
+            if not one.is_stored and one.default is _ABSENT:
+                raise ValueError(f"InitVar {name!r} must be specified with replace()")
+            if one.is_stored:
+                kept[name] = getattr(self, name)
     return self.__class__(**kept, **changes)
 
 
-def _plain(value: Any) -> Any:
+def _as_plain_data(value: Any) -> Any:
     kind = type(value)
     if value is None or kind in (str, int, float, bool):
         return value
     if hasattr(kind, "__lazy_fields__"):
-        return {name: _plain(getattr(value, name)) for name in _stored(value)}
+        return {name: _as_plain_data(getattr(value, name)) for name in _stored(value)}
     if kind in (list, tuple):
-        return kind(map(_plain, value))
+        return kind(map(_as_plain_data, value))
     if kind is dict:
-        return {_plain(key): _plain(one) for key, one in value.items()}
+        return {_as_plain_data(key): _as_plain_data(one) for key, one in value.items()}
     from dataclasses import asdict, make_dataclass
 
     # Classes of `dataclasses`, named tuples, kinds of dictionaries, and whatever else is copied.
@@ -373,4 +379,4 @@ if not TYPE_CHECKING:
 
     def asdict(instance: Any) -> Any:
         """A dataclass as a dictionary, and those in it too; everything else is copied."""
-        return _plain(instance)
+        return _as_plain_data(instance)
