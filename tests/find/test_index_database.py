@@ -436,6 +436,39 @@ def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
     assert [one.name for one in library.search("/zebra")] == ["zebra"]
 
 
+def test_a_first_search_waits_as_long_as_another_process_gets_on_with_writing(
+    skills: Path,
+    cache: Path,
+    file: Path,
+    write_skill: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(metier.find.index_database, "_LOCK_SECONDS", 0.01)
+    write_skill(skills / "zebra")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    update, waits = SearchIndex.update, list[str]()
+
+    def waiting(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+        try:
+            update(self, texts, gone)
+        except IndexBusy:
+            waits.append("")
+            other.execute("UPDATE made_by SET numbers = numbers + 1")
+            other.execute("COMMIT")
+            if len(waits) < 5:
+                other.execute("BEGIN IMMEDIATE")
+            raise
+
+    monkeypatch.setattr(SearchIndex, "update", waiting)
+    with caplog.at_level(logging.WARNING, "metier.find"):
+        assert [one.name for one in opened(skills, cache).search("/zebra")] == ["zebra"]
+    other.close()
+    assert len(waits) == 5
+    assert caplog.text == ""
+
+
 def test_an_index_that_another_process_keeps_to_itself_ends_no_search(
     skills: Path, cache: Path, file: Path, expected: list[Found], monkeypatch: pytest.MonkeyPatch
 ) -> None:

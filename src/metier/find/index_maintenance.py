@@ -167,15 +167,7 @@ class SearchIndexes:
             index = self.all[number] = SearchIndex(path if is_needed else None)
         for last_try in (False, True):
             try:
-                state = index.database.state()
-                if self.current.get(number) is rows:
-                    restore(index, place, rows)
-                else:
-                    bring_up_to_date(index, place, rows, progress)
-                if self.embedder is not None:
-                    embed_what_is_new(index, place, rows, self.embedder)
-                    self._meanings[number] = Meanings(index, self.embedder.name)
-                self._states[number] = state
+                self._fill(number, index, place, rows, progress)
             except IndexBusy:
                 _log.warning(
                     "Another process keeps the search index of %s busy; some skills may be missing.", place.name
@@ -197,6 +189,38 @@ class SearchIndexes:
                 break
         self.current[number] = rows
         return True
+
+    def _fill(
+        self,
+        number: int,
+        index: SearchIndex,
+        place: Place,
+        rows: IndexRows,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        """Bring an index up to date; raises `IndexBusy` when another process keeps it.
+
+        Whoever had a complete index can search in that one. Whoever had none would find next to nothing, and waits as
+        long as others get on with writing.
+        """
+        before = None
+        while True:
+            try:
+                state = index.database.state()
+                if self.current.get(number) is rows:
+                    restore(index, place, rows)
+                else:
+                    bring_up_to_date(index, place, rows, progress)
+                if self.embedder is not None:
+                    embed_what_is_new(index, place, rows, self.embedder)
+                    self._meanings[number] = Meanings(index, self.embedder.name)
+                self._states[number] = state
+                return
+            except IndexBusy:
+                now = index.database.state()
+                if number in self.current or now == before:
+                    raise
+                before = now
 
     def _path(self, place: Place) -> str | None:
         key = place.source.cache_key()
