@@ -100,8 +100,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for found in re.findall(r"\beach(\d+)\b", argument.partition(asked)[2])
         }
         if chosen:
-            cases = [(f"each{number}", case) for number, case in enumerate(marker.args[1]) if number in chosen]
-            metafunc.parametrize(names, [case for _, case in cases], ids=[name for name, _ in cases])
+            cases = {f"each{number}": case for number, case in enumerate(marker.args[1]) if number in chosen}
+            values = cases.values() if len(names) > 1 else [[case] for case in cases.values()]
+            metafunc.parametrize(names, values, ids=cases)
         else:
             metafunc.parametrize(names, [[None] * len(names)], ids=["each"])
 
@@ -120,7 +121,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         try:
             pyfuncitem.obj(**given)
         except (Exception, pytest.fail.Exception) as failure:
-            again = re.sub(r"\beach\b(?=[^\[]*\]$)", f"each{number}", pyfuncitem.nodeid, count=1)
+            alone = re.sub(r"\beach\b", f"each{number}", pyfuncitem.name, count=1)
+            again = pyfuncitem.nodeid.removesuffix(pyfuncitem.name) + alone
             failure.add_note(f"with {', '.join(names)} = {case!r:.1000}\nalone: pytest {shlex.quote(again)}")
             failures.append(failure)
     if failures:

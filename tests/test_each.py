@@ -16,10 +16,10 @@ import pytest
 def test_numbers(number: int, is_odd: bool) -> None:
     assert (number % 2 == 1) is is_odd
 
-@pytest.mark.parametrize("more", ["a", "each"])
-@pytest.mark.each("word", ["x", "y"])
+@pytest.mark.parametrize("more", ["[a]", "each"])
+@pytest.mark.each("word", ["x", "it's y"])
 def test_words(more: str, word: str) -> None:
-    assert (more, word) != ("a", "y")
+    assert (more, word) != ("[a]", "it's y")
 """
 
 
@@ -34,11 +34,11 @@ def test_a_case_that_fails_is_run_again_alone_by_its_id(tmp_path: Path) -> None:
     all_of_them = run(tmp_path, str(tmp_path / "test_table.py"))
     assert "2 failed, 1 passed" in all_of_them
     alone = {shlex.split(words)[0] for words in re.findall(r"alone: pytest (.*)", all_of_them)}
-    ids = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-a]"}
+    ids = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"}
     assert {name.rpartition("::")[2] for name in alone} == ids
     assert "with number, is_odd = (4, True)" in all_of_them
     again = run(tmp_path, *(f"{tmp_path}/{name.rpartition('/')[2]}" for name in sorted(alone)))
-    assert "3 failed" in again and "passed" not in again
+    assert "3 failed" in again and "passed" not in again and "error" not in again
     assert "1 passed" in run(tmp_path, f"{tmp_path}/test_table.py::test_numbers[each0]")
 
 
