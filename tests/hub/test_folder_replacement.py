@@ -212,7 +212,7 @@ def _until(step: int, job: Callable[[str], None], folder: str, is_whole: bool, e
     os.environ.update(environ)
     hurry(setattr)
     if not is_whole:
-        module.exchange = lambda *_: False  # type: ignore[attr-defined]
+        module.atomic_swap = lambda *_: False  # type: ignore[attr-defined]
     count = itertools.count()
 
     def before(function: Callable[..., object]) -> Callable[..., object]:
@@ -247,15 +247,15 @@ def killing(request: pytest.FixtureRequest) -> Killing:
     return Killing("two steps" not in request.node.name)
 
 
-@pytest.mark.slow
 @needs_fork
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.covers("A-42")
 def test_whoever_is_killed_at_any_step_leaves_the_old_one_or_the_new_one(
-    folder: str, killing: Killing, request: pytest.FixtureRequest
+    folder: str, killing: Killing, request: pytest.FixtureRequest, every: int
 ) -> None:
     seen: set[str | None] = set()
-    for step in itertools.count():
+    for step in itertools.count(0, every):
         was_killed = killing.at(step, replaced, folder)
         found = digest_at(folder)
         seen.add(found)
@@ -274,6 +274,8 @@ def test_whoever_is_killed_at_any_step_leaves_the_old_one_or_the_new_one(
             break
     assert step > 20
     assert seen >= {BEFORE, AFTER}
+    if every == 1:
+        assert (None in seen) == ("two steps" in request.node.name)
 
 
 @pytest.mark.slow
