@@ -126,9 +126,10 @@ def bare_insert(folder: Path) -> Callable[[], None]:
 def command(folder: Path, *words: str) -> Iterator[Case]:
     skills = folder / "skills"
     make_skills(skills, 5, plain=True)
-    env = {**os.environ, "METIER_CACHE": str(folder / "cache"), "HOME": str(folder), "METIER_DATA": str(folder)}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env |= {"METIER_CACHE": str(folder / "cache"), "HOME": str(folder), "METIER_DATA": str(folder)}
     ours = [sys.executable, "-m", "metier", *(str(skills) if word == "SKILLS" else word for word in words)]
-    process_ns(ours, env)
+    process_ns(ours, env)  # leaves the bytecode and the index
     bare = [sys.executable, "-c", "pass"]
 
     def waits() -> float:
