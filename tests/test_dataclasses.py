@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 import threading
+import typing
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -118,6 +119,7 @@ def test_a_class_of_the_standard_library_may_inherit_from_one_of_ours() -> None:
     below: Any = dataclasses.dataclass(frozen=True, kw_only=True)(
         type("Below", (base,), {"__annotations__": {"more": "int"}})
     )
+    assert ours.asdict(below(first=1, more=2)) == dataclasses.asdict(below(first=1, more=2))
     assert repr(below(first=1, more=2)) == "Below(first=1, second='two', third=[], noise=0, total=7, many={}, more=2)"
 
 
@@ -164,6 +166,7 @@ def test_instances_are_pickled_and_replaced() -> None:
     assert one.both == 3
     assert pickle.loads(pickle.dumps(one)) == one
     assert ours.replace(one, value=2, given=5) == Pickled(value=2, given=5)
+    assert dataclasses.replace(one, value=2) == Pickled(value=2)
     assert ours.replace(_Foreign(1), value=2) == _Foreign(2)
     assert ours.asdict(one) == {"value": 1, "both": 3}
     if sys.version_info >= (3, 13):
@@ -185,6 +188,24 @@ def test_threads_may_use_a_class_for_the_first_time_together() -> None:
         for thread in threads:
             thread.join()
         assert len(seen) == 4
+
+
+def test_a_thread_that_was_slower_gets_the_method_of_the_class_it_asked() -> None:
+    base = example(ours)
+    asked = vars(base)["__init__"]
+    below = type("Below", (base,), {"__init__": lambda self: asked.__get__(self, type(self))(1)})
+    base(first=2)
+    assert below().first == 1
+
+
+def test_types_of_parameters_can_be_found() -> None:
+    assert typing.get_type_hints(Pickled.__init__)["value"] is int
+    assert typing.get_type_hints(_WithPath.__init__)["where"] is Path
+
+
+@ours.dataclass
+class _WithPath:
+    where: Path
 
 
 class _Named(NamedTuple):

@@ -122,27 +122,30 @@ _ABSENT = _Absent()
 class _Generated:
     """A member of a class that takes its place in it when it is first asked for."""
 
-    __slots__ = ("generate", "name")
+    __slots__ = ("generate", "member", "name")
 
     def __init__(self, name: str, generate: Callable[[type], Any]) -> None:
         self.name, self.generate = name, generate
 
     def __get__(self, instance: object, owner: type) -> Any:
         home = next((one for one in owner.__mro__ if vars(one).get(self.name) is self), None)
-        if home is None:  # another thread was quicker
-            return getattr(owner if instance is None else instance, self.name)
-        member = self.generate(home)
-        setattr(home, self.name, member)
+        if home is not None:  # else another thread was quicker
+            self.member = self.generate(home)
+            setattr(home, self.name, self.member)
+        member = self.member
         return member.__get__(instance, owner) if instance is not None and callable(member) else member
 
 
 def _define(home: type, name: str, parameters: str, lines: list[str], names: dict[str, Any]) -> Any:
     """Compile one method."""
-    body = "\n ".join(lines or ["pass"])
-    exec(f"def {name}({parameters}):\n {body}", names)
-    names[name].__qualname__ = f"{home.__qualname__}.{name}"
-    names[name].__module__ = home.__module__
-    return names[name]
+    body = "\n  ".join(lines or ["pass"])
+    made: dict[str, Any] = {}
+    # With the names of its module, in which the annotations of its parameters have their meaning.
+    home_names = getattr(sys.modules.get(home.__module__), "__dict__", {})
+    exec(f"def make({', '.join(names)}):\n def {name}({parameters}):\n  {body}\n return {name}", home_names, made)
+    method = made["make"](**names)
+    method.__qualname__ = f"{home.__qualname__}.{name}"
+    return method
 
 
 def _init(home: Any) -> Any:
@@ -274,7 +277,7 @@ def _as_plain_data(value: Any) -> Any:
     kind = type(value)
     if value is None or kind in (str, int, float, bool):
         return value
-    if hasattr(kind, "__lazy_fields__"):
+    if "__lazy_fields__" in vars(kind):
         return {name: _as_plain_data(getattr(value, name)) for name in _stored(value)}
     if kind in (list, tuple):
         return kind(map(_as_plain_data, value))
@@ -324,7 +327,7 @@ def _build(cls: type, params: _Params) -> type:
     if written.get("__hash__", 0) is None and "__eq__" in written:
         del written["__hash__"]  # which Python sets for a class that has `__eq__`
     # A method that the class writes out stays.
-    members = {name: member for name, member in members.items() if name not in written or name == "__match_args__"}
+    members = {name: member for name, member in members.items() if name not in written}
     defaults = {name: one.default for name, one in own.items()}
     if not params.slots:
         for name, default in defaults.items():
@@ -335,7 +338,7 @@ def _build(cls: type, params: _Params) -> type:
         for name, member in members.items():
             setattr(cls, name, member)
         return cls
-    for name in (*defaults, "__dict__", "__weakref__"):
+    for name in (*(name for name, one in own.items() if one.is_stored), "__dict__", "__weakref__"):
         written.pop(name, None)
     taken = {slot for base in cls.__mro__[1:] for slot in vars(base).get("__slots__", ())}
     slots = tuple(name for name, one in own.items() if one.is_stored and name not in taken)

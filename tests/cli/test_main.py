@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -504,11 +505,14 @@ def test_the_width_may_be_said_by_the_environment(terminal: Terminal, write_skil
     assert max(map(_columns, out.splitlines()[:2])) in (49, 50)
 
 
-@pytest.mark.parametrize("columns", ["0", "-5", "1", "nonsense", "99999999999999999999"])
+@pytest.mark.parametrize("columns", ["0", "-5", "1", "²", "nonsense", "99999999999999999999"])
 def test_a_width_that_makes_no_sense_does_not_matter(terminal: Terminal, skills: Path, columns: str) -> None:
     code, out = terminal("--skills", skills, "list", columns=0, env={"COLUMNS": columns})
     assert code == 0
     assert "alpha" in out
+    code, out = terminal("list", "--help", columns=0, env={"COLUMNS": columns})
+    assert code == 0
+    assert "--skills" in out
 
 
 def test_wide_characters_do_not_shift_the_columns(metier: Call, write_skill: Write, tmp_path: Path) -> None:
@@ -601,3 +605,16 @@ def test_a_program_that_reads_gets_the_bytes_as_they_are(process: Process, write
     file = write_skill(tmp_path / "alpha")
     (file.parent / "raw.bin").write_bytes(b"\x1b[2J\xff\r\n")
     assert process("--skills", tmp_path, "show", "alpha", "raw.bin").stdout == b"\x1b[2J\xff\r\n"
+
+
+@pytest.mark.parametrize(("command", "is_short"), [("list", True), ("mcp", False), ("chat", False), ("shell", False)])
+def test_only_a_short_command_looks_for_garbage_less_often(
+    monkeypatch: pytest.MonkeyPatch, command: str, is_short: bool
+) -> None:
+    thresholds = list[tuple[int, ...]]()
+    monkeypatch.setattr(gc, "set_threshold", lambda *given: thresholds.append(given))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["metier", command, "--no-such-option"])
+    with pytest.raises(SystemExit):
+        main()
+    assert bool(thresholds) is is_short

@@ -185,7 +185,10 @@ def test_output_beyond_the_cap_is_flagged(run: Call, skills: Path) -> None:
     assert "not complete: 262,144 bytes" in err
 
 
-def test_a_reader_that_has_seen_enough_ends_the_script(command: list[str], skills: Path, work: Path) -> None:
+def test_a_reader_that_has_seen_enough_ends_the_script(
+    command: list[str], skills: Path, work: Path, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit.jsonl"
     (skills / "tools" / "scripts" / "endless.sh").write_text("while sleep 0.05; do echo again; done\n")
     child = subprocess.Popen(
         [
@@ -202,6 +205,7 @@ def test_a_reader_that_has_seen_enough_ends_the_script(command: list[str], skill
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={**os.environ, "METIER_AUDIT": str(audit)},
     )
     assert child.stdout is not None and child.stderr is not None
     assert child.stdout.readline() == b"again\n"
@@ -209,6 +213,8 @@ def test_a_reader_that_has_seen_enough_ends_the_script(command: list[str], skill
     with child.stderr:
         assert child.stderr.read() == b""
     assert child.wait(timeout=25) == 0, "long before its time is over"
+    (ran,) = (record for record in map(json.loads, audit.read_text().splitlines()) if record["event"] == "run")
+    assert (ran["code"], ran["success"]) == ("cancelled", False)
 
 
 # --- terminals ----------------------------------------------------------------------------------------------------

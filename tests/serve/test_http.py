@@ -24,6 +24,7 @@ from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
 from metier.serve.mcp.connection import MAX_SUBSCRIPTIONS
 from metier.serve.mcp.http import MAX_BODY
+from metier.serve.mcp.resources import Resources
 
 DISCOVER = {
     "jsonrpc": "2.0",
@@ -542,6 +543,23 @@ class TestWhatGoesBackAndForth:
                     break
 
         talk(http(serve()), legacy if mode == "legacy" else modern, mode, message_handler=note)
+
+    def test_a_resource_is_read_while_others_are_served(
+        self, serve: Callable[..., SkillServer], http: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read, in_the_loop = Resources._read, list[bool]()
+
+        def watched(*arguments: Any) -> Any:
+            in_the_loop.append(asyncio._get_running_loop() is not None)
+            return read(*arguments)
+
+        monkeypatch.setattr(Resources, "_read", watched)
+
+        async def use(client: mcp.Client) -> None:
+            await client.read_resource("skill://forms/SKILL.md")
+
+        talk(http(serve()), use)
+        assert in_the_loop == [False]
 
     @pytest.mark.parametrize("mode", MODES)
     def test_the_skills_extension(self, serve: Callable[..., SkillServer], http: Callable[..., str], mode: str) -> None:

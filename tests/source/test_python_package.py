@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from metier import Library
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.library import Place
 from metier.source import FolderSource, Source, entry_point_sources, package_source
+from metier.source.folder import _entry_points
 
 BOOM = "raise RuntimeError('a package with skills must not be imported')\n"
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo {name}.\n"
@@ -82,6 +84,22 @@ def test_an_entry_point_announces_skills(package: str) -> None:
     sources, findings = entry_point_sources()
     assert "acme-tools" in [source.name for source in sources]
     assert not [finding for finding in findings if "acme" in finding.where]
+
+
+def test_a_path_with_anything_on_it_leads_to_the_entry_points_that_python_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced = "[other]\nx = y\n[metier.skills]\n# none\n{name} = pkg:skills [extra]\n"
+    for name in ("a.b-1.dist-info", "A__b-2.dist-info", "c.egg-info", "d-1.dist-info"):
+        write_files(tmp_path / name[0], {f"{name}/entry_points.txt": announced.format(name=name)})
+    (tmp_path / "d" / "e-1.dist-info" / "entry_points.txt").mkdir(parents=True)
+    (tmp_path / "d" / "f.egg-info").write_text("a file, as distutils wrote it")
+    # Some programs put a `Path` there.
+    more = [str(tmp_path / "a"), *(tmp_path / one for one in ("A", "c", "d", "missing"))]
+    monkeypatch.setattr(sys, "path", [*more, *sys.path])
+    found = {(point.name, point.value) for point in entry_points(group="metier.skills")}
+    assert len(found) > 3
+    assert _entry_points() == found
 
 
 @pytest.mark.covers("O-99")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code (`metier.cli.exit_codes`)."""
     _prepare_streams()
-    if arguments is None:
-        # A short command ends before there is garbage worth looking for; one that lasts looks less often.
+    if arguments is None and sys.argv[1:2] not in (["chat"], ["mcp"], ["shell"]):
+        # A short command ends before there is garbage worth looking for.
         gc.set_threshold(100_000, *gc.get_threshold()[1:])
     words = sys.argv[1:] if arguments is None else arguments
     options: Any = None

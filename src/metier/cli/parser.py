@@ -24,13 +24,16 @@ DIALECTS = ("runtime", "registry", "tool", "sandbox")
 
 def _help_width() -> int:
     """The columns of help, found as `argparse` does."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns):
-        return int(columns) - 2
     try:
-        return (os.get_terminal_size(sys.__stdout__.fileno()).columns or 80) - 2  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):
-        return 78
+        columns = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        columns = 0
+    if columns <= 0:
+        try:
+            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        except (AttributeError, ValueError, OSError):
+            columns = 0
+    return (columns or 80) - 2
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -319,6 +319,7 @@ def close_with(audited: AuditedAction, outcome: Outcome) -> None:
     written.update(outcome.stderr.encode(errors="surrogatepass"))
     audited.close(
         success=outcome.is_success,
+        code="cancelled" if outcome.killed_by == "cancel" else "",
         exit_code=outcome.exit_code,
         runner=outcome.runner,
         contacts=outcome.contacts,

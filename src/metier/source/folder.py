@@ -372,11 +372,13 @@ def _entry_points() -> set[tuple[str, str]]:
     try:
         if finders != [PathFinder]:
             raise NotADirectoryError
-        for path in sys.path:
+        for path in map(str, sys.path):  # some programs put a `Path` there
             for folder in _metadata_folders(path or "."):
                 # As for an import, the first distribution of a name on the path is the one that counts.
                 stem, _ = os.path.splitext(os.path.basename(folder))
                 name = stem.partition("-")[0].lower().replace(".", "_")
+                while "__" in name:
+                    name = name.replace("__", "_")
                 if name not in seen:
                     seen.add(name)
                     found |= _announced_in(os.path.join(folder, "entry_points.txt"))
@@ -389,7 +391,7 @@ def _entry_points() -> set[tuple[str, str]]:
 
 def _metadata_folders(path: str) -> list[str]:
     """The folders of metadata in a folder of the path; raises `NotADirectoryError` where it is something else."""
-    if path.endswith(".egg"):
+    if os.path.basename(path).lower().endswith(".egg"):
         raise NotADirectoryError
     try:
         names = os.listdir(path)
@@ -403,17 +405,16 @@ def _metadata_folders(path: str) -> list[str]:
 def _announced_in(file: str) -> set[tuple[str, str]]:
     """The entry points of our group in a file."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        with open(file, "rb", buffering=0) as opened:
+            data = opened.read()
     except OSError:
         return set()
-    with open(descriptor, "rb", buffering=0) as opened:
-        data = opened.read()
     found = set()
     if ENTRY_POINT_GROUP.encode() in data:
         section = ""
         for line in map(str.strip, data.decode("utf-8", "replace").splitlines()):
             if line.startswith("[") and line.endswith("]"):
-                section = line[1:-1]
+                section = line.strip("[]")
             elif section == ENTRY_POINT_GROUP and line and not line.startswith("#"):
                 name, _, value = line.partition("=")
                 found.add((name.strip(), value.strip()))

@@ -174,8 +174,9 @@ class Resources:
 
         async def attempt(answers: Answers | None) -> ReadResourceResult:
             with consent_from_any(answers):
-                # As where a model reads a file by a tool: another thread costs as much as the file.
-                if guard.may_ask or guard.governance.may_take_long:
+                # Another thread costs as much as the file; but over HTTP, others must not wait for the disk.
+                is_shared = not ctx.lifespan_context.key
+                if is_shared or guard.may_ask or guard.governance.may_take_long:
                     read = await guard.in_thread(self._read, kit, params.uri)
                 else:
                     read = self._read(kit, params.uri)
