@@ -402,3 +402,27 @@ def test_what_is_no_policy_no_log_and_nobody_to_ask_is_said_at_once(wrong: dict[
     with pytest.raises(InvalidArgument, match=f"{name} is") as caught:
         Guard(**wrong)
     assert caught.value.hint
+
+
+def test_what_was_seen_before_waiting_records_were_written_decides_nothing(own_home: Path) -> None:
+    policy = own_home / ".metier" / "policy.yaml"
+
+    class Slow(MemoryLog):
+        """A log that cannot be written at first; by the time that it can, somebody has written a policy."""
+
+        is_full = True
+
+        def append(self, record: AuditRecord) -> None:
+            if self.is_full:
+                raise AuditUnavailable("It is full.", hint="")
+            policy.parent.mkdir(exist_ok=True)
+            policy.write_text("tools: {deny: [send]}")
+            super().append(record)
+
+    log = Slow()
+    one, call = guard(audit=log), Action(point="call", tool="send")
+    one.enter(call).close()
+    log.is_full = False
+    _, in_force = one.look(Actor())
+    assert one.decide(call, Actor(), in_force).is_allowed
+    assert one.enter(call, in_force=in_force).decision.code == "tool-not-allowed"

@@ -149,3 +149,11 @@ def test_no_body_takes_long(body: str) -> None:
     start = time.process_time()
     assert len(supporting_files(body, FILES)) <= 1
     assert time.process_time() - start < 5
+
+
+def test_many_files_take_no_longer_than_few() -> None:
+    names = [f"reference/{'x' * 20}{number}.md" for number in range(2_000)]
+    body = "\n".join((*(f"- {name}: Facts" for name in names), *["word. " * 20] * 8_000))
+    start = time.process_time()
+    assert [file.path for file in supporting_files(body, listing(*names))] == sorted(names)
+    assert time.process_time() - start < 1.5

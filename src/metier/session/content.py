@@ -28,6 +28,8 @@ MAX_DESCRIPTION = 200
 
 _NEAR = 600
 """Characters of a line around a file's name that are read."""
+_FEW = 20
+"""Files that each line is searched for by name."""
 _WORD = pattern(r"[^\s`'\"()\[\]<>*|,;:]+")
 _LISTED = pattern(r"\s*(?:(?:[-*+]|[0-9]{1,4}[.)])\s+)?[*_`'\"\[(]*")
 _ASKED = pattern(r"\b(?:see|read|check)\s+(?:the\s+)?(?:file\s+)?[*_`'\"\[(]*$", re.IGNORECASE)
@@ -79,12 +81,13 @@ def supporting_files(body: str, listing: PackageListing) -> tuple[SupportingFile
     (SupportingFile(path='reference.md', description='API documentation', lines=1200),)
     """
     known = {file.path for file in listing.files if file.path.lower().endswith(EXTENSIONS) and file.kind != "skill"}
-    mentioned = [path for path in known if path in body]
-    if not mentioned:
+    # Looking for many names in each line would take longer than reading its words; all of them have a dot.
+    sought = [path for path in known if path in body] if len(known) <= _FEW else ["."]
+    if not sought:
         return ()
     found: dict[str, SupportingFile] = {}
     for line in body.split("\n"):
-        if not any(path in line for path in mentioned):
+        if not any(text in line for text in sought):
             continue
         for word in _WORD.finditer(line):
             path = word[0].removeprefix("./").rstrip(".!?_")

@@ -147,6 +147,8 @@ class AuditTable:
         self._rows = rows
         self._follow = follow
         self._heads = {} if heads is None else heads
+        self.pool = rows.pool
+        """The connections that records are written by."""
         self.tenant = rows.tenant_in_records
         """The tenant, as its records have it."""
 
@@ -156,7 +158,7 @@ class AuditTable:
         The log itself sets `seq`, `tenant`, `prev_hash`, `hash` and `checkpoint`. `wait` is the longest wait for other
         writers in seconds; after that it raises `StoreUnavailable`.
         """
-        pool, added = self._rows.pool, None
+        pool, added = self.pool, None
         if not pool.backend.is_shared and not pool.is_in_transaction:
             with pool.writing_alone(wait):
                 last, is_alone = self._heads.get(self.tenant, (None, False))
@@ -175,13 +177,13 @@ class AuditTable:
         self, take: Callable[[], Iterable[Mapping[str, Any]]], *, wait: float | None = None
     ) -> list[ChainPosition]:
         """Add several records in one transaction; `take` returns them once there is no more waiting for others."""
-        pool, added = self._rows.pool, list[_Next]()
+        added = list[_Next]()
         with self._rows.transaction(wait):
             last = self._read_last()
             for record in take():
                 added.append(self._next(record, added[-1].position if added else last))
                 self._rows.change(_INSERT, *added[-1].row)
-        if added and not pool.is_in_transaction:
+        if added and not self.pool.is_in_transaction:
             known = self._heads.get(self.tenant)
             self._heads[self.tenant] = (added[-1].position, known is None or known[0] == last)
             for one in added:
@@ -260,7 +262,7 @@ class AuditTable:
         given = {"skill": skill, "type": type, "user": user, "agent": agent, "since": since, "until": until}
         given |= {"outcome": outcome, "session": session, "digest": digest, "text": text}
         wanted = {name: escape_surrogates(value) for name, value in given.items() if value is not None}
-        contains = _CONTAINS[self._rows.pool.kind]
+        contains = _CONTAINS[self.pool.kind]
         conditions: list[tuple[str, tuple[Value, ...]]] = [
             (condition, (wanted[name],)) for name, condition in _CONDITIONS.items() if name in wanted
         ]

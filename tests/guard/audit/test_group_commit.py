@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sqlite3
@@ -19,7 +20,7 @@ from tests.store.postgres import store_url
 
 from metier.errors import AuditUnavailable, StoreUnavailable
 from metier.guard import AuditRecord
-from metier.guard.audit.store_log import GroupCommit, StoreLog
+from metier.guard.audit.store_log import GroupCommit, StoreLog, _Waiting
 from metier.guard.audit.verification import verify
 from metier.store import Store, TenantScope
 
@@ -174,6 +175,31 @@ def test_an_interrupted_writer_takes_nobody_with_it(scope: TenantScope, monkeypa
     assert (len(writers.group), reasons(scope)) == (0, ["t0", "after"])
 
 
+def test_an_interrupt_after_the_commit_leaves_nobody_else_in_doubt(
+    scope: TenantScope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers, backend = Writers(scope, 0), scope.store.pool.backend
+    commit, main = backend.commit, threading.main_thread()
+
+    def interrupted(connection: Any) -> None:
+        commit(connection)
+        if threading.current_thread() is main:
+            raise KeyboardInterrupt
+
+    group, own = writers.group, _Waiting([content("main")])
+    with group._turn, monkeypatch.context() as patch:
+        # It is the turn of the main thread while all others wait.
+        writers.threads = in_threads(*(lambda name=f"t{number}": writers.write(name) for number in range(3)))
+        wait_until(lambda: len(group) == 3)
+        group._waiting.append(own)
+        patch.setattr(backend, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            group._write_waiting(writers.table, own, None)
+    writers.end()
+    assert not writers.refused
+    assert sorted(reasons(scope)) == ["main", "t0", "t1", "t2"]
+
+
 def test_the_records_of_each_caller_stay_in_the_order_of_their_acknowledgements(scope: TenantScope) -> None:
     group, table = GroupCommit(), scope.audit
     positions: dict[int, list[int]] = {number: [] for number in range(THREADS)}
@@ -237,6 +263,25 @@ def test_what_is_hashed_and_stored_is_what_it_was_before(scope: TenantScope) -> 
         b'{"timestamp":"2026-01-01T10:00:01.000+00:00","event":"load","decision":"deny","reason":"It is blocked.",'
         b'"type":"skill.denied","skill":"pdf","source":"acme","success":false,"duration_ms":0.0}\n'
     )
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_a_record_inside_of_a_transaction_is_part_of_it_alone(scope: TenantScope, is_undone: bool) -> None:
+    writers = Writers(scope, 0)
+    group, table = writers.group, writers.table
+    with contextlib.suppress(ZeroDivisionError), scope.transaction():
+        # One has its turn and waits for the store, another one for its turn.
+        writers.threads = in_threads(lambda: writers.write("a"), lambda: writers.write("b"))
+        wait_until(lambda: len(group) == 2)
+        began = time.monotonic()
+        group.write(table, [content("inside")], None)
+        assert time.monotonic() - began < 10
+        assert not writers.acknowledged
+        if is_undone:
+            raise ZeroDivisionError
+    writers.end()
+    assert not writers.refused
+    assert sorted(reasons(scope)) == ["a", "b", *([] if is_undone else ["inside"])]
 
 
 # --- through the log of a guard ---------------------------------------------------------------------------------------

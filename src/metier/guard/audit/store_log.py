@@ -237,7 +237,8 @@ class _BackgroundSigner:
 class GroupCommit:
     """Writers to one chain: those that wait at the same time share one transaction, which the first of them makes.
 
-    Each waits until its records are on the disk, and one that is alone waits for nobody.
+    Each waits until its records are on the disk, and one that is alone waits for nobody. The main thread of a process
+    writes its own records only.
     """
 
     def __init__(self) -> None:
@@ -249,7 +250,13 @@ class GroupCommit:
         return len(self._waiting)
 
     def write(self, table: AuditTable, records: list[dict[str, Any]], wait: float | None) -> ChainPosition:
-        """Return the position of the last of the records, which are on the disk then."""
+        """Return the position of the last of the records, which are on the disk then.
+
+        Inside of a transaction of this thread they are part of it alone: others would be undone with it, and one of
+        them may be waiting for its end.
+        """
+        if table.pool.is_in_transaction:
+            return table.append_all(lambda: records, wait=wait)[-1]
         own = _Waiting(records)
         self._waiting.append(own)
         try:
@@ -274,6 +281,12 @@ class GroupCommit:
         taken: list[_Waiting] = []
 
         def take() -> Iterator[dict[str, Any]]:
+            if threading.current_thread() is threading.main_thread():
+                # It alone is interrupted, perhaps right after the commit: others would not know that they are written.
+                self._withdraw(own)
+                taken.append(own)
+                yield from own.records
+                return
             # Only now: nobody else's records wait for a writer in another process longer than their caller does.
             while self._waiting and len(taken) < _MAX_GROUP:
                 taken.append(self._waiting.popleft())
