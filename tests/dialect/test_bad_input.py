@@ -120,6 +120,7 @@ KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.hypothesis
 def test_arbitrary_arguments_give_a_result(place: Path) -> None:
     session = begin(place)
     executors = {dialect: session.executor(dialect=dialect) for dialect in DIALECTS}  # type: ignore[arg-type]
@@ -135,6 +136,7 @@ def test_arbitrary_arguments_give_a_result(place: Path) -> None:
     run()
 
 
+@pytest.mark.hypothesis
 def test_arguments_that_fit_a_schema_give_a_result(place: Path) -> None:
     session = begin(place)
     executors = {dialect: session.executor(dialect=dialect) for dialect in DIALECTS}  # type: ignore[arg-type]

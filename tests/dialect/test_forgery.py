@@ -90,7 +90,7 @@ HOSTILE = st.lists(
 ).map("".join)
 
 # Whatever a host or provider might take for its own, anywhere in a text that is not JSON or XML.
-RESERVED = re.compile(r"<\s*/?\s*(?:system|function_|tool_|antml:)|<[|\uff5c]|<<\s*/?SYS", re.IGNORECASE)
+RESERVED = re.compile(r"<\s*/?\s*(?:system(?:\b|_)|function_|tool_|antml:)|<[|\uff5c]|<<\s*/?SYS", re.IGNORECASE)
 OURS = re.compile(r"<(/?)(skill(?:s|_[a-z_]+)?|available_skills|active_skills)\b([^<>]*)>", re.IGNORECASE)
 
 
@@ -266,6 +266,7 @@ def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, di
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.hypothesis
 def test_any_text_stays_in_its_place(asking: Asking, dialect: Any) -> None:
     @given(HOSTILE, HOSTILE)
     def run(text: str, args: str) -> None:
@@ -289,6 +290,7 @@ def test_any_text_stays_in_its_place(asking: Asking, dialect: Any) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.hypothesis
 def test_any_arguments_stay_in_the_body(asking: Asking, dialect: Any) -> None:
     library = Library.from_files({"SKILL.md": skill_file("Work on $ARGUMENTS, then stop.", name="a", description="A.")})
 
