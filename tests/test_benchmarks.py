@@ -54,7 +54,6 @@ def test_starting_jobs_can_be_measured() -> None:
     assert any(row["what"].startswith("8 jobs at once, plain") for row in rows.values())
 
 
-@pytest.mark.slow
 @pytest.mark.covers("A-51")
 def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
     command = [
@@ -100,7 +99,6 @@ BENIGN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.covers("A-26")
 def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path) -> None:
     for label, skills in (("malicious", MALICIOUS), ("benign", BENIGN)):
