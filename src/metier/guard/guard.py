@@ -332,6 +332,11 @@ class Guard:
             await self.in_thread(self._governance.note_policy, effective, actor, self.record)
         return self._begin(action, actor, active, first, decision, effective)
 
+    async def finish_records(self) -> None:
+        """Wait, off the event loop, for the records that it has queued because others were writing."""
+        if self._recorder.has_queued:
+            await self.in_thread(self._recorder.catch_up)
+
     def follow_up(self, action: Action, actor: Actor, first: Decision, decision: Decision) -> Decision:
         """The decision once its side effects are written down: a request, an approval, a quarantine."""
         from metier.guard.notify import notifying

@@ -232,7 +232,11 @@ class CallAdmission:
         return None if now.is_allowed or now == self._audited.agreed_to else now
 
     async def after(self, result: ToolResult) -> None:
-        """Run the hooks after the call, whatever became of it."""
+        """Run the hooks after the call, whatever became of it, and wait until its record is on the disk."""
+        await self._run_hooks_after(result)
+        await self._context.guard.finish_records()
+
+    async def _run_hooks_after(self, result: ToolResult) -> None:
         context, action = self._context, self._action
         if not self._hooked or not any(tool_hooks(one, "PostToolUse") for one in self._hooked):
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from metier import FunctionTool, Library
 from metier.guard import Action, AuditRecord, Guard, Subject
 from metier.guard.audit.store_log import StoreLog
 from metier.guard.audited_action import AuditedAction
@@ -112,6 +113,23 @@ def test_a_decision_waits_for_records_off_the_event_loop(log: StoreLog, other: s
     assert audited.decision.is_allowed
     audited.close(success=True)
     assert len(reasons(log)) == 3
+
+
+def test_a_call_ends_when_its_record_is_on_the_disk(log: StoreLog, other: sqlite3.Connection) -> None:
+    session = Library.from_files().session(guard=Guard(audit=log))
+    executor = session.executor([FunctionTool(lambda: "sent", name="send")])
+
+    async def work() -> int:
+        calling = [asyncio.ensure_future(executor.execute("send", {})) for _ in range(3)]
+        while not log.is_behind:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert not any(call.done() for call in calling)
+        other.execute("ROLLBACK")
+        assert all(result.success for result in await asyncio.gather(*calling))
+        return len(reasons(log))
+
+    assert asyncio.run(work()) == 4
 
 
 def test_nothing_happens_while_records_cannot_be_written(

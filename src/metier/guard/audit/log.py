@@ -312,6 +312,8 @@ class Recorder:
         self._governance = governance
         self._pending: list[tuple[AuditLog, AuditRecord]] = []
         self._late: list[AuditLog] = []
+        self._queueing: list[AuditLog] = []
+        """The logs that have ever queued a record."""
         self._is_ready = False
         self._writing = threading.Lock()
 
@@ -344,8 +346,10 @@ class Recorder:
         for one in self._logs:
             try:
                 one.append(record)
-                if getattr(one, "is_behind", False) and one not in self._late:
-                    self._late.append(one)
+                if getattr(one, "is_behind", False):
+                    for logs in (self._late, self._queueing):
+                        if one not in logs:
+                            logs.append(one)
             except Exception as error:
                 self._postpone(one, record, error)
 
@@ -362,6 +366,17 @@ class Recorder:
     def is_behind(self) -> bool:
         """Whether records must be written before anything else happens, which may take a while."""
         return bool(self._pending or self._late) and self._insists
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether records wait in the queue of a log, because others were writing."""
+        return any(one.is_behind for one in self._queueing)  # type: ignore[attr-defined]
+
+    def catch_up(self) -> None:
+        """Write the records that wait in the queue of a log, as far as that can be done."""
+        for one in self._queueing:
+            with contextlib.suppress(Exception):
+                one.catch_up()  # type: ignore[attr-defined]
 
     def unrecorded(self) -> Decision | None:
         """Return a denial of everything while a log that must be written cannot be."""

@@ -179,7 +179,12 @@ class Resources:
                 if is_shared or guard.may_ask or guard.governance.may_take_long:
                     read = await guard.in_thread(self._read, kit, params.uri)
                 else:
-                    read = self._read(kit, params.uri)
+                    # Earlier records are on the disk before it is decided, and its own before it is served.
+                    await guard.finish_records()
+                    try:
+                        read = self._read(kit, params.uri)
+                    finally:
+                        await guard.finish_records()
             return ReadResourceResult(contents=[read])
 
         return await self._questions.settle(ctx, params, [conversation_of(ctx), params.uri], attempt)
