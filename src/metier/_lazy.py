@@ -101,22 +101,30 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
 # them, they are copied and pickled alike, and a class of `dataclasses` may inherit from one.
 
 
-class _Field:
-    """A field, as `dataclasses.Field` has it."""
-
-    __slots__ = ("compare", "default", "factory", "init", "is_stored", "kw_only", "name", "repr", "type")
-
-    def __init__(self, default: Any, factory: Any, *, init: bool, repr: bool, compare: bool) -> None:  # noqa: A002
-        self.default, self.factory, self.init, self.repr, self.compare = default, factory, init, repr, compare
-        self.kw_only, self.name, self.type, self.is_stored = False, "", "", True
-
-
 class _Absent:
     def __repr__(self) -> str:
         return "<factory>"
 
 
 _ABSENT = _Absent()
+
+
+class _Field:
+    """A field, as `dataclasses.Field` has it."""
+
+    __slots__ = ("compare", "default", "factory", "init", "is_stored", "kw_only", "name", "repr", "type")
+
+    def __init__(
+        self,
+        *,
+        default: Any = _ABSENT,
+        default_factory: Any = _ABSENT,
+        init: bool = True,
+        repr: bool = True,  # noqa: A002
+        compare: bool = True,
+    ) -> None:
+        self.default, self.factory, self.init, self.repr, self.compare = default, default_factory, init, repr, compare
+        self.kw_only, self.name, self.type, self.is_stored = False, "", "", True
 
 
 class _Generated:
@@ -295,7 +303,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> dict[str, _Field]:
         if annotation.startswith(("ClassVar", "typing.ClassVar")):
             continue
         default = vars(cls).get(name, _ABSENT)
-        one = default if isinstance(default, _Field) else _new_field(default=default)
+        one = default if isinstance(default, _Field) else _Field(default=default)
         one.kw_only, one.name, one.type = kw_only, name, annotation
         one.is_stored = not annotation.startswith(("InitVar", "dataclasses.InitVar"))
         own[name] = one
@@ -347,17 +355,6 @@ def _build(cls: type, params: _Params) -> type:
     return made  # type: ignore[no-any-return]
 
 
-def _new_field(
-    *,
-    default: Any = _ABSENT,
-    default_factory: Any = _ABSENT,
-    init: bool = True,
-    repr: bool = True,  # noqa: A002
-    compare: bool = True,
-) -> _Field:
-    return _Field(default, default_factory, init=init, repr=repr, compare=compare)
-
-
 def _decorate(
     cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, kw_only: bool = False, eq: bool = True
 ) -> Any:
@@ -366,7 +363,7 @@ def _decorate(
 
 
 if not TYPE_CHECKING:
-    dataclass, field = _decorate, _new_field
+    dataclass, field = _decorate, _Field
 
     def replace(instance: Any, /, **changes: Any) -> Any:
         """A copy with other values of some fields."""
