@@ -656,6 +656,19 @@ def test_a_folder_that_is_not_mounted_takes_no_copy_away(
 
 
 @pytest.mark.covers("USE-2")
+def test_a_library_says_nothing_about_folders_that_it_does_not_read(
+    skills: Path, here: Path, write_skill: Write
+) -> None:
+    write_skill(here / "other/plan")
+    both = Library.from_folder(skills, here / "other", cache=False)
+    sync_to(both, "out")
+    (skills / "review").rename(skills / "checks")
+    steps = {step.skill: step for step in sync_to(library(here / "other"), "out").steps}
+    assert (steps["review"].done, steps["review"].reason) == ("kept", f"{skills} is not read by this library now.")
+    assert Path("out/review/SKILL.md").exists()
+
+
+@pytest.mark.covers("USE-2")
 @pytest.mark.parametrize("link", ["plan", "team"])
 @pytest.mark.parametrize("state", ["moved away", "an empty folder"])
 def test_a_link_to_what_is_not_mounted_takes_no_copy_away(

@@ -45,6 +45,12 @@ class Origins:
         """The names of all skills, also of those that a scope hides, by their files."""
         return {origin_of(entry)[0]: entry.name for entry in self._library.snapshot.entries if not entry.is_broken}
 
+    @cached_property
+    def _folders(self) -> set[str]:
+        """The folders that the library reads."""
+        sources = (place.source for place in self._library.places)
+        return {os.path.realpath(source.root) for source in sources if isinstance(source, FolderSource)}
+
     def is_copy(self, entry: Entry) -> bool:
         """Whether a skill lies in a folder that says of it that sync wrote it."""
         folder, name = os.path.split(os.path.dirname(entry.location))
@@ -97,6 +103,9 @@ class Origins:
         try:
             os.lstat(copy.origin)
         except (FileNotFoundError, NotADirectoryError):
+            if copy.root not in self._folders:
+                # Its folder may have another name there.
+                return f"{copy.root} is not read by this library now."
             reason = f"{copy.root}, or what a link in it leads to, is empty, or not mounted or readable now."
             return "" if _is_listed(copy) else reason
         except OSError as error:
