@@ -386,6 +386,8 @@ with contextlib.suppress(ModuleNotFoundError):
                         (target.parent / f"via{number}").symlink_to(target.name)
                         target = target.parent / f"via{number}"
                     path.symlink_to(os.path.relpath(target, path.parent))
+                elif "to come" in sort and os.path.lexists(target):
+                    continue  # a job was there before its owner: what it wrote was no protected place then
                 else:
                     in_folder = root / below / ".git"
                     there = root / below / f"repository{number}" / ".git"
