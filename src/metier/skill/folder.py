@@ -7,7 +7,6 @@ and nowhere else, whatever happens to the folder meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -262,32 +261,31 @@ class FolderPackage:
             found.append((path, status))
         return found
 
-    def _list(self, prefix: str) -> list[tuple[str, os.stat_result]]:
-        """Names and statuses in a folder of the skill, opened without following a link anywhere on the way."""
-        if not HAS_DIR_FD:
-            with os.scandir(f"{self.root}/{prefix}" if prefix else self.root) as entries:
-                return _statuses(entries)
-        descriptor = _enter(self.root, prefix.split("/")[:-1], self._contain)
-        try:
-            with os.scandir(descriptor) as entries:
-                return _statuses(entries)
-        finally:
-            os.close(descriptor)
+    def _walk(
+        self, prefix: str = "", depth: int = 0, parent: int | None = None
+    ) -> Iterator[tuple[str, os.stat_result | None]]:
+        """Each file or link with its status; None for a folder too deep to enter. Special files are no part of it.
 
-    def _walk(self) -> Iterator[tuple[str, os.stat_result | None]]:
-        """Each file or link with its status; None for a folder too deep to enter. Special files are no part of it."""
-        waiting = [("", 0)]
-        while waiting:
-            prefix, depth = waiting.pop()
+        Folders are opened one in another, without following a link anywhere on the way.
+        """
+        descriptor, folders = None, []
+        try:
             try:
-                listed = self._list(prefix)
+                if HAS_DIR_FD:
+                    descriptor = (
+                        open_folder(self.root, self._contain)
+                        if parent is None
+                        else os.open(prefix[:-1].rpartition("/")[2], LIST, dir_fd=parent)
+                    )
+                with os.scandir(f"{self.root}/{prefix}" if descriptor is None else descriptor) as entries:
+                    listed = _statuses(entries)
             except (FileNotFoundError, NotADirectoryError):
                 if not prefix:
                     raise SkillUnreadable(
                         f"{self.root} does not exist.",
                         hint=for_people("Check the path; `metier list` shows what skills there are."),
                     ) from None
-                continue
+                return
             except OSError as error:
                 raise _explained(prefix or self.root, error) from None
             for name, status in listed:
@@ -296,9 +294,14 @@ class FolderPackage:
                     if depth + 1 >= MAX_DEPTH:
                         yield path, None
                     else:
-                        waiting.append((f"{path}/", depth + 1))
+                        folders.append(f"{path}/")
                 elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                     yield path, status
+            for folder in reversed(folders):
+                yield from self._walk(folder, depth + 1, descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_result]]:
@@ -306,9 +309,10 @@ def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_re
     found = []
     for entry in entries:
         if entry.name not in EXCLUDED:
-            # Only what is gone may be missing: a file that cannot be looked at must not drop out of a digest.
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 found.append((entry.name, entry.stat(follow_symlinks=False)))
+            except FileNotFoundError:
+                continue  # only what is gone may be missing: a file that cannot be looked at must not drop out
     return sorted(found, key=lambda item: item[0])
 
 
