@@ -18,8 +18,8 @@ from metier._paths import is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores
 from metier.guard.decision import Actor
-from metier.guard.open_stores import Registry, has_store, open_store, peek_store, remember, require_store, was_there
-from metier.guard.policy.files import Policies
+from metier.guard.open_stores import Registry, open_store, peek_store, remember, require_store, store_paths, was_there
+from metier.guard.policy.files import Policies, path_exists
 from metier.library.places import default_config_folder, named_enterprise_places
 from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
@@ -273,7 +273,12 @@ class Governance:
         """Whether one look at the disk tells that nobody ever kept anything here."""
         if self._is_named or (effective is not None and effective.files):
             return False
-        return self._url is None or (self._url not in open_stores.OPEN.items and not has_store(self._url))
+        return self._url not in open_stores.OPEN.items and not any(map(path_exists, self._store_paths))
+
+    @cached_property
+    def _store_paths(self) -> tuple[str, ...]:
+        """The paths that tell whether there is, or was, a store; decisions look at them as long as there is none."""
+        return store_paths(self._url) if self._url is not None else ()
 
     def in_force(self, actor: Actor, effective: EffectivePolicy | None = None) -> InForce:
         """The policy and the state of the store that hold right now for an actor."""
@@ -414,9 +419,9 @@ def _here() -> str:
 
 _VARIABLES = (
     *("HOME", "USERPROFILE", "PROGRAMDATA", "METIER_POLICY", "METIER_STORE", "METIER_DATA"),
-    *("XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA"),
+    *("XDG_DATA_HOME", "LOCALAPPDATA", "APPDATA", "METIER_CONFIG", "XDG_CONFIG_HOME"),
 )
-"""The variables that name the places of policy files and store."""
+"""The variables that name the places of policy files and store, and of what is noted of a store elsewhere."""
 _governances: BoundedCache[object, Governance] = BoundedCache(_KEPT)
 _keeping = threading.Lock()
 _logs: Registry[tuple[str, int, str | None], StoreLog] = Registry()

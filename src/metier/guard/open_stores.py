@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 from collections import OrderedDict
@@ -56,14 +55,6 @@ OPEN: Registry[str, Store] = Registry()
 """The open stores by their addresses. A store that was closed opens a connection again where somebody still has it."""
 
 
-def has_store(url: str) -> bool:
-    """Whether there is, or was, a store at an address; only a file can be told to be missing."""
-    if url in OPEN.items:
-        return True
-    address = parse_address(url)
-    return address.kind != "sqlite" or os.path.lexists(address.target) or _has_traces(address)
-
-
 def open_store(url: str) -> Store:
     """The store at an address, which is made where there never was one; raises `StoreUnavailable`."""
     found = peek_store(url)
@@ -90,18 +81,21 @@ def peek_store(url: str) -> Store | None:
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
-    return _has_traces(parse_address(url))
+    return any(os.access(path, os.F_OK) for path in _traces(parse_address(url)))
 
 
-def _has_traces(address: StoreAddress) -> bool:
-    # A miss raises no exception here: where there is no store yet, every decision looks.
-    return any(os.access(path, os.F_OK) for path in _traces(address, default_config_folder()))
+def store_paths(url: str) -> tuple[str, ...]:
+    """The file of a store, and all that outlives it: where none of them is there, nobody ever kept anything."""
+    address = parse_address(url)
+    return (address.target, *_traces(address))
 
 
-@functools.lru_cache(64)
-def _traces(address: StoreAddress, config: Path) -> tuple[str, ...]:
+def _traces(address: StoreAddress) -> tuple[str, ...]:
     """The files that tell that there was a store: beside it, and in the user's configuration folder."""
-    return (*(os.path.join(address.folder, name) for name in _BESIDE), _mark_of(address, config))
+    return (
+        *(os.path.join(address.folder, name) for name in _BESIDE),
+        _mark_of(address, default_config_folder()),
+    )
 
 
 def require_store(url: str) -> None:

@@ -144,7 +144,7 @@ class Policies:
             return self._read()
         # Every decision looks several times, and most places have no file.
         for path in state.missing:
-            if _exists(path):
+            if path_exists(path):
                 return self._read()
         for one in state.present:
             if one.is_changed():
@@ -158,7 +158,7 @@ class Policies:
         """
         if self._state is not None or self._texts:
             return self.current()
-        is_there = any(place.is_named or _exists(place.path) for place in self.places)
+        is_there = any(place.is_named or path_exists(place.path) for place in self.places)
         return self.current() if is_there else None
 
     def _read(self) -> EffectivePolicy:
@@ -202,7 +202,7 @@ class _Seen(NamedTuple):
         path, version, is_settled, _ = self
         if not is_settled:
             return True
-        return _exists(path) if version is None else _file_version(path) != version
+        return path_exists(path) if version is None else _file_version(path) != version
 
     @property
     def is_missing(self) -> bool:
@@ -216,7 +216,7 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
         return before
     path, layer = place.path, place.layer
     version, now = _file_version(path), time.time_ns()
-    if version is None and not place.is_named and not _exists(path):
+    if version is None and not place.is_named and not path_exists(path):
         return _Seen(path, None, True, None)
     from metier.guard.policy.reader import read_policy, unreadable
 
@@ -260,7 +260,7 @@ def _file_version(path: str) -> _FileVersion:
 _SEES_LINKS = os.access in os.supports_follow_symlinks
 
 
-def _exists(path: str) -> bool:
+def path_exists(path: str) -> bool:
     """Whether there is a file, or a link to nothing; a miss raises no exception, which would take far longer."""
     try:
         return os.access(path, os.F_OK, follow_symlinks=False) if _SEES_LINKS else os.path.lexists(path)
