@@ -210,9 +210,9 @@ def test_all_agents_together_keep_to_a_bound(stage: Any, declare: Declare) -> No
 
     def everybody(request: Any) -> Any:
         asked.append(request)
-        return [(tool, {"task": "Go."}) for tool in request.tools if tool.startswith("agent_") for _ in range(3)]
+        return [(tool, {"task": "Go."}) for tool in request.tools if tool.startswith("agent_") for _ in range(2)]
 
-    team = [declare(f"a{number}", integration_mode="tool", uses_tools=("agents",), max_turns=3) for number in range(6)]
+    team = [declare(f"a{number}", integration_mode="tool", uses_tools=("agents",), max_turns=3) for number in range(3)]
     played = stage([], [everybody] * 100, *team)
     with pytest.raises(AgentFailed, match=r"'a0' and the agents it started .* 30 turns together") as caught:
         played.agent.run_blocking("Go.")

@@ -41,8 +41,11 @@ def test_without_any_the_three_ways_are_named_and_the_one_without_a_key() -> Non
     ("name", "says", "hint"),
     [
         ("openai:gpt-5", "OPENAI_API_KEY", "Set OPENAI_API_KEY"),
-        ("anthropic:claude-sonnet-4-5", "ANTHROPIC_API_KEY", "Set ANTHROPIC_API_KEY"),
-        ("google:gemini-3", "GOOGLE_API_KEY", "Set GOOGLE_API_KEY"),
+        # Their own clients take seconds to import.
+        pytest.param(
+            *("anthropic:claude-sonnet-4-5", "ANTHROPIC_API_KEY", "Set ANTHROPIC_API_KEY"), marks=pytest.mark.slow
+        ),
+        pytest.param("google:gemini-3", "GOOGLE_API_KEY", "Set GOOGLE_API_KEY", marks=pytest.mark.slow),
         ("groq:llama", "install", "pydantic-ai-slim[groq]"),
         ("gpt-5", "Unknown model", "--model openai:gpt-5"),
         ("nobody:knows", "Unknown model", "--model test"),

@@ -109,7 +109,7 @@ def test_what_could_grow_without_bounds_cannot_be_said(template: str, said: str)
 _LONG = "{% set x = '" + "a" * 500 + "' %}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "template",
     [
         _LONG + "{% for a in x %}{% for b in x %}{% for c in x %}{% endfor %}{% endfor %}{% endfor %}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,44 +51,52 @@ def found(texts: list[ModelText], pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-@pytest.mark.covers("ACC-13")
-def test_no_text_for_a_model_has_a_command_line_for_people(texts: list[ModelText]) -> None:
-    assert found(texts, COMMAND) == []
+def command_lines_for_people(texts: list[ModelText]) -> list[str]:
+    return found(texts, COMMAND)
 
 
-@pytest.mark.covers("ACC-13")
-def test_no_text_for_a_model_has_python_code(texts: list[ModelText]) -> None:
-    assert found(texts, PYTHON) == []
+def python_code(texts: list[ModelText]) -> list[str]:
+    return found(texts, PYTHON)
 
 
-@pytest.mark.covers("ACC-13")
-def test_no_text_for_a_model_names_a_tool_that_it_has_not(texts: list[ModelText]) -> None:
+def tools_that_the_reader_has_not(texts: list[ModelText]) -> list[str]:
     known = {*CONTROL_TOOLS, *(name for one in texts for name in one.tools)} - AMBIGUOUS
-    wrong = [
+    return [
         f"[{one.reader}] {one.occasion}: {name}"
         for one in texts
         for name in sorted(known - one.tools)
         if re.search(rf"(?<![\w.]){re.escape(name)}\b", one.text)
     ]
-    assert wrong == []
 
 
-@pytest.mark.covers("ACC-13")
-def test_no_text_for_a_model_has_a_path_of_this_machine(
-    texts: list[ModelText], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    places = {tempfile.gettempdir(), str(tmp_path_factory.getbasetemp()), str(Path.home()), str(ROOT), sys.prefix}
-    assert found(texts, re.compile("|".join(f"{re.escape(place)}/[^<>\"' ]*" for place in sorted(places)))) == []
+def paths_of_this_machine(texts: list[ModelText]) -> list[str]:
+    home = Path.home()  # one of many in the folder of all tests
+    places = {tempfile.gettempdir(), str(home), str(home.parents[1]), str(ROOT), sys.prefix}
+    return found(texts, re.compile("|".join(f"{re.escape(place)}/[^<>\"' ]*" for place in sorted(places))))
 
 
-@pytest.mark.covers("ACC-13")
-def test_every_refusal_that_a_model_can_meet_is_among_them(texts: list[ModelText]) -> None:
+def refusals_that_were_not_provoked(texts: list[ModelText]) -> list[str]:
     codes = {code for one in texts for code in re.findall(r"^Error \[([a-z-]+)\]", one.text, re.MULTILINE)}
-    assert codes >= EXPECTED
+    return sorted(EXPECTED - codes)
+
+
+def refusals_that_do_not_say_what_to_do_next(texts: list[ModelText]) -> list[str]:
+    errors = [one for one in texts if one.text.startswith("Error [")]
+    return [one.text for one in errors if one.text.splitlines()[0].count(". ") + one.text.count("? ") < 1]
 
 
 @pytest.mark.covers("ACC-13")
-def test_every_refusal_says_what_to_do_next(texts: list[ModelText]) -> None:
-    errors = [one for one in texts if one.text.startswith("Error [")]
-    short = [one.text for one in errors if one.text.splitlines()[0].count(". ") + one.text.count("? ") < 1]
-    assert short == []
+@pytest.mark.each(
+    "forbidden",
+    [
+        command_lines_for_people,
+        python_code,
+        tools_that_the_reader_has_not,
+        paths_of_this_machine,
+        refusals_that_were_not_provoked,
+        refusals_that_do_not_say_what_to_do_next,
+    ],
+)
+def test_texts_for_models_have_no(forbidden: Callable[[list[ModelText]], list[str]], texts: list[ModelText]) -> None:
+    """One test: all texts are made once, however many processes run tests."""
+    assert forbidden(texts) == []

@@ -172,12 +172,20 @@ def test_the_table_is_long() -> None:
 
 
 @pytest.mark.covers("SEC-7")
-@pytest.mark.parametrize(("by", "dependencies"), [("model", "hint"), ("user", "hint"), ("host", "load")])
+@pytest.mark.parametrize(
+    ("by", "dependencies", "step"),
+    [
+        ("model", "hint", 1),
+        *[(by, load, 7) for by, load in (("user", "hint"), ("host", "load"))],
+        *[pytest.param(by, load, 1, marks=pytest.mark.slow) for by, load in (("user", "hint"), ("host", "load"))],
+    ],
+)
 def test_no_attempt_loads_another_skill_than_the_one_that_was_deployed(
-    world: World, begin: Callable[..., Session], by: Any, dependencies: str
+    world: World, begin: Callable[..., Session], by: Any, dependencies: str, step: int
 ) -> None:
     reached = {}
-    for attempt in world.attempts():
+    named = ["deploy", "Deploy!", "deploy@enterprise", "torn", "deploy@project", "rollout-tool"]
+    for attempt in dict.fromkeys([*list(world.attempts())[::step], *named]):
         with begin(dependencies=dependencies) as session:
             try:
                 session.load(attempt, by=by)

@@ -76,7 +76,7 @@ def empty(file: Path) -> None:
 
 @pytest.mark.covers("A-50", "SEC-6")
 @pytest.mark.parametrize("harm", [remove, truncate, spoil, replace_by_folder, empty])
-@pytest.mark.parametrize("policy", ["", "version: 1\n"])
+@pytest.mark.parametrize("policy", ["", pytest.param("version: 1\n", marks=pytest.mark.slow)])
 def test_a_quarantine_is_not_released_by_taking_the_store_away(
     harm: Callable[[Path], None], policy: str, blocked: Path, begin: Begin, enterprise: Callable[[str], Path]
 ) -> None:
@@ -116,7 +116,15 @@ SERVER_HARM = {
 
 
 @pytest.mark.covers("A-50", "SEC-6")
-@pytest.mark.parametrize("harm", SERVER_HARM)
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param(
+            harm, marks=[] if harm in ("no version", "no tables", "tables of other names") else pytest.mark.slow
+        )
+        for harm in SERVER_HARM
+    ],
+)
 def test_a_quarantine_is_not_released_by_taking_tables_of_a_server_away(
     harm: str, put: Put, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -327,12 +327,13 @@ def test_answers_are_asked_only_where_there_are_some() -> None:
     assert len(answers.open) == 1
 
 
-def test_decisions_can_be_made_in_many_threads_at_once() -> None:
+@pytest.mark.parametrize("rounds", [400, pytest.param(5_000, marks=pytest.mark.slow)])
+def test_decisions_can_be_made_in_many_threads_at_once(rounds: int) -> None:
     guard = Guard(audit=MemoryLog())
     failed: list[BaseException] = []
 
     def decide(who: int) -> None:
-        for number in range(1_500):
+        for number in range(rounds):
             try:
                 assert guard.decide(Action(point="call", tool=f"tool-{who}-{number}")).is_allowed
             except BaseException as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.syntax import imports
+
 import metier
 
 GUARD = Path(metier.__file__).parent / "guard"
@@ -40,7 +42,7 @@ def modules() -> dict[str, Path]:
 def imported(path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of the guard that a module imports, at run time or for the type checker."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in imports(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("metier.guard"):
             base = (node.module or "").removeprefix("metier.guard").removeprefix(".")
             found |= {base, *(f"{base}.{alias.name}".removeprefix(".") for alias in node.names)}

@@ -93,7 +93,7 @@ def test_a_token_ends_when_whoever_had_the_one_before_it_is_removed(store: Store
 
 
 @pytest.mark.covers("SEC-22")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name",
     [
         *("ROOT", "Root", "root ", " root", "root\u200b", "r\u200doot", "root\n", "ro\u00adot", "\u202eroot", "root\0"),

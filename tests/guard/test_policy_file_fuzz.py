@@ -197,20 +197,20 @@ def test_no_bytes_at_all_make_an_exception_or_loosen_the_defaults(data: str | by
 @pytest.mark.each(
     "text",
     [
-        "a: [\n" * 100_000,
-        "- " * 300_000,
-        "[" * 500_000,
-        "{a: " * 200_000,
+        "a: [\n" * 25_000,
+        "- " * 75_000,
+        "[" * 125_000,
+        "{a: " * 50_000,
         "\n".join(" " * (depth % 200) + "a: [b" for depth in range(9_000)),
         "\n".join(" " * depth + "a:" for depth in range(1_300)) + "[",
-        "\x01a: b\n" * 100_000,
-        "tools: {deny: [" + "Bash, " * 20_000,
-        "tools:\n  deny:\n" + "    - Bash(curl *)\n" * 10_000,
+        "\x01a: b\n" * 25_000,
+        "tools: {deny: [" + "Bash, " * 5_000,
+        "tools:\n  deny:\n" + "    - Bash(curl *)\n" * 3_000,
         "skills:\n  deny: [" + "*" * 1_000_000 + "]",
-        "rules:\n" + "- {id: R, effect: deny}\n" * 10_000,
-        "? " * 200_000,
-        "&a " * 200_000,
-        '"' * 500_000,
+        "rules:\n" + "- {id: R, effect: deny}\n" * 3_000,
+        "? " * 50_000,
+        "&a " * 50_000,
+        '"' * 125_000,
     ],
     ids=lambda text: repr(text[:12]),
 )
@@ -218,4 +218,4 @@ def test_a_large_and_hostile_file_takes_little_time(text: str) -> None:
     assert len(text) <= MAX_BYTES
     began = time.process_time()
     answers(merge([read(text)]))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3

@@ -154,9 +154,9 @@ def test_a_large_file_in_memory_hides_no_other() -> None:
 
 
 def test_many_files_in_memory_cost_time_in_proportion() -> None:
-    files = {"SKILL.md": "---\nname: a\ndescription: d\n---\nx"} | {f"f{i}/x": "" for i in range(5_000)}
-    assert cpu(lambda: Library.from_files(files)) < 3
-    assert cpu(lambda: Library.from_files(*({"SKILL.md": files["SKILL.md"]} for _ in range(3_000)))) < 3
+    files = {"SKILL.md": "---\nname: a\ndescription: d\n---\nx"} | {f"f{i}/x": "" for i in range(2_000)}
+    assert cpu(lambda: Library.from_files(files)) < 1
+    assert cpu(lambda: Library.from_files(*({"SKILL.md": files["SKILL.md"]} for _ in range(1_000)))) < 1
 
 
 def test_a_file_that_grows_without_end_has_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
-"""Eight processes and eight threads that edit, refresh and list the same skills at once.
+"""Processes and threads that edit, refresh and list the same skills at once.
 
-Runs for a second; `METIER_STRESS_SECONDS=60 pytest tests/library/test_stress.py` for longer.
+Eight of each for a second; `METIER_STRESS_SECONDS=60 pytest tests/library/test_stress.py` for longer. In `make test`
+two of each, for a moment.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from metier import Library
 
 SECONDS = float(os.environ.get("METIER_STRESS_SECONDS", "1"))
 WORKER = Path(__file__).with_name("stress_worker.py")
-PROCESSES = THREADS = 8
 
 
 def worker_module() -> ModuleType:
@@ -39,7 +39,10 @@ def seen(library: Library) -> list[tuple[str, str, str, str]]:
 
 
 @pytest.mark.covers("O-31", "O-29")
-def test_processes_and_threads_that_do_everything_at_once_see_only_whole_skills(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("many", "seconds"), [(2, 0.2), pytest.param(8, SECONDS, marks=pytest.mark.slow)])
+def test_processes_and_threads_that_do_everything_at_once_see_only_whole_skills(
+    tmp_path: Path, many: int, seconds: float
+) -> None:
     stress = worker_module()
     skills, cache = tmp_path / "skills", tmp_path / "cache"
     for number in range(stress.SHARED):
@@ -48,24 +51,24 @@ def test_processes_and_threads_that_do_everything_at_once_see_only_whole_skills(
     library = Library.from_folder(skills, cache=cache)
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(skills), str(cache), str(SECONDS), str(number)],
+            [sys.executable, str(WORKER), str(skills), str(cache), str(seconds), str(number)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for number in range(PROCESSES)
+        for number in range(many)
     ]
-    workers = [stress.Worker(skills, cache, 100 + number) for number in range(THREADS)]
+    workers = [stress.Worker(skills, cache, 100 + number) for number in range(many)]
     for worker in workers[::2]:
         worker.library = library  # half of the threads share one library
-    threads = [threading.Thread(target=worker.run, args=(time.monotonic() + SECONDS,)) for worker in workers]
+    threads = [threading.Thread(target=worker.run, args=(time.monotonic() + seconds,)) for worker in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS + 60)
+        thread.join(seconds + 60)
     problems = [problem for worker in workers for problem in worker.problems]
     for process in processes:
-        said, complained = process.communicate(timeout=SECONDS + 60)
+        said, complained = process.communicate(timeout=seconds + 60)
         if process.returncode:
             problems.append(said + complained)
     assert problems == []

@@ -88,13 +88,14 @@ def test_an_unfinished_edit_is_not_served(library: Library, file: Path, broken: 
     [GOOD, GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD, GOOD.replace(">-\n  ", "")],
     ids=["plain", "crlf", "bom", "repaired from the start"],
 )
-def test_no_cut_of_a_file_changes_what_its_fields_say(file: Path, text: str) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_cut_of_a_file_changes_what_its_fields_say(file: Path, text: str, step: int, quiet_files: None) -> None:
     """At whatever byte the writing of a file stops, its name, description and limits are the good ones."""
     data = text.encode()
     file.write_bytes(data)
     library = Library.from_folder(file.parents[1], cache=False)
     good = library.document("greet")
-    for end in (*range(len(data)), len(data)):
+    for end in (*range(0, len(data), step), len(data)):
         file.write_bytes(data[:end])
         library.refresh()
         assert [entry.name for entry in library] == ["greet"], end

@@ -394,25 +394,24 @@ def test_markers_are_in_order_and_what_is_around_them_stays(body: str) -> None:
     assert [segment.text for segment in injected(body).segments if not segment.literal] == kept
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "body",
     [
-        "!`" * 100_000,
-        "`!`" * 60_000,
-        " !` " * 60_000,
-        "!" + "`" * 200_000,
-        "> " * 100_000 + "!",
-        "1. " * 100_000 + "!`x",
-        "```!\n" * 100_000,
-        "".join("`" * at + " !" for at in range(1_000)),
+        "!`" * 30_000,
+        "`!`" * 20_000,
+        " !` " * 20_000,
+        "!" + "`" * 60_000,
+        "> " * 30_000 + "!",
+        "1. " * 30_000 + "!`x",
+        "```!\n" * 30_000,
+        "".join("`" * at + " !" for at in range(500)),
     ],
-    ids=lambda body: repr(body[:8]),
 )
 def test_no_body_takes_long(body: str) -> None:
     # Were any of these more than linear, it would take far longer.
     start = time.process_time()
     assert sum(1 for _ in find_commands(body)) <= len(body)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 1.5
 
 
 @unix

@@ -145,7 +145,8 @@ def test_a_text_made_while_another_thread_loads_is_not_kept_for_what_it_loaded(b
     assert '<skill name="b"' in session.instructions()
 
 
-def test_texts_are_made_by_many_threads_at_once(begin: Begin, skill: Files) -> None:
+@pytest.mark.parametrize("steps", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_texts_are_made_by_many_threads_at_once(begin: Begin, skill: Files, steps: int) -> None:
     session = begin(skill("a"), skill("b"))
     errors: list[BaseException] = []
     start = threading.Barrier(8)
@@ -153,9 +154,9 @@ def test_texts_are_made_by_many_threads_at_once(begin: Begin, skill: Files) -> N
     def ask(number: int) -> None:
         start.wait()
         try:
-            for step in range(40):
+            for step in range(steps):
                 session.load("ab"[(number + step) % 2])
-                text = session.instructions(f"prompt {number * 40 + step}")
+                text = session.instructions(f"prompt {number * steps + step}")
                 assert text.count("<active_skills>\n") == 1
         except BaseException as error:
             errors.append(error)

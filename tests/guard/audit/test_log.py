@@ -78,13 +78,14 @@ def test_many_threads_write_whole_lines(tmp_path: Path) -> None:
     assert found == {f"{number} {step}" for number in range(8) for step in range(100)}
 
 
-def test_many_processes_write_whole_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_many_processes_write_whole_lines(tmp_path: Path, count: int) -> None:
     path = tmp_path / "audit.jsonl"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)]) for number in range(4)]
-    assert [writer.wait(60) for writer in writers] == [0] * 4
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)]) for number in range(count)]
+    assert [writer.wait(60) for writer in writers] == [0] * count
     found = lines(path)
-    assert len(found) == 800
-    for number in range(4):
+    assert len(found) == 200 * count
+    for number in range(count):
         mine = [str(line["reason"]).rstrip("x") for line in found if line["timestamp"] == str(number)]
         assert mine == [str(step) for step in range(200)]
 

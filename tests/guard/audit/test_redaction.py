@@ -152,16 +152,16 @@ def test_json_stays_json_and_holds_no_secret(secret: str) -> None:
 @pytest.mark.each(
     "text",
     [
-        "a-" * 100_000 + "token",
-        'password="' * 50_000,
-        "password='\\" * 50_000,
-        "aa://" * 100_000,
-        "http://" + "a:" * 100_000,
-        "-eyJaaaaaaaa" * 50_000,
-        "eyJaaaaaaaa." * 50_000,
-        "-----BEGIN " * 50_000,
-        'token="' + "\\" * 100_000,
-        "cookie: a" + ";a" * 50_000,
+        "a-" * 30_000 + "token",
+        'password="' * 15_000,
+        "password='\\" * 15_000,
+        "aa://" * 30_000,
+        "http://" + "a:" * 30_000,
+        "-eyJaaaaaaaa" * 15_000,
+        "eyJaaaaaaaa." * 15_000,
+        "-----BEGIN " * 15_000,
+        'token="' + "\\" * 30_000,
+        "cookie: a" + ";a" * 15_000,
     ],
     ids=lambda text: text[:16],
 )
@@ -169,4 +169,4 @@ def test_no_text_takes_long(text: str) -> None:
     # Were any of these more than linear, it would take far longer.
     start = time.process_time()
     assert isinstance(redact(text), str)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 1.5

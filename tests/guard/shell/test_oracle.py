@@ -21,7 +21,7 @@ from metier.guard.tool_rules.matching import forbids, permits
 from metier.skill.tool_rules import parse_rules
 
 BASH, DASH = shutil.which("bash"), shutil.which("dash")
-COMMANDS = 100
+COMMANDS = [50, pytest.param(500, marks=pytest.mark.slow)]
 """How many commands that pass are run in each test."""
 BATCH = 50
 
@@ -238,19 +238,24 @@ SHELLS = [Bash, pytest.param(Dash, marks=pytest.mark.skipif(DASH is None, reason
 
 @pytest.mark.covers("O-33")
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_starts_nothing_but_what_is_allowed(shell: type[Bash], tmp_path: Path) -> None:
-    check_allowed(shell(tmp_path / "bash"), 1, COMMANDS)
+@pytest.mark.parametrize("commands", COMMANDS)
+def test_a_shell_starts_nothing_but_what_is_allowed(shell: type[Bash], commands: int, tmp_path: Path) -> None:
+    check_allowed(shell(tmp_path / "bash"), 1, commands)
 
 
 @pytest.mark.covers("O-33")
 @pytest.mark.parametrize("shell", SHELLS)
-def test_programs_that_start_others_start_nothing_but_what_is_allowed(shell: type[Bash], tmp_path: Path) -> None:
-    check_wrapped(shell(tmp_path / "bash"), 2, COMMANDS)
+@pytest.mark.parametrize("commands", COMMANDS)
+def test_programs_that_start_others_start_nothing_but_what_is_allowed(
+    shell: type[Bash], commands: int, tmp_path: Path
+) -> None:
+    check_wrapped(shell(tmp_path / "bash"), 2, commands)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_never_starts_what_is_forbidden(shell: type[Bash], tmp_path: Path) -> None:
-    check_forbidden(shell(tmp_path / "bash"), 3, COMMANDS)
+@pytest.mark.parametrize("commands", COMMANDS)
+def test_a_shell_never_starts_what_is_forbidden(shell: type[Bash], commands: int, tmp_path: Path) -> None:
+    check_forbidden(shell(tmp_path / "bash"), 3, commands)
 
 
 def test_the_programs_of_this_test_are_seen_when_they_start(tmp_path: Path) -> None:
