@@ -177,7 +177,13 @@ def _init(home: Any) -> Any:
         if not one.is_stored:
             passed.append(name)
             continue
-        lines.append(f'_set(self, "{name}", {value})' if is_frozen else f"self.{name} = {value}")
+        slot: Any = getattr(home, name, None) if is_frozen and home.__dataclass_params__.slots else None
+        if hasattr(slot, "__set__"):
+            # The slot itself takes the value, which a look for it by its name makes twice as long.
+            names[f"_set_{name}"] = slot.__set__
+            lines.append(f"_set_{name}(self, {value})")
+        else:
+            lines.append(f'_set(self, "{name}", {value})' if is_frozen else f"self.{name} = {value}")
     if hasattr(home, "__post_init__"):
         lines.append(f"self.__post_init__({', '.join(passed)})")
     star = ["*"] if parameters[True] else []
