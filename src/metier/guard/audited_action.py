@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import time
 from datetime import UTC, datetime
@@ -96,7 +97,7 @@ class AuditedAction:
                 output=_shortened(self.hide(output), self.max_output) if output else "",
                 output_digest=output_digest,
                 request=decision.request,
-                active=tuple(one.partition("@")[0] for one in self._active),
+                active=_names_of(self._active),
                 skills=self._active,
                 tool=_shortened(action.tool),
                 path=_shortened(action.path),
@@ -121,6 +122,12 @@ class AuditedAction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(success=error is None, code=failure_code(error))
+
+
+@functools.lru_cache(64)
+def _names_of(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of skills that are given as `name@source#digest`; a conversation has the same ones for long."""
+    return tuple(label.partition("@")[0] for label in labels)
 
 
 def failure_code(error: BaseException | None) -> str:

@@ -18,7 +18,7 @@ from metier.guard.audit.redaction import redact, redact_value
 from metier.guard.decision import Actor, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from metier.guard.decision import Decision
@@ -127,19 +127,19 @@ class AuditRecord:
     def as_dict(self) -> dict[str, Any]:
         """Return the record as JSON values, redacted; unknown fields are left out."""
         known = {
-            name: value
-            for name, value in zip(_NAMES, _VALUES(self), strict=True)
-            if value or (value is not None and value != "" and value != ())
+            name: value for name, value in zip(_NAMES, _VALUES(self), strict=True) if value or value not in _UNKNOWN
         }
         # One pass over all texts that are new: most records hold no secret, and repeat much of the one before.
-        fresh = [value for value in known.values() if type(value) is str and value not in _PLAIN]
-        fresh += [text for text in _nested_texts(known.values()) if text not in _PLAIN]
-        text = "\n".join(fresh)
+        try:
+            fresh = [value for value in known.values() if isinstance(value, _TEXTS) and value not in _PLAIN]
+        except TypeError:
+            return redact_value(known)  # type: ignore[no-any-return]  # a tuple of something that has no hash
+        text = "\n".join("\n".join(map(str, value)) if isinstance(value, tuple) else value for value in fresh)
         if redact(text) != text:
             return redact_value(known)  # type: ignore[no-any-return]
-        for one in fresh:
-            if len(one) <= _SHORT:
-                _PLAIN[one] = None
+        for value in fresh:
+            if _is_short(value):
+                _PLAIN[value] = None
         return known
 
     def as_line(self) -> bytes:
@@ -150,9 +150,11 @@ class AuditRecord:
 _NAMES = tuple(one.name for one in fields(AuditRecord))
 _VALUES = operator.attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-_PLAIN: BoundedCache[str, None] = BoundedCache(2_000)
-"""Short texts of records that were found to hold no secret."""
-_SHORT = 120
+_UNKNOWN = ("", None, ())
+_TEXTS = (str, tuple)
+_PLAIN: BoundedCache[str | tuple[str, ...], None] = BoundedCache(2_000)
+"""Short texts of records, and tuples of them, that were found to hold no secret."""
+_SHORT = 400
 
 
 _ACTOR = tuple(one.name for one in fields(Actor))
@@ -166,13 +168,11 @@ def actor_fields(actor: Actor) -> dict[str, Any]:
     return found
 
 
-def _nested_texts(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the texts in tuples, and those of a type of their own."""
-    for value in values:
-        if type(value) is tuple or isinstance(value, tuple):
-            yield from map(str, value)
-        elif type(value) is not str and isinstance(value, str):
-            yield value
+def _is_short(value: str | tuple[Any, ...]) -> bool:
+    """Return whether a text, or a tuple of nothing but texts, is short enough to be kept in a cache."""
+    if isinstance(value, str):
+        return len(value) <= _SHORT
+    return all(type(one) is str for one in value) and sum(map(len, value)) <= _SHORT
 
 
 def type_of(event: str, decision: str, success: bool | None = None) -> str:
