@@ -251,10 +251,11 @@ class Governance:
     def states(self, actor: Actor, effective: EffectivePolicy | None = None) -> tuple[GovernanceState, ...]:
         """The blocks, approvals and installs in the store, for the whole installation and for the actor's tenant."""
         effective = effective or self.policies.found()
-        if self._is_without_store(effective):
+        store = open_stores.OPEN.items.get(self._url_by(effective) or "")
+        if store is None and self._is_without_store(effective):
             return _no_states()
         try:
-            store = self.store(effective)
+            store = store or self.store(effective)
             if store is None:
                 return _no_states()
             whole = self._whole

@@ -18,6 +18,7 @@ from metier.errors import InvalidArgument, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from metier.errors import MetierError
     from metier.store.location import Kind
@@ -136,8 +137,11 @@ class Backend(ABC):
         return None
 
     def run_alone(self, connection: Any, sql: str, parameters: Sequence[Value], wait: float | None = None) -> None:
-        """Execute a statement as a transaction of its own, which is on the disk when this returns."""
-        raise NotImplementedError
+        """Execute a statement as a transaction of its own, which is on the disk when this returns.
+
+        `wait` is the longest wait for other writers in seconds, where one alone may write.
+        """
+        self.run(connection, sql, parameters)
 
     def run_all(self, connection: Any, sql: str, parameters: Iterable[Sequence[Value]]) -> None:
         """Execute a statement for each of many rows of values."""
@@ -270,6 +274,21 @@ class _Explained:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, self._backend.failures):
             raise self._backend.explain(error) from None
+
+
+class _Turn:
+    """A block for one thread at a time, which waits for the others before; every record enters one."""
+
+    def __init__(self, lock: threading.Lock, wait: float) -> None:
+        self._lock = lock
+        self._wait = wait
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=self._wait):
+            raise busy()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 _LEFT_BEHIND: list[_IdleConnections] = []
@@ -443,20 +462,12 @@ class ConnectionPool:
         current: _Transaction | None = getattr(self._local, "current", None)
         return current if current is not None and current.process == os.getpid() else None
 
-    @contextlib.contextmanager
-    def writing_alone(self, wait: float | None) -> Iterator[None]:
+    def writing_alone(self, wait: float | None) -> AbstractContextManager[None]:
         """Let threads of one process wait for each other here, not in the database, which only polls."""
         if self.backend.is_shared:
-            yield
-            return
+            return contextlib.nullcontext()
         self._after_fork()
-        writing = self._writing
-        if not writing.acquire(timeout=WAIT_SECONDS if wait is None else wait):
-            raise busy()
-        try:
-            yield
-        finally:
-            writing.release()
+        return _Turn(self._writing, WAIT_SECONDS if wait is None else wait)
 
     @contextlib.contextmanager
     def _savepoint(self, current: _Transaction) -> Iterator[None]:

@@ -16,7 +16,7 @@ from metier.store.connection_pool import ConnectionPool
 from metier.store.location import parse_address
 from metier.store.revisions import Installs, Revisions, Versions
 from metier.store.rows import TenantRows, tenant_of_token
-from metier.store.state import DecisionReader, read_state
+from metier.store.state import CachedState, DecisionReader, read_state
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from metier.store.location import Kind, StoreAddress
     from metier.store.people import People, Person
     from metier.store.proposals import Proposals
-    from metier.store.state import CachedState, GovernanceState, RecordedDecisions
+    from metier.store.state import GovernanceState, RecordedDecisions
 
 _MAX_STATES = 1_000
 
@@ -223,7 +223,9 @@ class TenantScope:
             # The record was one more row of the connection of the mark; if it was another's, the mark fits neither way.
             mark = None if cached.mark is None else (*cached.mark[:2], cached.mark[2] + 1)
             version = (cached.version[0], added.seq, added.hash)
-            self.store.states[self.tenant] = replace(cached, version=version, mark=mark)
+            self.store.states[self.tenant] = CachedState(
+                state=cached.state, version=version, decisions=cached.decisions, mark=mark
+            )
 
     @cached_property
     def revisions(self) -> Revisions:
