@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.agent import Manifest, parse_manifest, read_manifest
@@ -160,7 +160,6 @@ def test_what_it_says_of_a_stranger_s_text_is_printable() -> None:
     assert refused('"a\\u202eb\\x1b[2J": 1').message.isprintable()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\" \n#,~", max_size=60))
 def test_any_text_is_an_agent_or_an_error_with_a_hint(text: str) -> None:
     try:
@@ -178,7 +177,6 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(

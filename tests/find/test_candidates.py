@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from metier import Library
@@ -41,20 +43,23 @@ def test_a_skill_that_has_all_the_common_words_comes_before_those_that_have_some
     assert names(library, "common words")[0] == "target"
 
 
-@pytest.mark.parametrize("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
+@functools.cache
+def one_seen_of_many(unseen: str) -> Library:
+    """A library of many skills that are not seen for what their frontmatter says, and of one that is."""
+    more = "tags: [crowd]\n"
+    hidden = crowd(body="Common common body body.", more=f"{more}{unseen}\n")
+    seen = skill("zz-seen", "Long ago these common words, and others, were said.", "The body at last.", more)
+    return Library.from_files(*hidden, seen)
+
+
+@pytest.mark.each("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
 def test_a_crowd_that_may_not_be_seen_hides_nobody(query: str) -> None:
-    more = "tags: [crowd]\n"
-    hidden = crowd(body="Common common body body.", more=f"{more}scope: {{agents: [x]}}\n")
-    seen = skill("zz-seen", "Long ago these common words, and others, were said.", "The body at last.", more)
-    assert names(Library.from_files(*hidden, seen), query) == ["zz-seen"]
+    assert names(one_seen_of_many("scope: {agents: [x]}"), query) == ["zz-seen"]
 
 
-@pytest.mark.parametrize("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
+@pytest.mark.each("query", ["common words", "common", "tag:crowd common", '"common words"', "body"])
 def test_a_crowd_that_is_not_for_models_hides_nobody(query: str) -> None:
-    more = "tags: [crowd]\n"
-    unlisted = crowd(body="Common common body body.", more=f"{more}disable-model-invocation: true\n")
-    seen = skill("zz-seen", "Long ago these common words, and others, were said.", "The body at last.", more)
-    assert names(Library.from_files(*unlisted, seen), query) == ["zz-seen"]
+    assert names(one_seen_of_many("disable-model-invocation: true"), query) == ["zz-seen"]
 
 
 def test_a_tag_finds_its_skill_among_many_that_fit_better() -> None:

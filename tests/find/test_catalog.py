@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library
@@ -24,8 +25,6 @@ from metier.errors import InvalidArgument
 from metier.find import Catalog, Format
 from metier.library import Machine
 from metier.skill.listing import ListingMode
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 PLENTY = 1_000_000
@@ -292,7 +291,6 @@ budgets = st.integers(1, 400) | st.integers(300, 3_000) | st.integers(1, 20_000)
     st.none() | st.just("fill in forms") | written,
     st.lists(st.sampled_from(["skill-00", "skill-03", "skill-07", "skill-59", "unknown"]), max_size=4),
 )
-@fuzz
 def test_a_catalog_is_never_larger_than_its_budget_and_always_tells_the_truth(
     descriptions: list[str],
     budget: int,
@@ -324,12 +322,12 @@ def test_a_catalog_is_never_larger_than_its_budget_and_always_tells_the_truth(
 def test_every_budget_is_kept_or_refused(format: Format) -> None:  # noqa: A002
     library = Library.from_files(*crowd(20))
     refused = []
-    for budget in range(1, 1_200, 37):
+    for budget in range(1, 1_200, 61):
         try:
             assert library.catalog(budget, listing=pinned(["azure-20"]), query="cloud", format=format).size <= budget
         except InvalidArgument:
             refused.append(budget)
-    assert refused == list(range(1, max(refused) + 1, 37))
+    assert refused == list(range(1, max(refused) + 1, 61))
 
 
 @any_format
@@ -362,10 +360,8 @@ def test_without_a_word_the_budget_is_four_kilobytes() -> None:
 
 
 @pytest.mark.covers("G-20")
-@any_format
-@any_budget
-@pytest.mark.each("text", HOSTILE)
-def test_no_description_forges_a_record_or_closes_the_block(format: Format, budget: int, text: str) -> None:  # noqa: A002
+@pytest.mark.each(("text", "format", "budget"), list(product(HOSTILE, FORMATS, (PLENTY, LITTLE))))
+def test_no_description_forges_a_record_or_closes_the_block(text: str, format: Format, budget: int) -> None:  # noqa: A002
     library = with_crowd(files("aaa-hostile", f"{text} {text}"))
     catalog = library.catalog(budget, listing=pinned(["aaa-hostile"]), format=format)
     assert catalog.shown[0] == "aaa-hostile"
@@ -384,9 +380,11 @@ def test_no_name_forges_a_record(format: Format, name: str) -> None:  # noqa: A0
 
 
 @pytest.mark.covers("G-20")
-@any_format
-@pytest.mark.each("tag", ["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"])
-def test_no_tag_forges_a_record(format: Format, tag: str) -> None:  # noqa: A002
+@pytest.mark.each(
+    ("tag", "format"),
+    list(product(["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"], FORMATS)),
+)
+def test_no_tag_forges_a_record(tag: str, format: Format) -> None:  # noqa: A002
     catalog = library_of(*crowd(more=f"tags: [{quoted(tag)}]\n")).catalog(LITTLE, format=format)
     assert tuple(name for name, _ in records(catalog.text, format)) == catalog.shown
     assert all(line.isprintable() for line in catalog.text.split("\n"))
@@ -457,8 +455,7 @@ def test_no_description_is_longer_than_any_may_be() -> None:
 # --- the same input, the same text -----------------------------------------------------------------------------------
 
 
-@any_format
-@pytest.mark.parametrize("budget", [PLENTY, 9_000, LITTLE])
+@pytest.mark.each(("format", "budget"), list(product(FORMATS, [PLENTY, 9_000, LITTLE])))
 def test_the_order_in_which_skills_were_added_does_not_show(format: Format, budget: int) -> None:  # noqa: A002
     skills = crowd(more="tags: [b, a-tag, other]\n")
     one, other = library_of(*skills), library_of(*reversed(skills))
@@ -481,7 +478,7 @@ def test_two_processes_make_the_same_text(tmp_path: Path, write_skill: Callable[
             capture_output=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(texts) == 1
     assert b"azure-40" in texts.pop()
@@ -605,10 +602,10 @@ def test_a_skill_that_is_hidden_for_want_of_a_description_is_withheld(
 
 
 @pytest.mark.covers("O-100")
-@any_budget
-@any_format
-@pytest.mark.parametrize("agent", ["other", None])
-@pytest.mark.parametrize("query", [None, "secret plans of the cloud"])
+@pytest.mark.each(
+    ("budget", "format", "agent", "query"),
+    list(product((PLENTY, LITTLE), FORMATS, ("other", None), (None, "secret plans of the cloud"))),
+)
 def test_a_skill_out_of_scope_is_as_good_as_absent(
     budget: int,
     format: Format,  # noqa: A002
@@ -729,7 +726,7 @@ def test_pins_for_which_there_is_no_room_are_told() -> None:
 
 def test_a_pin_that_is_shown_is_not_told_as_unplaced() -> None:
     library = with_crowd(files("tiny", "Tiny."), files("large", "large thing " * 30))
-    for budget in range(200, 700, 10):
+    for budget in range(200, 700, 25):
         catalog = library.catalog(budget, listing=pinned(["tiny", "large"]), query="large thing", format="jsonl")
         assert not set(catalog.shown) & set(catalog.unplaced_pins)
 

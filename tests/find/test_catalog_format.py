@@ -8,14 +8,12 @@ from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.find import Format
 from metier.find.catalog_format import one_line, renderer
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -53,7 +51,6 @@ def test_a_record_is_one_line_whatever_it_says(format: Format, text: str) -> Non
 
 @pytest.mark.covers("G-20")
 @given(hostile)
-@fuzz
 def test_xml_gives_back_exactly_what_was_written(text: str) -> None:
     xml = renderer("xml")
     rest = xml.rest(5, [(one_line(text), 3)])
@@ -73,7 +70,6 @@ def test_xml_gives_back_exactly_what_was_written(text: str) -> None:
 
 @pytest.mark.covers("G-20")
 @given(hostile)
-@fuzz
 def test_json_gives_back_exactly_what_was_written(text: str) -> None:
     jsonl = renderer("jsonl")
     lines = [jsonl.record("one", one_line(text)), jsonl.rest(5, [(one_line(text), 3)]), jsonl.more(4, one_line(text))]
@@ -86,7 +82,6 @@ def test_json_gives_back_exactly_what_was_written(text: str) -> None:
 
 @pytest.mark.covers("G-20")
 @given(hostile)
-@fuzz
 def test_markdown_gives_back_exactly_what_was_written(text: str) -> None:
     markdown = renderer("markdown")
     block = markdown.whole([markdown.record("one", one_line(text)), markdown.rest(5, []), markdown.more(4, "find")])
@@ -179,7 +174,6 @@ def test_a_long_text_keeps_its_length() -> None:
 
 
 @given(hostile)
-@fuzz
 def test_any_text_is_put_on_one_printable_line(text: str) -> None:
     line = one_line(text)
     assert line.isprintable()

@@ -21,7 +21,7 @@ from metier.find.search_index import SearchIndex
 
 Write = Callable[..., Path]
 Found = list[tuple[str, float, str]]
-SKILLS = 30
+SKILLS = 15
 QUERIES = ("knife", "fruit oven", '"apple bread"', "tag:kitchen", "/s07", "s1", "unheard")
 WORDS = ("apple", "bread", "chair", "dough", "fruit", "knife", "oven", "wood")
 
@@ -34,7 +34,7 @@ def write_all(folder: Path, write_skill: Write) -> Path:
         write_skill(
             folder / f"s{number:02d}",
             description=" ".join(chance.choices(WORDS, k=5)),
-            body=" ".join(chance.choices(WORDS, k=200)),
+            body=" ".join(chance.choices(WORDS, k=80)),
             more="tags: [kitchen]\n" if number % 3 else "",
         )
     return folder
@@ -98,7 +98,9 @@ def overwrite(file: Path, at: int, data: bytes) -> None:
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", [0.001, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize(
+    "part", [0.001, 0.3, 0.99, *(pytest.param(part, marks=pytest.mark.slow) for part in (0.01, 0.1, 0.5, 0.9))]
+)
 def test_an_index_that_was_cut_off_is_rebuilt(
     skills: Path, cache: Path, file: Path, expected: list[Found], part: float, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -507,7 +509,7 @@ def test_damage_that_is_met_while_writing_is_mended(
     skills: Path, cache: Path, file: Path, statement: str, caplog: pytest.LogCaptureFixture, write_skill: Write
 ) -> None:
     alter(file, statement)
-    for number in range(40):
+    for number in range(SKILLS + 5):
         write_skill(skills / f"s{number:02d}", description="Zebras and fruit.", body="New words.")
     with caplog.at_level(logging.WARNING, "metier.find"):
         mended = found(opened(skills, cache))

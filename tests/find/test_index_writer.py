@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find import index_writer
@@ -15,7 +15,6 @@ from metier.find.search_index import SearchIndex
 WORDS = ("fruit", "knife", "oven", "spoon", "plate")
 SCOPES = ("", '[["x"],null,null]')
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 skills = st.builds(
     lambda key, about, body, scope: SkillText(key=f"k{key}", stamp="", name="x", about=about, body=body, scope=scope),
@@ -38,9 +37,8 @@ def expected(there: dict[str, SkillText], scopes: set[str]) -> dict[str, tuple[i
     return {word: (about[word], body[word]) for word in WORDS if about[word] or body[word]}
 
 
-@pytest.mark.parametrize("most", [0, 3, 32])
+@pytest.mark.parametrize("most", [3, *(pytest.param(most, marks=pytest.mark.slow) for most in (0, 32))])
 @given(steps)
-@fuzz
 def test_counts_are_those_of_the_skills_that_are_there(
     most: int, steps: list[tuple[list[SkillText], list[int]]]
 ) -> None:

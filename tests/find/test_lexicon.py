@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metier.find.index_database
@@ -15,14 +15,12 @@ from metier.find.lexicon import MOST, letter_of, letters_in
 
 EDGES = (0, 1, 0x6FF, 0x700, 0xD6FF, 0xD700, 0xFEFF, 0xFF00, 980_000, 980_735, 980_736, 1_046_271, 1_046_272, MOST - 1)
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 numbers = st.one_of(
     st.sampled_from(EDGES), st.integers(0, 200), st.integers(979_000, 982_000), st.integers(0, MOST - 1)
 )
 
 
 @given(numbers)
-@fuzz
 def test_a_letter_can_be_written_and_stays_one(number: int) -> None:
     letter = letter_of(number)
     assert letter.encode().decode() == letter
@@ -31,14 +29,12 @@ def test_a_letter_can_be_written_and_stays_one(number: int) -> None:
 
 
 @given(numbers, numbers)
-@fuzz
 def test_two_numbers_have_letters_in_their_order(one: int, other: int) -> None:
     assert (letter_of(one) < letter_of(other)) == (one < other)
     assert (letter_of(one) == letter_of(other)) == (one == other)
 
 
 @given(st.lists(numbers, max_size=20), st.lists(numbers, min_size=1, max_size=3))
-@fuzz
 def test_counting_letters_is_counting_stems(text: list[int], wanted: list[int]) -> None:
     spelled = "".join(map(letter_of, text))
     assert list(letters_in(spelled)) == [letter_of(number) for number in text]

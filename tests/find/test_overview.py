@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find.overview import groups
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def names(**counts: int) -> list[str]:
@@ -71,6 +69,5 @@ def test_the_smallest_of_many_groups_are_left_out() -> None:
 @given(
     st.lists(st.sampled_from(names(aa=4, bb=4, cc=4)), unique=True), st.permutations([("x1", 3), ("y1", 3), ("aa", 9)])
 )
-@fuzz
 def test_groups_do_not_depend_on_the_order_of_skills(skills: list[str], tags: list[tuple[str, int]]) -> None:
     assert groups(skills, tags) == groups(sorted(skills), sorted(tags))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find import Query
 from metier.find.query import MAX_QUERY, MAX_STEMS
 from metier.library import LAYERS
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 ODD = [
     "",
@@ -254,7 +252,6 @@ piece = st.text(max_size=20) | st.sampled_from(
 
 
 @given(st.lists(piece, max_size=20).map("".join))
-@fuzz
 def test_any_query_is_taken_apart(text: str) -> None:
     for query in (Query.read(text), Query.of_prompt(text)):
         known = set(query.stems)
@@ -271,7 +268,6 @@ def test_any_query_is_taken_apart(text: str) -> None:
 
 
 @given(st.lists(piece, max_size=20).map("".join))
-@fuzz
 def test_any_prompt_filters_nothing(text: str) -> None:
     query = Query.of_prompt(text)
     assert (query.tags, query.layers, query.phrases) == ((), (), ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library
@@ -14,8 +14,6 @@ from metier.find.indexed_text import EncodedStems
 from metier.find.lexicon import letter_of
 from metier.find.ranking import Fit, Ranking, Rarity
 from metier.find.search_index import Totals
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
 TOTALS = Totals(skills=100, about=3_000, body=50_000)
 
@@ -145,7 +143,6 @@ stems = st.lists(st.sampled_from(["fill", "form", "tax", "pdf", "other"]), max_s
 
 
 @given(stems, stems, stems, st.integers(0, 100_000), st.integers(0, 100))
-@fuzz
 def test_a_score_is_a_number_and_never_below_nothing(name: str, about: str, body: str, length: int, count: int) -> None:
     skill = words(name, about, body, length)
     found = score("fill tax forms", skill, fill=count, form=count, tax=count)
@@ -154,7 +151,6 @@ def test_a_score_is_a_number_and_never_below_nothing(name: str, about: str, body
 
 
 @given(stems, stems)
-@fuzz
 def test_the_order_of_the_words_asked_for_does_not_matter(about: str, body: str) -> None:
     skill = words(about=about, body=body)
     assert score("fill tax forms", skill) == pytest.approx(score("forms tax fill", skill))

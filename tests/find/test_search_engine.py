@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metier import Library
@@ -425,7 +425,6 @@ questions = st.one_of(
 
 
 @pytest.mark.covers("O-100")
-@settings(max_examples=30, deadline=None)
 @given(some_skills, some_skills, questions)
 def test_whatever_is_hidden_changes_no_result_no_score_and_no_order(
     visible: list[tuple[str, str, str]], hidden: list[tuple[str, str, str]], query: str
@@ -460,7 +459,6 @@ def small() -> Library:
     return library
 
 
-@settings(max_examples=60, deadline=None)
 @given(anything)
 @example("the of and to")
 @example('"' * 1_001)
@@ -477,7 +475,6 @@ def test_whatever_is_typed_gives_results(small: Library, query: str) -> None:
     assert results == small.search(query)
 
 
-@settings(max_examples=50, deadline=None)
 @given(anything, st.sampled_from(["tag:pdf", "tag:join", 'tag:"pdf"', "tag:none"]))
 def test_whatever_is_typed_after_a_tag_finds_only_its_skills(small: Library, text: str, tag: str) -> None:
     wanted = tag.removeprefix("tag:").strip('"')
@@ -485,7 +482,6 @@ def test_whatever_is_typed_after_a_tag_finds_only_its_skills(small: Library, tex
         assert wanted in one.entry.skill.tags
 
 
-@settings(max_examples=50, deadline=None)
 @given(anything, st.sampled_from(LAYERS))
 def test_whatever_is_typed_after_a_layer_finds_only_its_skills(text: str, layer: Layer) -> None:
     library = _layered_once()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metier.find.indexed_text
@@ -225,7 +225,6 @@ def put(folder: Path, name: str, about: str, body: str, more: str) -> None:
     (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {about}\n{more}---\n{body}\n")
 
 
-@settings(max_examples=30, deadline=None)
 @given(steps)
 def test_an_index_that_was_kept_up_to_date_finds_what_a_new_one_finds(history: Steps) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -369,7 +368,6 @@ def test_whatever_a_skill_says_can_be_put_in_and_taken_out(body: str) -> None:
     assert index.totals(set(index.scopes())) == (0, 0, 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=4))
 def test_every_text_is_forgotten_as_it_was_learned(bodies: list[str]) -> None:
     index = SearchIndex()

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library, Place
 from metier.errors import InvalidArgument
 from metier.find import Selection
 from metier.source import FolderSource, MemorySource
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def text(name: str, more: str = "") -> str:
@@ -73,7 +71,6 @@ PARTS = st.one_of(st.sampled_from(["dev", "W", "eb", "OPS", "a", "", "ml"]), st.
 
 
 @given(PARTS)
-@fuzz
 def test_exactly_those_that_contain_a_part_are_listed(part: str) -> None:
     library = LIBRARY
     expected = [
@@ -194,7 +191,6 @@ def test_an_activity_that_is_none_is_refused(library: Library, activity: Any) ->
 
 
 @given(st.sets(st.sampled_from(["zebra", "devops", "web", "apple", "gone"])))
-@fuzz
 def test_every_skill_is_either_active_or_inactive(active: set[str]) -> None:
     on, off = (selected(LIBRARY, activity=activity, active=active) for activity in ("active", "inactive"))
     assert sorted(on + off) == selected(LIBRARY)

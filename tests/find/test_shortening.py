@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find.catalog_format import shortened
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 
 
 def in_bytes(text: str) -> int:
@@ -69,7 +67,6 @@ plain = st.text("ab é表 \n!?。…<&\"\\'🎉", max_size=80)
 
 
 @given(plain, st.integers(0, 90), st.sampled_from([len, in_bytes]))
-@fuzz
 def test_what_is_left_is_a_beginning_within_the_limit(text: str, limit: int, size: Callable[[str], int]) -> None:
     short = shortened(text, limit, size)
     assert size(short) <= limit
@@ -81,14 +78,12 @@ def test_what_is_left_is_a_beginning_within_the_limit(text: str, limit: int, siz
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=6), min_size=2, max_size=15), st.integers(8, 60))
-@fuzz
 def test_no_word_is_cut_in_two(words: list[str], limit: int) -> None:
     left = shortened(" ".join(words), limit, len).removesuffix("…").split(" ")
     assert left == words[: len(left)]
 
 
 @given(st.text(max_size=80), st.integers(-2, 90))
-@fuzz
 def test_any_text_is_cut_to_a_beginning_of_itself(text: str, limit: int) -> None:
     assert text.startswith(shortened(text, limit, in_utf8).removesuffix("…"))
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find.lexicon import is_one_slip, variants
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=75)
 
 words = st.text("abcdeé表", min_size=5, max_size=15)
 
@@ -63,7 +61,6 @@ def test_a_word_of_a_usual_length_has_itself_among_its_variants(word: str) -> No
 
 
 @given(words, st.data())
-@fuzz
 def test_any_one_slip_shares_a_variant(word: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(word) - 2))
     letter = data.draw(st.sampled_from("axé"))
@@ -78,6 +75,5 @@ def test_any_one_slip_shares_a_variant(word: str, data: st.DataObject) -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-@fuzz
 def test_a_slip_goes_both_ways(one: str, other: str) -> None:
     assert is_one_slip(one, other) == is_one_slip(other, one)

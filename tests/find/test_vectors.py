@@ -132,10 +132,10 @@ def test_word_vectors_have_length_1_and_do_not_depend_on_company() -> None:
 
 
 @needs_extra
-@pytest.mark.parametrize("query", ["", " ", "the of and", "!!!", "\x00", "👩‍👩‍👧", "x" * 100_000, "NOT (", '"to be"'])
-def test_whatever_is_typed_gives_results(query: str) -> None:
+def test_whatever_is_typed_gives_results() -> None:
     library = Library.from_files(skill("drive", "Drive a car on the road."), skill("sql", "Tune queries."))
-    assert all(0 <= one.score <= 1 for one in library.search(query))
+    for query in ("", " ", "the of and", "!!!", "\x00", "👩‍👩‍👧", "x" * 100_000, "NOT (", '"to be"'):
+        assert all(0 <= one.score <= 1 for one in library.search(query)), query
 
 
 @needs_extra

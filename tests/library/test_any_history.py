@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Library
@@ -83,14 +83,12 @@ def seen(library: Library, *, without: set[str]) -> list[tuple[str, ...]]:
     return sorted(told)
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=30)
 @given(history=steps)
 def test_after_any_history_a_refreshed_library_equals_a_fresh_one(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _live_through(history, Path(folder), lambda library: library.refresh())
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=20)
 @given(history=steps)
 def test_after_any_history_a_library_from_the_cache_equals_a_fresh_one(history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Entry, Library, Machine, Readiness
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def skill_with(fields: str, **files: str) -> Entry:
@@ -203,7 +201,6 @@ hooks: {pre: jq}"""
 
 
 @given(st.sets(st.sampled_from(["A", "B", "C", "D"])), st.sets(st.sampled_from(["A", "B", "C", "D"]), min_size=1))
-@fuzz
 def test_exactly_the_variables_without_a_value_are_missing(there: set[str], wanted: set[str]) -> None:
     entry = skill_with(f"requires: {{env: [{', '.join(sorted(wanted))}]}}")
     found = entry.readiness(Machine(environment={"PATH": "", **dict.fromkeys(there, "x")}))

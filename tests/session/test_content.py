@@ -11,7 +11,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Guard, Library, Session
@@ -22,8 +22,6 @@ from metier.skill.untrusted_text import shown_text
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
 Write = Callable[..., Path]
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 TAGS = (
     "skill", "skills", "skill_content", "skill_body", "skill_notes", "skill_resources", "skill_file", "skill-x",
@@ -178,13 +176,11 @@ pieces = st.lists(
 ).map("".join)
 
 
-@fuzz
 @given(pieces)
 def test_no_text_shows_a_tag_of_ours(text: str) -> None:
     assert tags_in(escape_tags(text)) == []
 
 
-@fuzz
 @given(pieces)
 def test_what_is_contained_reads_as_it_was_written(text: str) -> None:
     opened = str.maketrans({"\uff1c": "<", "\ufe64": "<"})
@@ -193,7 +189,6 @@ def test_what_is_contained_reads_as_it_was_written(text: str) -> None:
     assert escape_tags(escape_tags(text)) == escape_tags(text)
 
 
-@fuzz
 @given(pieces, pieces)
 def test_no_body_or_argument_leaves_its_element(body: str, arguments: str) -> None:
     session = session_with(f"X $ARGUMENTS Y {body}")
@@ -201,7 +196,6 @@ def test_no_body_or_argument_leaves_its_element(body: str, arguments: str) -> No
     assert tags_in(session.prompt.content()) == EXPECTED
 
 
-@fuzz
 @given(pieces)
 def test_no_file_name_or_frontmatter_leaves_its_element(text: str) -> None:
     name = "".join(c for c in text if c.isprintable() and c not in "/\\") or "x"

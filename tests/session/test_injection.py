@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.run import Job, Outcome, PlainRunner, Runner, RunnerCapabilities
@@ -19,7 +19,6 @@ from metier.session.injection import MAX_COMMANDS, Injected, find_commands, inje
 from metier.session.substitution import substitute
 from metier.skill.tool_rules import ToolRule, parse_rules
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 unix = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
 
 ANY = parse_rules("Bash")
@@ -370,7 +369,6 @@ HOSTILE = st.lists(
 
 
 @given(MARKED, HOSTILE, HOSTILE)
-@fuzz
 def test_neither_arguments_nor_output_change_what_runs(body: str, arguments: str, output: str) -> None:
     def pipeline(arguments: str, output: str) -> tuple[list[Job], str]:
         runner = Recorder(lambda job: Outcome(exit_code=0, stdout=output))
@@ -385,7 +383,6 @@ def test_neither_arguments_nor_output_change_what_runs(body: str, arguments: str
 
 
 @given(MARKED)
-@fuzz
 def test_markers_are_in_order_and_what_is_around_them_stays(body: str) -> None:
     markers = list(find_commands(body))
     edges = [edge for marker in markers for edge in (marker.start, marker.end)]

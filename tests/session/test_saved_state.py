@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier import Guard, Library, Policy, Session
@@ -20,8 +20,6 @@ from metier.guard import MemoryLog
 Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
 Write = Callable[..., Path]
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 def active(session: Session) -> list[str]:
@@ -215,7 +213,6 @@ anything = st.recursive(
 )
 
 
-@fuzz
 @given(st.data())
 def test_hostile_data_is_resumed_or_refused_and_nothing_else(data: st.DataObject) -> None:
     library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
@@ -241,7 +238,6 @@ def test_hostile_data_is_resumed_or_refused_and_nothing_else(data: st.DataObject
     session.close()
 
 
-@fuzz
 @given(anything | st.binary(max_size=30) | st.text(max_size=30))
 def test_anything_at_all_is_refused(data: Any) -> None:
     library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
