@@ -12,6 +12,15 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from metier._lazy import dataclass
 from metier.errors import FileRefused
 
+# `hashlib` loads OpenSSL, for which a short command has no other use.
+try:
+    from _sha2 import sha256 as _sha256  # type: ignore[import-not-found,unused-ignore]
+except ImportError:
+    try:
+        from _sha256 import sha256 as _sha256  # type: ignore[import-not-found,unused-ignore]  # before Python 3.12
+    except ImportError:
+        from hashlib import sha256 as _sha256
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -209,6 +218,31 @@ def open_plain(path: str) -> IO[bytes]:
     """Open a file to read it, with the flags of `READ`; a folder in its place is an `OSError` as well."""
     # By an opener, as `open` does not close a descriptor that it is given and refuses.
     return open(path, "rb", opener=lambda file, _: os.open(file, READ))
+
+
+def open_own(path: str) -> IO[bytes]:
+    """Open a regular file of this user to read it; anything else there is an `OSError`."""
+    file = open_plain(path)
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def short_digest(data: bytes, digits: int) -> str:
+    """The first digits of the SHA-256 of a short text: the name of a file that is about it.
+
+    >>> short_digest(b"/srv/skills", 8)
+    '9f0fc3e5'
+    """
+    digest: str = _sha256(data).hexdigest()
+    return digest[:digits]
 
 
 def path_below(path: str, root: str, links: LinkRules = WORKSPACE_LINKS) -> str:

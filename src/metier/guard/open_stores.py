@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from metier._paths import short_digest
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.library.places import default_config_folder
@@ -126,7 +126,7 @@ def remember(url: str) -> None:
 
 
 def _mark_of(address: StoreAddress, config: Path) -> str:
-    name = hashlib.sha256(str(address).encode(errors="surrogatepass")).hexdigest()[:32]
+    name = short_digest(str(address).encode(errors="surrogatepass"), 32)
     return os.path.join(config, "stores", name)
 
 

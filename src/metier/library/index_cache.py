@@ -6,11 +6,9 @@ nothing half done. It is derived and can be thrown away: whatever is wrong with 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
-import stat
 import struct
 import sys
 import zlib
@@ -18,7 +16,7 @@ from array import array
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from metier._paths import open_plain, write_file
+from metier._paths import open_own, short_digest, write_file
 from metier.library.index_rows import STALE, IndexRows, encode_row
 from metier.skill import UNSETTLED_INODE
 
@@ -57,7 +55,7 @@ class IndexCache:
 
     def path(self, source: str) -> str:
         """The file for a source."""
-        return f"{self.folder}/index-{hashlib.sha256(source.encode(errors='surrogateescape')).hexdigest()[:24]}"
+        return f"{self.folder}/index-{short_digest(source.encode(errors='surrogateescape'), 24)}"
 
     def load(self, source: str) -> IndexRows | None:
         """The rows that were kept for a source, or None when there are none that can be believed."""
@@ -87,16 +85,11 @@ class IndexCache:
         return True
 
     def _read(self, path: str, source: str) -> IndexRows:
-        with open_plain(path) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(22, "it is not a regular file")
-            if hasattr(os, "getuid") and status.st_uid != os.getuid():
-                raise PermissionError(1, "it belongs to another user")
+        with open_own(path) as file:
             line = file.readline(_MAX_HEADER)
             header = _Header.read(line, source, self._version)
             # Before anything is read that large, the header must account for every byte.
-            if len(line) + sum(header.sizes) != status.st_size:
+            if len(line) + sum(header.sizes) != os.fstat(file.fileno()).st_size:
                 raise ValueError("damaged")
             return _decode(header, file.read(sum(header.sizes)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import json
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, replace
-from metier._paths import open_plain, write_file
+from metier._paths import open_plain, short_digest, write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library import clients
 from metier.skill import Diagnostic
@@ -121,7 +120,7 @@ class TrustStore:
             return False
 
     def _file(self, real: str) -> Path:
-        return self.folder / hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
+        return self.folder / short_digest(os.fsencode(real), 32)
 
 
 def _not_writable(folder: Path, error: OSError) -> MetierError:

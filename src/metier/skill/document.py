@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from metier.skill.diagnostic import Diagnostic
 from metier.skill.fields import interpret
 from metier.skill.frontmatter import MAX_DESCRIPTION, MAX_SKILL_BYTES, decode, drop_control, frontmatter_of
 from metier.skill.names import is_valid_name, slug
+from metier.skill.package import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ def parse(data: bytes, *, folder: str = "", file: str = "SKILL.md") -> Document:
     first_line = cut.body_line + blank
     moved = (Diagnostic(note.code, (note.line or 1) + first_line - 1, note.values) for note in found)
     frontmatter = frontmatter._replace(notes=(*frontmatter.notes, *moved))
-    return Document(interpret(frontmatter, folder, file), body, first_line, hashlib.sha256(data).digest())
+    return Document(interpret(frontmatter, folder, file), body, first_line, sha256(data).digest())
 
 
 def trim_body(body: str) -> tuple[str, int]:

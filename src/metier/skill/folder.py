@@ -8,7 +8,6 @@ and nowhere else, whatever happens to the folder meanwhile.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 import time
@@ -30,6 +29,7 @@ from metier.skill.package import (
     checked_path,
     digest_of,
     kind_of,
+    sha256,
 )
 from metier.skill.untrusted_text import shown
 
@@ -75,6 +75,8 @@ class Identity(NamedTuple):
     @classmethod
     def unsettled(cls, data: bytes) -> Identity:
         """Equal to no file on disk: what was read must be read again at the next look, and compared by content."""
+        import hashlib
+
         digest = hashlib.blake2b(data, digest_size=14).digest()
         # A checksum would do against accidents, but not against somebody who makes two files look alike.
         return cls(UNSETTLED_INODE, len(data), int.from_bytes(digest[:7], "big"), int.from_bytes(digest[7:], "big"))
@@ -193,7 +195,7 @@ class FolderPackage:
 
     def signature(self) -> str:
         """Path, inode, size and times of every file, hashed."""
-        total = hashlib.sha256()
+        total = sha256()
         now = time.time_ns()
         for path, status in sorted(self._walk_all(), key=lambda item: item[0]):
             identity = Identity.of(status)
@@ -216,7 +218,7 @@ class FolderPackage:
                     target = os.readlink(f"{self.root}/{path}")
                 except OSError as error:
                     raise _explained(path, error) from None
-                entries.append(DigestEntry(path, "link", hashlib.sha256(os.fsencode(target)).digest()))
+                entries.append(DigestEntry(path, "link", sha256(os.fsencode(target)).digest()))
                 continue
             size += status.st_size
             if size > MAX_PACKAGE_BYTES:
@@ -236,7 +238,7 @@ class FolderPackage:
             raise FileMissing(f"{shown(path)!r} is no link.", hint=NAME_LISTED, path=path) from None
 
     def _hash(self, path: str) -> bytes:
-        content = hashlib.sha256()
+        content = sha256()
         try:
             descriptor = _open_file(self.root, tuple(path.split("/")), self._contain)
             try:

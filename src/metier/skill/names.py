@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from metier._lazy import pattern
+from metier._paths import short_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def usable_name(written: str, folder: str) -> str:
     named = slug(written) or slug(folder)
     if named:
         return named
-    return f"skill-{hashlib.sha256(f'{written}/{folder}'.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return f"skill-{short_digest(f'{written}/{folder}'.encode(errors='surrogatepass'), 8)}"
 
 
 _LATIN = (

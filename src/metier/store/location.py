@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, pattern
+from metier._paths import short_digest
 from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def parse_address(url: str | None = None) -> StoreAddress:
         raise InvalidArgument("The address of a store is a text of at most 4096 characters.", hint=_HINT)
     if text.startswith(_POSTGRESQL):
         # Each database has a folder of its own on this machine: its checkpoints must not pass for those of another.
-        short = hashlib.sha256(hide_password(text).encode(errors="surrogatepass")).hexdigest()[:12]
+        short = short_digest(hide_password(text).encode(errors="surrogatepass"), 12)
         return StoreAddress(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{short}")
     path = text.removeprefix(_SQLITE)
     if not text.startswith(_SQLITE) or path in ("", ":memory:") or path.endswith(("/", os.sep)):
