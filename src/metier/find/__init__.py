@@ -17,6 +17,6 @@ if TYPE_CHECKING:
     from metier.find.selection import Selection as Selection
     from metier.find.vectors import Embedder as Embedder
     from metier.find.vectors import SentenceVectors as SentenceVectors
-    from metier.find.vectors import WordVectors as WordVectors
+    from metier.find.word_vectors import WordVectors as WordVectors
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -151,4 +151,5 @@ class Finder:
         from metier.find.search_engine import SearchEngine
         from metier.find.vectors import default_embedder
 
-        return SearchEngine(self._index.cache_folder, default_embedder())
+        folder = self._index.cache_folder
+        return SearchEngine(folder, default_embedder(folder))

