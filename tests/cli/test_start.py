@@ -15,14 +15,25 @@ PARSERS = {"yaml", "markdown_it", "bashkit", "tree_sitter", "tree_sitter_bash"}
 DATABASES = {"sqlalchemy", "sqlite3", "psycopg"}
 SLOW = {"dataclasses", "inspect", "importlib.metadata", "email", "logging", "subprocess", "multiprocessing", "zipfile"}
 OTHERS = {"numpy", "cryptography", "opentelemetry", "watchfiles", "metier.serve", "metier.agent", "metier.dialect"}
+VECTORS = {"tokenizers", "safetensors", "wordllama"}
 LIGHT = NETWORK | MODELS | PARSERS | DATABASES | SLOW | OTHERS
+POLICY = "metier.guard.policy.effective"
 NO_RUN = {"metier.run", "metier.session", "metier.tools", "metier.hub"}
 
 COMMANDS: dict[str, set[str]] = {
     "--version": {*LIGHT, *NO_RUN, "argparse", "typing", "re", "metier.library", "metier.guard", "metier.cli.commands"},
     "--help": {*LIGHT, *NO_RUN, "json", "metier.library", "metier.guard", "metier.store"},
     "show --help": {*(LIGHT - {"dataclasses", "inspect"}), *NO_RUN},
-    "list": {*LIGHT, *NO_RUN, "shutil", "metier.scan", "metier.store.store", "metier.guard.policy.effective"},
+    "list": {
+        *LIGHT,
+        *NO_RUN,
+        "shutil",
+        "hashlib",
+        "metier.scan",
+        "metier.store.store",
+        "metier.guard.policy.effective",
+    },
+    "search it": {*(LIGHT - {"sqlite3"}), *NO_RUN, *VECTORS, "html", "metier.store.store"},
     "show one": {*(LIGHT - {"dataclasses", "inspect"}), *NO_RUN, "metier.store.store"},
     "policy show": {*LIGHT, *NO_RUN, "metier.store.store"},
     "approve list": {*(LIGHT - {"sqlite3"}), *NO_RUN, "metier.find", "shutil"},

@@ -6,7 +6,6 @@ A record is one line and no text of a skill can end it, begin another, or close 
 from __future__ import annotations
 
 import bisect
-import html
 import json
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -150,7 +149,9 @@ def _listed(groups: Groups) -> str:
 
 
 def _xml(text: str) -> str:
-    return html.escape(text, quote=True)
+    from html import escape  # brings a table of all named characters, which few commands need
+
+    return escape(text, quote=True)
 
 
 def _markdown(text: str) -> str:

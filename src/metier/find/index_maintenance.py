@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from metier._lazy import logger
+from metier._paths import short_digest
 from metier.find.index_database import IndexBusy, IndexDamaged, portions
 from metier.find.indexed_text import about_of, key_of, stamp_of, storable, text_of
 from metier.find.search_index import SearchIndex
@@ -114,7 +114,7 @@ class SearchIndexes:
         self.embedder = embedder
         self._meanings: dict[int, Meanings] = {}
         self.all: dict[int, SearchIndex] = {}
-        """By the number of their place."""
+        """By the number of their place; an empty one has none."""
         self.current: dict[int, IndexRows] = {}
         """The rows that each place's index holds."""
         self._states: dict[int, tuple[int, int]] = {}
@@ -151,8 +151,11 @@ class SearchIndexes:
         return all(self._holds(number, rows) for number, rows in enumerate(snapshot.rows))
 
     def _holds(self, number: int, rows: IndexRows) -> bool:
+        if self.current.get(number) is not rows:
+            return False
+        index = self.all.get(number)
         try:
-            return self.current.get(number) is rows and self._states.get(number) == self.all[number].database.state()
+            return index is None or self._states.get(number) == index.database.state()
         except (IndexBusy, IndexDamaged, OSError):
             return False  # whoever brings it up to date will deal with that
 
@@ -161,8 +164,11 @@ class SearchIndexes:
     ) -> bool:
         index = self.all.get(number)
         path = self._path(place) if number not in self._in_memory else None
-        # Most default places are empty or absent, and need no file.
+        # Most default places are empty or absent, and need no file and no index.
         is_needed = path is not None and (len(rows) > 0 or os.path.exists(path))
+        if index is None and not is_needed and not len(rows):
+            self.current[number] = rows
+            return True
         if index is None or (is_needed and index.database.path is None):
             index = self.all[number] = SearchIndex(path if is_needed else None)
         for last_try in (False, True):
@@ -226,7 +232,7 @@ class SearchIndexes:
         key = place.source.cache_key()
         if self._folder is None or key is None:
             return None
-        return f"{self._folder}/search-{hashlib.sha256(key.encode(errors='surrogateescape')).hexdigest()[:24]}.db"
+        return f"{self._folder}/search-{short_digest(key.encode(errors='surrogateescape'), 24)}.db"
 
     def surely(self, snapshot: Snapshot, read: Callable[[], Found]) -> Found:
         """Read from indexes that are current; when one is damaged or locked, make it again, at last in memory."""

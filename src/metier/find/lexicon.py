@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
 from metier.find.index_database import IndexDamaged, checked_count
 from metier.find.tokenizer import known_stems
 
@@ -48,8 +49,8 @@ _LEAD, _TRAILING = 0xF0000, 0x100000
 _PLANE = 0x10000
 _SINGLE = _LEAD - _GAP_SIZE - _FIRST
 """The number of stems with one letter, nearly a million. The rest have two, of kinds of their own."""
-_LETTER = re.compile(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]?[^{chr(_LEAD)}-{chr(_TRAILING - 1)}]", re.DOTALL)
-_LEADS = re.compile(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]")
+_LETTER = pattern(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]?[^{chr(_LEAD)}-{chr(_TRAILING - 1)}]", re.DOTALL)
+_LEADS = pattern(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]")
 
 MOST = _SINGLE + _PLANE * _PLANE
 """The number of stems that can be told apart."""

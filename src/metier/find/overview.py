@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from metier._cache import BoundedCache
+from metier._lazy import pattern
 from metier.find.catalog_format import one_line
 from metier.find.indexed_text import meant
 
@@ -24,7 +24,7 @@ _FEWEST = 3
 _MOST = 200
 _LONGEST = 32
 # Words without commas, none but the first beginning with a digit: a tag must not pass for several with their counts.
-_PLAIN = re.compile(r"\w[\w+#.&/-]*(?: [^\W\d][\w+#.&/-]*){0,2}").fullmatch
+_PLAIN = pattern(r"\w[\w+#.&/-]*(?: [^\W\d][\w+#.&/-]*){0,2}")
 
 
 def groups(names: Iterable[str], tags: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -41,7 +41,7 @@ def groups(names: Iterable[str], tags: Iterable[tuple[str, int]]) -> list[tuple[
 
 
 def _can_be_listed(name: str) -> bool:
-    return 1 < len(name) <= _LONGEST and bool(_PLAIN(name)) and one_line(name) == name
+    return 1 < len(name) <= _LONGEST and bool(_PLAIN.fullmatch(name)) and one_line(name) == name
 
 
 _KEPT = 16

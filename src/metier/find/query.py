@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from metier._lazy import dataclass, field, replace
+from metier._lazy import dataclass, field, pattern, replace
 from metier.find.tokenizer import split_stems, stems
 from metier.library import LAYERS
 from metier.skill import slug
@@ -22,10 +22,10 @@ MAX_STEMS = 256
 MAX_PHRASES = 16
 _MAX_NAME = 128
 
-_FILTER = re.compile(r'(?<!\S)(tag|layer):(?:"([^"\n]+)"|([^\s"]+))(?!\S)', re.IGNORECASE)
-_QUOTED = re.compile(r'"([^"\n]{2,300})"|“([^”\n]{2,300})”')
-_INVOKED = re.compile(r"(?<!\S)[/$]([^\s/$]{1,100})(?!\S)")
-_WORD = re.compile(r"[^\W_]+(?:[-_][^\W_]+)*")
+_FILTER = pattern(r'(?<!\S)(tag|layer):(?:"([^"\n]+)"|([^\s"]+))(?!\S)', re.IGNORECASE)
+_QUOTED = pattern(r'"([^"\n]{2,300})"|“([^”\n]{2,300})”')
+_INVOKED = pattern(r"(?<!\S)[/$]([^\s/$]{1,100})(?!\S)")
+_WORD = pattern(r"[^\W_]+(?:[-_][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metier._cache import cached_property
 from metier._lazy import replace
 from metier.errors import InvalidArgument
 from metier.find.candidates import SearchedPlace, candidates
@@ -11,7 +12,6 @@ from metier.find.index_database import IndexDamaged
 from metier.find.index_maintenance import SearchIndexes
 from metier.find.indexed_text import meant, scope_of
 from metier.find.lexicon import is_one_slip
-from metier.find.overview import Overviews
 from metier.find.ranking import Ranking, Rarity
 from metier.find.results import Result, result_of
 from metier.find.search_index import Totals
@@ -20,6 +20,7 @@ from metier.library.places import admits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from metier.find.overview import Overviews
     from metier.find.query import Query
     from metier.find.ranking import Fit
     from metier.find.search_index import IndexedSkill, SearchIndex
@@ -39,7 +40,6 @@ class SearchEngine:
 
     def __init__(self, folder: str | None, embedder: Embedder | None = None) -> None:
         self.indexes = SearchIndexes(folder, embedder)
-        self._overviews = Overviews(self.indexes)
 
     def search(
         self,
@@ -51,6 +51,12 @@ class SearchEngine:
     ) -> list[Result]:
         """The `k` skills that fit best of those the caller may see and `accept` lets through."""
         return self.indexes.surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept))
+
+    @cached_property
+    def _overviews(self) -> Overviews:
+        from metier.find.overview import Overviews
+
+        return Overviews(self.indexes)
 
     def overview(self, snapshot: Snapshot, caller: Caller, listed: Visibility) -> tuple[int, list[tuple[str, int]]]:
         """The number of skills that may be listed for a caller, and their groups."""
@@ -76,7 +82,7 @@ class SearchEngine:
         corrected = _corrected(query, counts, places)
         if corrected is not query:
             query, counts = corrected, _look_up(corrected, places)
-        rarity = Rarity(counts, Totals(*map(sum, zip(*totals, strict=True))))
+        rarity = Rarity(counts, Totals(*map(sum, zip(Totals(), *totals, strict=True))))
         near = self.indexes.nearness(query, {place.number: place.scopes for place in places})
         if query.layers:
             places = [place for place in places if snapshot.places[place.number].layer in query.layers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 import unicodedata
 from typing import TYPE_CHECKING
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING
 import Stemmer
 
 from metier._cache import BoundedCache
+from metier._lazy import pattern
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 MAX_WORD = 40
@@ -29,16 +30,16 @@ STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905  # as text it can be read
 )
 
-_WORDS = re.compile(r"[^\W_]+").findall
+_WORDS = pattern(r"[^\W_]+")
 # In bytes: letters become small ones, digits and all that is not ASCII stay, anything else parts words.
 _PARTED = bytes(byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else 32 for byte in range(256))
 # Names of languages that a rule for words would cut down to one letter.
 _SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
-_SIGNED = re.compile(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ACCENTS = re.compile("[\u0300-\u036f]+")
+_SIGNED = pattern(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
+_HUMPS = pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ACCENTS = pattern("[\u0300-\u036f]+")
 # Scripts that write no blanks between words: every pair of neighbours is taken for a word.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_UNSPACED = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _STEMS_KEPT = 100_000
 
 _local = threading.local()
@@ -75,7 +76,7 @@ def split_stems(text: str) -> list[str]:
     known = known_stems()
     found: list[str] = []
     parts: list[str] = []
-    for word in _WORDS(_composed(_SIGNED.sub(_spoken, text) if _has_signs(_bytes(text).lower()) else text)):
+    for word in _WORDS.findall(_composed(_SIGNED.sub(_spoken, text) if _has_signs(_bytes(text).lower()) else text)):
         found.extend(known[_bytes(word.lower())])
         if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
             humps = _HUMPS.split(word)
@@ -122,7 +123,7 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
         if text.isascii():
             learned = self._stem_of(text)
         else:
-            learned = tuple(stem for part in _WORDS(_composed(text)) for stem in self._stems_of(part))
+            learned = tuple(stem for part in _WORDS.findall(_composed(text)) for stem in self._stems_of(part))
         if len(word) <= MAX_WORD:
             self[word] = learned
         return learned
@@ -131,7 +132,7 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
         return (self.stem(word),) if 0 < len(word) <= MAX_WORD and word not in STOP_WORDS else ()
 
     def _stems_of(self, word: str) -> Iterator[str]:
-        for part in _WORDS(_folded(word)):
+        for part in _WORDS.findall(_folded(word)):
             start = 0
             for run in _UNSPACED.finditer(part):
                 yield from self._stem_of(part[start : run.start()])

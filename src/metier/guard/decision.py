@@ -8,12 +8,11 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._lazy import dataclass, field, replace
+from metier._lazy import dataclass, field, pattern, replace
 from metier.errors import Refused
 from metier.skill import shown
 from metier.skill.names import readings
@@ -328,7 +327,7 @@ _WANTS = {
     "propose": "propose a change",
     "apply": "apply a change",
 }
-_PLAIN_WORD = re.compile(r"[\w./@:+-]{1,300}").fullmatch
+_PLAIN_WORD = pattern(r"[\w./@:+-]{1,300}")
 
 
 def sentence_of(action: Action) -> str:
@@ -361,7 +360,7 @@ def written(arguments: Mapping[str, Any]) -> str:
 
 def _quoted(word: str) -> str:
     """A name as it is, and anything that could be taken for the sentence around it in quotation marks."""
-    return word if not word or _PLAIN_WORD(word) else json.dumps(word, ensure_ascii=False)
+    return word if not word or _PLAIN_WORD.fullmatch(word) else json.dumps(word, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
