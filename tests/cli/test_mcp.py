@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from metier.cli.mcp import _Input, address, kept_token
+from metier.cli.mcp import address, kept_token
 from metier.errors import InvalidArgument
 
 Call = Callable[..., tuple[int, str, str]]
@@ -383,30 +383,6 @@ def test_wrong_usage_is_told_before_anything_is_served(
 def test_no_other_text_is_an_address(text: str) -> None:
     with pytest.raises(InvalidArgument):
         address(text)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="standard input is read directly")
-def test_what_a_client_sends_after_the_end_goes_nowhere(tmp_path: Path) -> None:
-    before = os.dup(0)
-    theirs, ours = os.pipe()
-    try:
-        os.dup2(theirs, 0)
-        given = _Input()
-        given.end()
-        with contextlib.ExitStack() as opened_next:
-            for number in range(8):
-                opened_next.enter_context((tmp_path / str(number)).open("wb"))
-            os.write(ours, b"late")
-            os.close(ours)
-            for thread in threading.enumerate():
-                if thread.name == "metier-stdin":
-                    thread.join(10)
-            assert os.read(0, 1) == b""
-        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b""] * 8
-    finally:
-        os.dup2(before, 0)
-        os.close(before)
-        os.close(theirs)
 
 
 @pytest.mark.parametrize("text", ["nonsense", "all", "-"])

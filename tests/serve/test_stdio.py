@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import mcp
 import pytest
 from tests.serve.clients import MODES, YES, answering, ask, talk, text_of
 
-from metier.serve.mcp import SkillServer
+from metier.serve.mcp import SkillServer, stdio
 
 RUNNER = """\
 import sys
@@ -71,3 +74,52 @@ def test_each_connection_has_a_session_of_its_own(serve: Callable[..., SkillServ
         assert "Name and date." in text_of(await client.call_tool("skills_read", {"path": "references/fields.md"}))
 
     talk(server, first, mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the SDK reads standard input there")
+@pytest.mark.each(
+    ("sent", "lines"),
+    [
+        ((b"", b""), []),
+        ((b"one\ntwo\n",), ["one", "two"]),
+        ((b"one\r\ntwo\rthree",), ["one", "two", "three"]),
+        ((b"o", b"ne\r", b"\n\ntw\xc3", b"\xa9"), ["one", "", "tw\u00e9"]),
+        ((b"\xff\n", b"x" * 200_000 + b"\n"), ["\ufffd", "x" * 200_000]),
+    ],
+)
+def test_lines_of_a_client_may_come_in_pieces_and_end_in_any_way(sent: tuple[bytes, ...], lines: list[str]) -> None:
+    incoming, outgoing = os.pipe()
+
+    async def send() -> None:
+        for piece in sent:
+            await anyio.to_thread.run_sync(write_all, outgoing, piece)
+            await anyio.wait_all_tasks_blocked()
+        os.close(outgoing)
+
+    async def receive() -> list[str]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            found = [line async for line in stdio._lines(incoming)]
+        return found
+
+    try:
+        assert anyio.run(receive) == lines
+    finally:
+        os.close(incoming)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the SDK reads standard input there")
+def test_lines_of_a_file_are_read_as_those_of_a_client(tmp_path: Path) -> None:
+    path = tmp_path / "messages"
+    path.write_bytes(b"one\ntwo")
+
+    async def read() -> list[str]:
+        with path.open("rb") as file:
+            return [line async for line in stdio._lines(file.fileno())]
+
+    assert anyio.run(read) == ["one", "two"]
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -10,7 +10,6 @@ import secrets
 import signal
 import stat
 import sys
-import threading
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +107,6 @@ def _unusable(file: Path, why: str) -> SourceUnavailable:
 
 TOKEN = "METIER_TOKEN"
 _MAX_PORT = 65_535
-_PIECE = 65_536
 _MAX_LINE = 10_000
 
 
@@ -172,7 +170,7 @@ def run(options: Namespace) -> None:
     try:
         if options.http is None:
             _say_who_is_awaited()
-            _serve_until_signal(server.run_stdio, _Input().end if sys.platform != "win32" else lambda: None)
+            _serve_until_signal(server.run_stdio)
             return
         token, whose = _token(options, host)
         _serve_until_signal(
@@ -284,7 +282,7 @@ def _say_where(url: str, whose: str) -> None:
     print(f"Skills are served at {Style.text(url)}; for {whose}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
-def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[], None] = lambda: None) -> None:
+def _serve_until_signal(serve: Callable[[], Awaitable[None]]) -> None:
     """Serve until the client is gone, or a signal ends it; either is a good end."""
 
     async def main() -> None:
@@ -296,7 +294,6 @@ def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[
                     anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
                 ):
                     async for _ in signals:
-                        let_go()
                         tasks.cancel_scope.cancel()
 
             tasks.start_soon(listen)
@@ -310,35 +307,6 @@ def _serve_until_signal(serve: Callable[[], Awaitable[None]], let_go: Callable[[
         if not isinstance(problem, MetierError | OSError | KeyboardInterrupt):
             raise
         raise problem from None
-
-
-class _Input:
-    """Standard input that this process can end: nothing interrupts a read that waits for the client."""
-
-    def __init__(self) -> None:
-        self._client = os.dup(0)
-        read, self._write = os.pipe()
-        os.dup2(read, 0)
-        os.close(read)
-        self._lock = threading.Lock()
-        self._has_ended = False
-        threading.Thread(target=self._pass_on, daemon=True, name="metier-stdin").start()
-
-    def _pass_on(self) -> None:
-        with contextlib.suppress(OSError):  # the server has ended before its client
-            while data := os.read(self._client, _PIECE):
-                while data:
-                    data = data[os.write(self._write, data) :]
-        self.end()
-
-    def end(self) -> None:
-        with self._lock:
-            if not self._has_ended:
-                self._has_ended = True
-                # Not closed: whoever is about to write would then write to whatever has that number next.
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self._write, inheritable=False)
-                os.close(nowhere)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -104,9 +104,9 @@ class SkillServer:
 
     async def run_stdio(self) -> None:
         """Serve the program at the other end of standard input and output until it closes them."""
-        from mcp.server.stdio import stdio_server
+        from metier.serve.mcp.stdio import client_streams
 
-        async with stdio_server() as (read, write):
+        async with client_streams() as (read, write):
             await self.protocol.run(read, write, self.protocol.create_initialization_options())
 
     def http_app(self, *, token: str | None = None, allowed_hosts: Sequence[str] | None = None) -> Starlette:
