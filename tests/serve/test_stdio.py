@@ -97,9 +97,10 @@ def test_lines_of_a_client_may_come_in_pieces_and_end_in_any_way(sent: tuple[byt
         os.close(outgoing)
 
     async def receive() -> list[str]:
+        found: list[str] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            found = [line async for line in stdio._lines(incoming)]
+            found.extend([line async for line in stdio._lines(incoming)])
         return found
 
     try:

@@ -231,8 +231,9 @@ class Governance:
 
     def store(self, effective: EffectivePolicy | None = None) -> Store | None:
         """The store, if there is one: to decide makes none."""
-        url = self._url_by(effective or self.policies.found())
-        if url is None:
+        effective = effective or self.policies.found()
+        url = self._url_by(effective)
+        if url is None or self._is_without_store(effective):
             return None
         found = open_stores.OPEN.items.get(url)
         if found is not None:

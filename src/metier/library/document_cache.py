@@ -11,13 +11,14 @@ from metier._lazy import dataclass
 from metier.skill.package import digest_of
 
 if TYPE_CHECKING:
-    from metier.skill import Document, IdentityRow
+    from metier.skill import Document, IdentityRow, PackageListing
     from metier.skill.package import DigestEntry
 
 
 _CHARACTERS_KEPT = 8_000_000
 _LONGEST_KEPT = 128 * 1024
 _DIGESTS_KEPT = 20_000
+_LISTINGS_KEPT = 500
 
 CacheKey = tuple[int, str]
 """A place and a key in it: what something is kept under, never a name, which may come to mean another skill."""
@@ -31,6 +32,8 @@ class DocumentCache:
         self._documents: OrderedDict[CacheKey, tuple[IdentityRow, Document]] = OrderedDict()
         self.contents: BoundedCache[CacheKey, tuple[str, PackageDigest]] = BoundedCache(_DIGESTS_KEPT)
         """The content of each package, and the signature of the files that it was computed under."""
+        self.listings: BoundedCache[CacheKey, tuple[PackageDigest, PackageListing]] = BoundedCache(_LISTINGS_KEPT)
+        """The files of packages that were loaded, each beside the very content that it is the list of."""
         self._characters = 0
 
     def document(self, where: CacheKey) -> tuple[IdentityRow, Document] | None:
@@ -64,9 +67,11 @@ class DocumentCache:
                 self._documents.clear()
                 self._characters = 0
                 self.contents.clear()
+                self.listings.clear()
             else:
                 self._drop(where)
                 self.contents.pop(where, None)
+                self.listings.pop(where, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -267,6 +267,15 @@ class SkillIndex:
         self._state.documents.contents[where] = (signature, content)
         return content
 
+    def listing(self, entry: Entry, content: PackageDigest) -> PackageListing:
+        """The files of a content that `content` has just returned: as they were kept with it, or as they are now."""
+        known = self._state.documents.listings.get(_where(entry))
+        return known[1] if known is not None and known[0] is content else entry.package.listing()
+
+    def keep_listing(self, entry: Entry, content: PackageDigest, listing: PackageListing) -> None:
+        """Keep the files of a content, which `content` has returned both before and after they were looked at."""
+        self._state.documents.listings[_where(entry)] = (content, listing)
+
     def refresh(self) -> Change:
         """Look at every place again; reads only the files that changed, and returns the changes."""
         before, after, read = self._state.refresh()

@@ -49,7 +49,8 @@ class LoadTransaction:
         self._bare: set[str] = set()
         self._entered: set[str] = set()
         self._decided: dict[str, PackageDigest] = {}
-        self._audited_actions: list[tuple[AuditedAction, Subject]] = []
+        self._audited_actions: list[tuple[AuditedAction, str]] = []
+        """With the name of the skill that each is about."""
         self._hooked: list[ActiveSkill] = []
         self._copied: list[ActiveSkill] = []
         self._noted: dict[str, list[str]] = {}
@@ -111,8 +112,8 @@ class LoadTransaction:
 
     def note(self, text: str) -> None:
         """Say something more in the records of the load."""
-        for audited, subject in self._audited_actions:
-            audited.runs_with(notes=(*self._noted.get(subject.name, ()), text))
+        for audited, name in self._audited_actions:
+            audited.runs_with(notes=(*self._noted.get(name, ()), text))
 
     def require_unchanged(self, loaded: Sequence[ActiveSkill]) -> None:
         """Raise unless every skill is still there and not blocked: that may have changed while it was read."""
@@ -175,7 +176,7 @@ class LoadTransaction:
         self._entered.add(entry.name)
         action = known.load_action(entry, digest, self._by, nested=self._loaded.is_nested)
         audited = context.guard.enter(action, context.actor)
-        self._audited_actions.append((audited, subject_of(entry, digest)))
+        self._audited_actions.append((audited, entry.name))
         notes = self._noted[entry.name] = self._notes(entry, digest)
         if notes:
             audited.runs_with(notes=notes)
@@ -304,13 +305,12 @@ class LoadTransaction:
             before, decided = decided or index.content(entry), None
             handle = self._known.handle(entry)
             document = index.document(handle)
-            listing = entry.package.listing()
+            listing = index.listing(entry, before)
+            after = index.content(entry)
             # The digest alone could be that of a state before and after the one whose text was read.
-            if (
-                document.sha256 in before.texts
-                and index.digest(entry) == before.digest
-                and is_same(index.get(handle), entry)
-            ):
+            if document.sha256 in before.texts and after.digest == before.digest and is_same(index.get(handle), entry):
+                if after is before:
+                    index.keep_listing(entry, before, listing)
                 return document, before.digest, listing
         raise SkillChanged(
             f"The files of skill {entry.name!r} are being changed.", hint="Load it again.", name=entry.name
@@ -399,10 +399,10 @@ class LoadTransaction:
                     action = Action(point="load", skill=subject, by=self._by)
                     decision = context.guard.decide(action, context.actor)
                     audited = context.guard.audit(action, context.actor, decision)
-                    self._audited_actions.append((audited, subject))
-            for audited, subject in self._audited_actions:
+                    self._audited_actions.append((audited, subject.name))
+            for audited, name in self._audited_actions:
                 audited.close(success=False, code=code)
-                context.emit(Event(kind="refused", skill=subject.name, code=code, message=str(error)))
+                context.emit(Event(kind="refused", skill=name, code=code, message=str(error)))
 
 
 def too_many(count: int, most: int) -> InvalidArgument:
