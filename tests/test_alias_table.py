@@ -47,7 +47,7 @@ def test_a_tool_answers_to_its_other_name_and_is_the_same_to_every_rule(
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tool", "alias", "name"),
     [(tool, alias, name) for tool, rows in _aliases.ARGUMENTS.items() for alias, name in rows.items()],
 )
@@ -67,7 +67,7 @@ def test_an_argument_is_taken_under_its_other_name(
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize(("alias", "name"), _aliases.SKILL_FIELDS.items())
+@pytest.mark.each(("alias", "name"), _aliases.SKILL_FIELDS.items())
 def test_a_field_of_a_skill_is_read_under_its_other_name(alias: str, name: str) -> None:
     data = f"---\nname: a\ndescription: A.\n{alias}: x\n---\nDo.\n".encode()
     found = [note for note in parse(data).skill.diagnostics if note.code == "field-alias"]

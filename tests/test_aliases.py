@@ -87,14 +87,14 @@ def test_the_calls_of_another_runtime_work_as_they_are_documented_there(begin: C
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize("env", [{"INPUT_A": "b"}, ["INPUT_A=b"], "INPUT_A=b"])
+@pytest.mark.each("env", [{"INPUT_A": "b"}, ["INPUT_A=b"], "INPUT_A=b"])
 def test_variables_are_an_object_a_list_or_one_text(begin: Callable[..., Session], env: Any) -> None:
     call = begin(skills=["pdf"]).executor().execute_blocking
     assert call("skills_run", {"script": "scripts/show.py", "env": env}).result["stdout"].split()[0] == "b"
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize("env", [{"A=B": "c"}, {"INPUT_A": 1}, {"INPUT_A": None}, 5, [["a"]], ["INPUT_A"], {"": "x"}])
+@pytest.mark.each("env", [{"A=B": "c"}, {"INPUT_A": 1}, {"INPUT_A": None}, 5, [["a"]], ["INPUT_A"], {"": "x"}])
 def test_what_is_no_variable_is_an_error(begin: Callable[..., Session], env: Any) -> None:
     result = begin(skills=["pdf"]).executor().execute_blocking("skills_run", {"script": "scripts/show.py", "env": env})
     assert not result.success
@@ -102,7 +102,7 @@ def test_what_is_no_variable_is_an_error(begin: Callable[..., Session], env: Any
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tool", "arguments"),
     [
         ("Skill", {"skill": "pdf"}),
@@ -171,7 +171,7 @@ def test_a_rule_holds_by_whatever_name_it_and_the_call_have(
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize("name", ["Bash", "bash", "bash_exec", "BashTool"])
+@pytest.mark.each("name", ["Bash", "bash", "bash_exec", "BashTool"])
 def test_a_pattern_sees_the_command_of_every_name(begin: Callable[..., Session], name: str) -> None:
     executor = begin(Policy(unsandboxed="allow", deny="Bash(touch:*)")).executor(builtin=["Bash"])
     assert executor.execute_blocking(name, {"command": "touch x"}).code == "tool-not-allowed"
@@ -252,7 +252,7 @@ def test_agents_name_each_other_by_ids_with_underscores(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "said"),
     [
         ("model: a\nagent:\n  model: b\n", "'model' is given twice"),
@@ -351,7 +351,7 @@ def test_the_catalog_is_a_provider_for_the_host_of_another_system(begin: Callabl
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize("key", ["depends_on", "depends-on", "dependsOn"])
+@pytest.mark.each("key", ["depends_on", "depends-on", "dependsOn"])
 def test_depends_on_of_a_skill_is_requires(key: str) -> None:
     library = Library.from_files(
         {"SKILL.md": f"---\nname: top\ndescription: T.\n{key}: [base]\n---\nDo."},

@@ -83,7 +83,7 @@ def behaviour(cls: Any) -> list[Any]:
     return seen
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.each("options", OPTIONS, ids=str)
 def test_a_class_behaves_as_one_of_the_standard_library(options: dict[str, bool]) -> None:
     mine, theirs = (behaviour(example(module, **options)) for module in MODULES)
     assert mine == theirs

@@ -28,7 +28,7 @@ def reports() -> Library:
     return library(skill("reports", files={"scripts/total.py": "print(42)\n", "references/a.md": "A.\n"}))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("dialect", "tool", "arguments", "hint"),
     [
         ("runtime", "skills_load", {"skills": ["zzz"]}, "Find one that fits with skills_search."),

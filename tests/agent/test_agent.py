@@ -75,7 +75,7 @@ def test_more_turns_than_the_limit_are_no_answer_and_the_limit_is_named(stage: A
     assert played.audit.summary("unload") == [("unload", "greet", "ok")]
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "key"), (404, "name of the model"), (500, "Try again")])
+@pytest.mark.each(("status", "hint"), [(401, "key"), (404, "name of the model"), (500, "Try again")])
 def test_what_a_provider_says_is_an_error_with_a_hint_and_no_secret(stage: Any, status: int, hint: str) -> None:
     failure = ModelHTTPError(status, "scripted", {"error": "token=abcdefgh is bad"})
     with pytest.raises(AgentFailed) as caught:
@@ -92,7 +92,7 @@ def test_a_conversation_can_be_handed_on(stage: Any) -> None:
     assert [type(message).__name__ for message in first.history] == ["ModelRequest", "ModelResponse"]
 
 
-@pytest.mark.parametrize("task", ["", "  \n", None, 3])
+@pytest.mark.each("task", ["", "  \n", None, 3])
 def test_nothing_is_no_task(stage: Any, task: Any) -> None:
     with pytest.raises(InvalidArgument):
         stage().agent.run_blocking(task)
@@ -294,7 +294,7 @@ def test_a_model_that_is_not_here_is_told_once_and_the_agent_goes_on(
     assert len([record for record in caplog.records if "nobody:knows" in record.getMessage()]) == 1
 
 
-@pytest.mark.parametrize("error", [OSError(5, "reset"), KeyError("choices"), RuntimeError(), ZeroDivisionError("x")])
+@pytest.mark.each("error", [OSError(5, "reset"), KeyError("choices"), RuntimeError(), ZeroDivisionError("x")])
 def test_whatever_a_model_raises_is_no_answer(stage: Any, error: Exception) -> None:
     played = stage([], [error])
     with pytest.raises(AgentFailed, match=f"Agent 'clerk' came to no answer: {type(error).__name__}") as caught:

@@ -76,7 +76,7 @@ def test_nothing_that_exists_is_written_over(call: Call, tmp_path: Path) -> None
     assert call("write_skill", **GOOD | {"name": "file"}).code == "skill-exists"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("change", "code", "said"),
     [
         ({"name": "../tidy"}, "skill-invalid", "`name` must be"),
@@ -225,7 +225,7 @@ def test_a_draft_is_proposed_and_nobody_uses_it_yet(call: Call, tmp_path: Path) 
     assert "tidy" not in Library.discover(tmp_path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("folder", "justification", "code"),
     [
         ("skill-drafts/gone", "Why.", "file-refused"),

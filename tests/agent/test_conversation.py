@@ -253,7 +253,7 @@ def request(*parts: Any) -> Any:
 PICTURE = {"kind": "image-url", "url": "http://169.254.169.254/", "force_download": True}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("change", "why"),
     [
         ({"format": 2}, "format is not 1"),
@@ -276,7 +276,7 @@ def test_a_damaged_or_forged_state_is_an_error(stage: Any, change: dict[str, Any
             stage(["greet"]).agent.conversation(given)
 
 
-@pytest.mark.parametrize("state", ["", "{", b"\xff", "[" * 100_000, "3", "null", "[]"])
+@pytest.mark.each("state", ["", "{", b"\xff", "[" * 100_000, "3", "null", "[]"])
 def test_what_is_no_state_is_an_error(stage: Any, state: Any) -> None:
     with pytest.raises(InvalidArgument, match="cannot be resumed"):
         stage().agent.conversation(state)

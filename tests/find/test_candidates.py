@@ -23,7 +23,7 @@ def names(library: Library, query: str, k: int = 10) -> list[str]:
     return [result.name for result in library.search(query, k)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "target",
     [
         skill("target", "Common words about zebras."),

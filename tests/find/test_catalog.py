@@ -220,9 +220,7 @@ def test_without_a_prompt_the_names_of_all_come_before_the_descriptions_of_some(
     assert catalog.left_out == 0
 
 
-@pytest.mark.parametrize(
-    "query", ["tag:none layer:user", '"azure nowhere" azure', "AND OR NOT azure*", "/azure-07 now"]
-)
+@pytest.mark.each("query", ["tag:none layer:user", '"azure nowhere" azure', "AND OR NOT azure*", "/azure-07 now"])
 def test_a_query_is_a_prompt_in_which_nothing_is_a_filter(query: str) -> None:
     library = with_crowd(files("zebra", "About a tag and a layer. " * 9))
     assert library.catalog(LITTLE, query=query).shown
@@ -649,7 +647,7 @@ def test_an_agent_with_a_list_of_skills_is_shown_only_those(budget: int, format:
 
 
 @pytest.mark.covers("Y-14")
-@pytest.mark.parametrize("query", [None, "part 3 of the cloud"])
+@pytest.mark.each("query", [None, "part 3 of the cloud"])
 def test_a_long_list_of_skills_is_chosen_from_and_counted_alone(query: str | None) -> None:
     allowed = {f"azure-{number:02}" for number in range(0, 60, 2)}
     library = with_crowd(*(files(f"pdf-{n}", "Fills. " * 30, more="tags: [x1]\n") for n in range(9)))
@@ -795,7 +793,7 @@ def test_a_listing_that_is_none_is_refused(listing: object) -> None:
     assert "name-only" in caught.value.hint
 
 
-@pytest.mark.parametrize("query", [None, "cloud"])
+@pytest.mark.each("query", [None, "cloud"])
 def test_skills_by_name_only_take_no_room_of_those_with_descriptions(query: str | None) -> None:
     plain = with_crowd().catalog(LITTLE, query=query)
     listed = with_crowd().catalog(LITTLE, query=query, listing={"azure-0*": "name-only", "azure-1*": "name-only"})

@@ -128,7 +128,7 @@ def test_each_format_has_its_records(format: Format, record: str, rest: str, nam
     assert writer.more(1199, "find") == more
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("format", "expected"),
     [("xml", '<all count="3"></all>'), ("markdown", "- 3 skills in all")],
 )

@@ -128,7 +128,7 @@ def test_an_unknown_layer_is_words_and_no_filter(text: str) -> None:
     assert query.text == text
 
 
-@pytest.mark.parametrize("text", ['fill "tax forms" now', "fill “tax forms” now"])
+@pytest.mark.each("text", ['fill "tax forms" now', "fill “tax forms” now"])
 def test_quoted_words_are_a_phrase(text: str) -> None:
     query = Query.read(text)
     assert query.phrases == (("tax", "form"),)
@@ -211,7 +211,7 @@ def test_only_the_beginning_of_a_megabyte_is_looked_at() -> None:
         assert set(query.written) <= set(query.stems)
 
 
-@pytest.mark.parametrize("text", ['"' * 1024 * 1024, "tag:" * 262_144, "/" * 1024 * 1024, "a" * 1024 * 1024])
+@pytest.mark.each("text", ['"' * 1024 * 1024, "tag:" * 262_144, "/" * 1024 * 1024, "a" * 1024 * 1024])
 def test_a_megabyte_of_one_thing_is_no_error(text: str) -> None:
     assert len(Query.read(text).text) <= MAX_QUERY
     assert len(Query.of_prompt(text).text) <= MAX_QUERY

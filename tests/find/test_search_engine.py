@@ -94,7 +94,7 @@ def test_a_mistyped_name_finds_the_skill(library: Library, query: str) -> None:
     assert names(library, query)[0] == "pdf-forms"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         ("kuberentes", "deploy-kubernetes"),
@@ -211,7 +211,7 @@ def test_a_filter_at_the_end_of_a_very_long_query_still_holds(library: Library) 
     assert names(library, "pdf document " * 2_000 + " tag:none") == []
 
 
-@pytest.mark.parametrize("query", [f"pdf tag:{'n' * 101}", f'pdf tag:"{"n" * 101}"'])
+@pytest.mark.each("query", [f"pdf tag:{'n' * 101}", f'pdf tag:"{"n" * 101}"'])
 def test_a_filter_by_a_very_long_tag_still_holds(library: Library, query: str) -> None:
     assert names(library, query) == []
 
@@ -249,25 +249,25 @@ def test_a_result_shows_the_skill(library: Library) -> None:
     assert result.entry.location == library.get("deploy-kubernetes").location
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.each("k", [1, 2, 3])
 def test_k_cuts_the_same_list_shorter(library: Library, k: int) -> None:
     for query in ("pdf document", "tag:pdf", "write page", "e", "/pdf-merge document"):
         assert found(library, query, k) == found(library, query)[:k]
 
 
-@pytest.mark.parametrize("k", [0, -1, True, 1.5, "3", None])
+@pytest.mark.each("k", [0, -1, True, 1.5, "3", None])
 def test_a_k_that_is_no_number_of_results_is_refused(library: Library, k: object) -> None:
     with pytest.raises(InvalidArgument):
         library.search("pdf", k)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("query", [None, b"pdf", 3, ["pdf"]])
+@pytest.mark.each("query", [None, b"pdf", 3, ["pdf"]])
 def test_a_query_that_is_no_text_is_refused(library: Library, query: object) -> None:
     with pytest.raises(InvalidArgument):
         library.search(query)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("query", ["pdf", "document page fill", "/pdf-merge page", "tag:pdf", "a e i", "exact phrase"])
+@pytest.mark.each("query", ["pdf", "document page fill", "/pdf-merge page", "tag:pdf", "a e i", "exact phrase"])
 def test_scores_lie_between_0_and_1_and_descend(library: Library, query: str) -> None:
     scores = [result.score for result in library.search(query)]
     assert scores == sorted(scores, reverse=True)
@@ -498,12 +498,12 @@ def _layered_once() -> Library:
     return _made[0]
 
 
-@pytest.mark.parametrize("query", ["tag:\ud800", 'tag:"\udfff x"', "pdf tag:a\udcff"])
+@pytest.mark.each("query", ["tag:\ud800", 'tag:"\udfff x"', "pdf tag:a\udcff"])
 def test_a_tag_that_is_no_valid_unicode_finds_nothing(small: Library, query: str) -> None:
     assert small.search(query) == []
 
 
-@pytest.mark.parametrize("query", ["\ud800", "pdf \udcff forms", '"\ud800"', "/\udcff", "\ud83d\ude00"])
+@pytest.mark.each("query", ["\ud800", "pdf \udcff forms", '"\ud800"', "/\udcff", "\ud83d\ude00"])
 def test_text_that_is_no_valid_unicode_can_be_searched_for(small: Library, query: str) -> None:
     assert {one.name for one in small.search(query)} <= {"pdf-forms", "pdf-merge"}
 

@@ -51,7 +51,7 @@ def test_without_a_filter_all_skills_are_listed(library: Library) -> None:
 
 
 @pytest.mark.covers("Y-15")
-@pytest.mark.parametrize("part", ["dev", "DEV", "Dev"])
+@pytest.mark.each("part", ["dev", "DEV", "Dev"])
 def test_a_part_is_looked_for_in_names_and_tags_in_any_case(library: Library, part: str) -> None:
     assert selected(library, contains=part) == ["devops", "web"]
 
@@ -184,7 +184,7 @@ def test_active_skills_need_a_session(library: Library) -> None:
 
 
 @pytest.mark.covers("G-30")
-@pytest.mark.parametrize("activity", ["", "ACTIVE", "asleep", None, 1])
+@pytest.mark.each("activity", ["", "ACTIVE", "asleep", None, 1])
 def test_an_activity_that_is_none_is_refused(library: Library, activity: Any) -> None:
     with pytest.raises(InvalidArgument, match="is no activity"):
         library.select(activity=activity)

@@ -97,6 +97,6 @@ def test_a_sentence_that_ends_in_many_marks_keeps_the_limit(text: str, limit: in
     assert len(shortened(text, limit, len)) <= limit
 
 
-@pytest.mark.parametrize(("text", "limit"), [("example.com/very/long", 9), ("README.markdown", 8)])
+@pytest.mark.each(("text", "limit"), [("example.com/very/long", 9), ("README.markdown", 8)])
 def test_a_word_cut_in_two_is_never_silent(text: str, limit: int) -> None:
     assert shortened(text, limit, len).endswith("…")

@@ -55,7 +55,7 @@ def test_a_word_too_short_or_too_long_is_not_guessed_at(word: str) -> None:
     assert variants(word) == set()
 
 
-@pytest.mark.parametrize("word", ["form", "x" * 16])
+@pytest.mark.each("word", ["form", "x" * 16])
 def test_a_word_of_a_usual_length_has_itself_among_its_variants(word: str) -> None:
     assert word in variants(word)
 

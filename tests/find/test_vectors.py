@@ -82,9 +82,7 @@ def found(library: Library, query: str) -> Found:
 
 
 @needs_extra
-@pytest.mark.parametrize(
-    ("query", "expected"), [("automobile", "drive"), ("dinner recipe", "cook"), ("rainstorm", "weather")]
-)
+@pytest.mark.each(("query", "expected"), [("automobile", "drive"), ("dinner recipe", "cook"), ("rainstorm", "weather")])
 def test_a_skill_is_found_that_shares_no_word_with_the_query(query: str, expected: str) -> None:
     library = Library.from_files(
         skill("drive", "Drive a car on the road."),
@@ -139,7 +137,7 @@ def test_whatever_is_typed_gives_results() -> None:
 
 
 @needs_extra
-@pytest.mark.parametrize("query", ["\ud800", "drive \udcff car"])
+@pytest.mark.each("query", ["\ud800", "drive \udcff car"])
 def test_text_that_is_no_valid_unicode_can_be_searched_for(query: str) -> None:
     library = Library.from_files(skill("drive", "Drive a car on the road."))
     assert set(names(library, query)) <= {"drive"}

@@ -47,7 +47,7 @@ def test_a_skill_for_people_only_is_not_in_the_catalog(library: Library) -> None
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("query", ["widgets", "deploy", "/deploy", "deplo", "polishes the deploy widgets"])
+@pytest.mark.each("query", ["widgets", "deploy", "/deploy", "deplo", "polishes the deploy widgets"])
 def test_a_skill_for_people_only_is_not_found_by_models(library: Library, query: str) -> None:
     assert "deploy" not in found(library, query)
     assert "deploy" in found(library, query, unlisted=True)
@@ -165,7 +165,7 @@ def test_a_skill_that_cannot_work_here_is_withheld_with_the_reason(fields: str, 
     assert library.document("needy").body
 
 
-@pytest.mark.parametrize("kind", ["tools", "mcp"])
+@pytest.mark.each("kind", ["tools", "mcp"])
 def test_what_only_the_agent_knows_withholds_a_skill_when_it_says_so(kind: str) -> None:
     library = Library.from_files(skill("needy", f"requires: {{{kind}: [rube]}}\n"))
     lacking = Machine(environment={"PATH": ""}, tools=[], mcp=[])

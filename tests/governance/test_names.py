@@ -244,7 +244,7 @@ def test_no_attempt_of_a_model_gets_another_skill(
 
 
 @pytest.mark.covers("SEC-7")
-@pytest.mark.parametrize("dialect", CALLS)
+@pytest.mark.each("dialect", CALLS)
 def test_nothing_that_a_model_is_shown_or_finds_is_another_skill(begin: Callable[..., Session], dialect: Any) -> None:
     with begin() as session:
         tools = session.executor(dialect=dialect).registry

@@ -31,7 +31,7 @@ def test_what_has_no_answer_waits_and_does_not_happen() -> None:
     assert ["make" in question.text for question in answers.open] == [True]
 
 
-@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.each("answer", [True, False])
 def test_the_same_call_finds_its_answer(answer: bool) -> None:
     guard, first = Guard(ASK, audit=MemoryLog()), Answers()
     with consent_from(first):

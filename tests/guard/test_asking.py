@@ -86,7 +86,7 @@ def with_a_script(guard: Guard) -> Session:
     return Library.from_files({**FREE, "scripts/go.py": "print(1)"}).session(guard=guard, skills=["free"])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("begin", "policy", "do"),
     [
         (deploying, {"ask": "deploy"}, deploy),
@@ -230,7 +230,7 @@ def test_a_question_that_is_withdrawn_is_no_and_does_not_end_whoever_asked() -> 
 
 
 @pytest.mark.covers("O-105")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("begin", "policy", "do"),
     [(deploying, Policy(ask="deploy"), deploy), (stranger, Policy(untrusted="ask"), load)],
     ids=["call", "load"],

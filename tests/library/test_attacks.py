@@ -129,7 +129,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.each("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_file_costs_little(data: bytes) -> None:
     package = MemoryPackage({"SKILL.md": data})
 

@@ -44,7 +44,7 @@ def test_no_priority_outranks_enterprise(layer: Layer, priority: int) -> None:
 
 
 @pytest.mark.covers("O-25")
-@pytest.mark.parametrize("first", [5, 10])
+@pytest.mark.each("first", [5, 10])
 def test_priority_decides_inside_a_layer(first: int) -> None:
     places = [
         place("project", "a", skill(body=str(first), more=f"priority: {first}\n")),

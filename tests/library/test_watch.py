@@ -227,7 +227,7 @@ def test_with_neither_events_nor_polling_nothing_runs(library: Library, tmp_path
     assert heard.changes == []
 
 
-@pytest.mark.parametrize("interval", [0, -1, 0.001, 100_000, float("inf"), float("nan")])
+@pytest.mark.each("interval", [0, -1, 0.001, 100_000, float("inf"), float("nan")])
 def test_an_interval_that_cannot_work_is_refused(library: Library, interval: float) -> None:
     with pytest.raises(InvalidArgument, match="interval"):
         library.watch(lambda change: None, interval=interval)

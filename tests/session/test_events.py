@@ -148,7 +148,7 @@ def test_the_same_listener_twice_is_stopped_once(begin: Begin, skill: Files) -> 
     assert [event.kind for event in events] == ["loading", "loaded"]
 
 
-@pytest.mark.parametrize("view", ["", "all", None])
+@pytest.mark.each("view", ["", "all", None])
 def test_there_is_no_other_view(begin: Begin, skill: Files, view: Any) -> None:
     with pytest.raises(InvalidArgument):
         begin(skill("a")).listen(print, view)

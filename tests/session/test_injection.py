@@ -289,7 +289,7 @@ def test_without_a_list_nothing_runs_unless_that_is_enabled() -> None:
 
 
 @pytest.mark.covers("O-63", "O-64")
-@pytest.mark.parametrize("more", [{"enabled": False}, {"enabled": False, "unlisted": True}])
+@pytest.mark.each("more", [{"enabled": False}, {"enabled": False, "unlisted": True}])
 def test_nothing_runs_where_policy_does_not_enable_it(more: dict[str, Any]) -> None:
     runner = Recorder()
     result = injected("!`date` and !`id`", runner=runner, **more)
@@ -322,7 +322,7 @@ def test_a_log_record_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert "\x0b" not in caplog.text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "argv"),
     [
         ("gh pr view 'a b' --json=\"c d\"", ("gh", "pr", "view", "a b", "--json=c d")),

@@ -16,7 +16,7 @@ Begin = Callable[..., Session]
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "arguments"),
     [
         ("/deploy", ""),
@@ -37,7 +37,7 @@ def test_a_skill_is_invoked_by_its_name(begin: Begin, skill: Files, text: str, a
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("text", ["", "deploy", "What is /etc for?", "/", "/ deploy", "/etc/passwd", "//", None, 5])
+@pytest.mark.each("text", ["", "deploy", "What is /etc for?", "/", "/ deploy", "/etc/passwd", "//", None, 5])
 def test_what_is_no_invocation_is_none(begin: Begin, skill: Files, text: Any) -> None:
     session = begin(skill("deploy"))
     assert session.invoke(text) is None

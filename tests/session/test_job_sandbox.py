@@ -92,7 +92,7 @@ def scripted(skill: Files, more: str = "") -> dict[str, str]:
 # --- with or without a sandbox ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("more", "enforced", "policy", "sandbox"),
     [
         ("", ALL, Policy(), True),

@@ -41,7 +41,7 @@ def test_a_maximum_of_zero_forbids_all() -> None:
 
 
 @pytest.mark.covers("O-78")
-@pytest.mark.parametrize("values", [{"depth": -1}, {"max_depth": -1}])
+@pytest.mark.each("values", [{"depth": -1}, {"max_depth": -1}])
 def test_negative_values_are_refused(values: dict[str, int]) -> None:
     with pytest.raises(InvalidArgument):
         Lineage(**values)  # type: ignore[arg-type]

@@ -180,7 +180,7 @@ def test_readiness_counts_the_tools_that_the_session_really_has(tool: str, is_sh
     assert executor.execute_blocking("skills_load", {"skills": ["needy"]}).success
 
 
-@pytest.mark.parametrize("has_tool", [True, False])
+@pytest.mark.each("has_tool", [True, False])
 def test_a_tool_that_the_session_has_is_not_said_to_be_unknown(has_tool: bool) -> None:
     from metier import FunctionTool
 

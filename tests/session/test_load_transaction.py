@@ -28,7 +28,7 @@ def loads(log: MemoryLog) -> list[tuple[str, str, bool | None, str]]:
 
 
 @pytest.mark.covers("G-21")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("calls", "after"),
     [
         ([(["a"], "replace")], ["a"]),
@@ -71,7 +71,7 @@ def test_a_receipt_says_what_is_loaded_and_from_where(begin_in: Begin, write_ski
 
 
 @pytest.mark.covers("G-22", "G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("names", "mode", "error"),
     [
         ([], "replace", InvalidArgument),
@@ -265,7 +265,7 @@ def test_a_load_that_is_interrupted_changes_nothing_and_is_recorded(
 
 
 @pytest.mark.covers("S-07")
-@pytest.mark.parametrize("name", ["PYTHON-DEV", "Python-Dev", " python-dev ", "python_dev"])
+@pytest.mark.each("name", ["PYTHON-DEV", "Python-Dev", " python-dev ", "python_dev"])
 def test_a_name_is_found_in_any_case(begin: Begin, skill: Files, name: str) -> None:
     session = begin(skill("python-dev"))
     assert session.load(name).changed == ("python-dev",)
@@ -279,7 +279,7 @@ def test_an_unknown_name_is_answered_with_what_may_have_been_meant(begin: Begin,
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.parametrize("name", ["secret", "secret@memory", "SECRET", "skill-1"])
+@pytest.mark.each("name", ["secret", "secret@memory", "SECRET", "skill-1"])
 def test_a_skill_out_of_scope_is_refused_exactly_like_an_absent_one(skill: Files, name: str) -> None:
     hidden = skill("secret", more="scope:\n  agents: [x]\n")
     outcomes = []
@@ -327,7 +327,7 @@ def two_sources(skill: Files) -> Library:
 
 
 @pytest.mark.covers("O-99", "G-15", "G-16")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "body"),
     [
         ("deploy", "From the second."),
@@ -346,7 +346,7 @@ def test_a_source_selects_among_skills_of_one_name(skill: Files, name: str, body
 
 
 @pytest.mark.covers("O-99")
-@pytest.mark.parametrize("how", ["invoke", "fork", "activate"])
+@pytest.mark.each("how", ["invoke", "fork", "activate"])
 def test_a_source_selects_in_every_way_in(skill: Files, how: str) -> None:
     session = two_sources(skill).session(guard=Guard(audit=MemoryLog()))
     if how == "invoke":
@@ -508,7 +508,7 @@ def test_a_session_begins_with_the_skills_in_the_given_order(begin: Begin, skill
 
 
 @pytest.mark.covers("G-29")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("options", "error"),
     [
         ({"skills": ["a", "a"]}, InvalidArgument),
@@ -538,7 +538,7 @@ def test_a_session_that_cannot_be_is_refused(
 
 
 @pytest.mark.covers("G-32")
-@pytest.mark.parametrize("by", ["host", "model", "user"])
+@pytest.mark.each("by", ["host", "model", "user"])
 def test_what_is_a_message_of_the_user_cannot_be_active(begin: Begin, skill: Files, by: Any) -> None:
     session = begin(skill("greet", more="insert: user-message\n"))
     with pytest.raises(MetierError) as caught:

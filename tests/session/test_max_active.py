@@ -147,7 +147,7 @@ def test_a_session_without_agents_says_that_a_skill_asked_for_one(
 
 
 @pytest.mark.covers("ACC-11")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("dialect", "tool", "arguments"),
     [
         ("registry", "read_skill", {"skill_id": "research"}),

@@ -109,7 +109,9 @@ def test_a_command_commits_with_the_grant_of_a_policy(tmp_path: Path, workspace:
 def test_tests_of_python_run(work: Work, workspace: Path) -> None:
     pytest_folder = os.path.dirname(os.path.dirname(pytest.__file__))
     (workspace / "test_it.py").write_text("def test_it(tmp_path):\n    (tmp_path / 'x').write_text('x')\n")
-    outcome = work(f"PYTHONPATH={pytest_folder} python3 -m pytest -q test_it.py -p no:cacheprovider")
+    # Plugins that frameworks bring would take longer than all else.
+    alone = f"PYTHONPATH={pytest_folder} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"
+    outcome = work(f"{alone} python3 -m pytest -q test_it.py -p no:cacheprovider")
     assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
     assert "1 passed" in outcome.stdout
 

@@ -170,7 +170,7 @@ def test_texts_are_made_by_many_threads_at_once(begin: Begin, skill: Files, step
 
 
 @pytest.mark.covers("G-30")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("criteria", "names"),
     [
         ({}, ["a", "b", "c"]),

@@ -56,7 +56,7 @@ def test_what_is_unknown_and_what_is_not_loaded_are_told_apart(begin: Begin, ski
 
 
 @pytest.mark.covers("G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("options", "content", "encoding"),
     [
         ({}, "one\ntwo\nthree\n", "text"),

@@ -78,7 +78,7 @@ def test_secrets_among_arguments_are_not_recorded(session: Session, log: MemoryL
 
 
 @pytest.mark.covers("G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("script", "args", "options", "error"),
     [
         ("", (), {}, InvalidArgument),
@@ -206,7 +206,7 @@ def test_a_command_line_runs_in_the_workspace(session: Session, log: MemoryLog) 
     assert (log.records[-1].command, log.records[-1].exit_code) == ("pwd; exit 4", 4)
 
 
-@pytest.mark.parametrize("command", ["", "  ", None, "a\0", "x" * 100_000])
+@pytest.mark.each("command", ["", "  ", None, "a\0", "x" * 100_000])
 def test_a_command_line_that_is_none_is_refused(session: Session, command: Any) -> None:
     with pytest.raises(InvalidArgument):
         anyio.run(lambda: session.runs.command(command))

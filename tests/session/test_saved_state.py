@@ -30,7 +30,7 @@ def resumed(session: Session, state: Any, **options: Any) -> Session:
     return Session.resume(session.library, state, guard=session.guard, **options)
 
 
-@pytest.mark.parametrize("form", [lambda state: state, json.dumps, lambda state: json.dumps(state).encode()])
+@pytest.mark.each("form", [lambda state: state, json.dumps, lambda state: json.dumps(state).encode()])
 def test_a_session_goes_on_as_it_was(begin: Begin, skill: Files, form: Callable[[Any], Any]) -> None:
     session = begin(
         skill("a", "For $ARGUMENTS.", more="allowed-tools: Bash(git:*)\ndisallowed-tools: Write\n"),
@@ -163,7 +163,7 @@ GOOD: dict[str, Any] = {
 STATE: dict[str, Any] = {"format": 1, "id": "x", "task": None, "active": [GOOD], "stack": [], "delivered": []}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "state",
     [
         None,

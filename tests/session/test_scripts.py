@@ -32,7 +32,7 @@ def test_the_workspace_is_made(begin: Begin, skill: Files, tmp_path: Path) -> No
 
 
 @pytest.mark.covers("O-69", "G-36", "G-37")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "text", "exit_code", "output"),
     [
         ("scripts/x.py", "print('hello')", 0, "hello\n"),

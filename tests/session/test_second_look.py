@@ -130,7 +130,7 @@ def test_a_forked_skill_cannot_be_unloaded_by_the_agent_that_runs_it() -> None:
 
 
 @pytest.mark.covers("O-105")
-@pytest.mark.parametrize("how", ["call", "run"])
+@pytest.mark.each("how", ["call", "run"])
 def test_what_ends_while_somebody_is_asked_leaves_its_record(how: str) -> None:
     asked, go_on = threading.Event(), threading.Event()
 

@@ -60,7 +60,7 @@ def test_a_script_gets_what_its_skill_asks_for_and_policy_grants(session: Sessio
 
 
 @pytest.mark.covers("S2-10")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("more", "secrets", "provider"),
     [
         ("", {"a": ["API_TOKEN"]}, PROVIDER),
@@ -143,7 +143,7 @@ def test_a_secret_that_has_expired_lets_nothing_run(begin: Begin, skill: Files, 
     assert not (tmp_path / "workspace" / "ran").exists()
 
 
-@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "BASH_ENV"])
+@pytest.mark.each("name", ["PATH", "LD_PRELOAD", "BASH_ENV"])
 def test_a_secret_cannot_steer_programs(begin: Begin, skill: Files, name: str) -> None:
     files = skill("a", more=f"requires: {{env: [{name}]}}\n", **{"scripts/show.py": SHOW})
     policy = Policy(unsandboxed="allow", secrets={"a": [name]})

@@ -87,7 +87,7 @@ def test_where_skills_are_mounted_can_be_chosen(begin: Begin, skill: Files) -> N
     assert session.prompt.root_of(session.loaded.one()) == "/lib/skills/a"
 
 
-@pytest.mark.parametrize("mount", ["", "/", "skills", "/a/../b", "/a/", "/a\n", None])
+@pytest.mark.each("mount", ["", "/", "skills", "/a/../b", "/a/", "/a\n", None])
 def test_a_mount_that_is_none_is_refused(begin: Begin, mount: object) -> None:
     with pytest.raises(InvalidArgument):
         begin(mount=mount)

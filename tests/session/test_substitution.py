@@ -162,7 +162,7 @@ def test_session_ids_are_unique() -> None:
     assert all(re.fullmatch(r"session-20260127-[0-9a-f]{8}", name) for name in made)
 
 
-@pytest.mark.parametrize("arguments", [None, 3, ["a"], "x" * (MAX_ARGUMENTS + 1)], ids=lambda value: str(value)[:5])
+@pytest.mark.each("arguments", [None, 3, ["a"], "x" * (MAX_ARGUMENTS + 1)], ids=lambda value: str(value)[:5])
 def test_arguments_that_are_no_line_are_refused(arguments: Any) -> None:
     with pytest.raises(InvalidArgument, match="Arguments are text"):
         substitute("$ARGUMENTS", variables={}, arguments=arguments)
@@ -180,7 +180,7 @@ def test_warnings_have_an_end() -> None:
     assert "4,900 more" in result.warnings[-1]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "{{" * 100_000,

@@ -25,7 +25,7 @@ def active(session: Session) -> list[str]:
 
 
 @pytest.mark.covers("G-26", "G-43")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("names", "everything", "changed", "left"),
     [
         (["b"], False, ["b"], ["a", "c"]),
@@ -48,7 +48,7 @@ def test_what_is_named_goes_and_what_is_not_loaded_does_not_matter(
 
 
 @pytest.mark.covers("G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("names", "error"),
     [
         ((), InvalidArgument),
@@ -82,7 +82,7 @@ def test_each_skill_leaves_one_record_when_it_ends(begin: Begin, skill: Files, l
 
 
 @pytest.mark.covers("G-26", "G-33")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "use",
     [
         lambda session: session.load("a"),

@@ -39,7 +39,7 @@ def test_a_new_skill_is_valid_under_the_strictest_rules(tmp_path: Path, descript
         assert document.skill.description == " ".join(description.split())
 
 
-@pytest.mark.parametrize("name", ["", "My Skill", "../x", "a/b", "a--b", "x" * 65, "a\n", "\0", ".."])
+@pytest.mark.each("name", ["", "My Skill", "../x", "a/b", "a--b", "x" * 65, "a\n", "\0", ".."])
 def test_an_invalid_name_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         new_skill(name, tmp_path / "inner")
@@ -53,7 +53,7 @@ def test_the_refusal_of_a_name_suggests_a_valid_one(tmp_path: Path) -> None:
     assert "my-skill" in caught.value.hint
 
 
-@pytest.mark.parametrize("description", ["   ", "x" * 1_025, "a <b>", "evil \x1b[2J", "zero\u200bwidth", "nul\0"])
+@pytest.mark.each("description", ["   ", "x" * 1_025, "a <b>", "evil \x1b[2J", "zero\u200bwidth", "nul\0"])
 def test_a_description_that_no_upload_would_take_is_refused(tmp_path: Path, description: str) -> None:
     with pytest.raises(InvalidArgument):
         new_skill("good", tmp_path, description=description)
