@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = """
@@ -23,25 +26,46 @@ def test_words(more: str, word: str) -> None:
 """
 
 
-def run(tmp_path: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path)]
-    command += ["-p", "tests.conftest", "--basetemp", str(tmp_path / "temporary"), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+RUNS = """
+import contextlib, io, json, sys
+import pytest
+
+outputs = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        pytest.main(words)
+    outputs.append(output.getvalue())
+print(json.dumps(outputs))
+"""
+"""One interpreter for all command lines: to start it takes far longer than these tests."""
+FAILING = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"}
 
 
-def test_a_case_that_fails_is_run_again_alone_by_its_id(tmp_path: Path) -> None:
-    (tmp_path / "test_table.py").write_text(TESTS)
-    all_of_them = run(tmp_path, str(tmp_path / "test_table.py"))
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What is said of all cases, of those that fail, of one that does not, and of one that is not there."""
+    folder = tmp_path_factory.mktemp("table")
+    table = folder / "test_table.py"
+    table.write_text(TESTS)
+    common = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "tests.conftest"]
+    # Without `--confcutdir`, all folders beside those above are looked at as well.
+    common += ["--confcutdir", str(folder), "--basetemp", str(folder / "temporary")]
+    asked = [[""], [f"::{name}" for name in sorted(FAILING)], ["::test_numbers[each0]"], ["::test_numbers[each9]"]]
+    words = json.dumps([[*common, *(f"{table}{one}" for one in which)] for which in asked])
+    command = [sys.executable, "-c", RUNS, words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return list(json.loads(done.stdout))
+
+
+def test_a_case_that_fails_is_run_again_alone_by_its_id(outputs: list[str]) -> None:
+    all_of_them, again, one, _ = outputs
     assert "2 failed, 1 passed" in all_of_them
     alone = {shlex.split(words)[0] for words in re.findall(r"alone: pytest (.*)", all_of_them)}
-    ids = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"}
-    assert {name.rpartition("::")[2] for name in alone} == ids
+    assert {name.rpartition("::")[2] for name in alone} == FAILING
     assert "with number, is_odd = (4, True)" in all_of_them
-    again = run(tmp_path, *(f"{tmp_path}/{name.rpartition('/')[2]}" for name in sorted(alone)))
     assert "3 failed" in again and "passed" not in again and "error" not in again
-    assert "1 passed" in run(tmp_path, f"{tmp_path}/test_table.py::test_numbers[each0]")
+    assert "1 passed" in one
 
 
-def test_a_case_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "test_table.py").write_text(TESTS)
-    assert "no tests ran" in run(tmp_path, f"{tmp_path}/test_table.py::test_numbers[each9]")
+def test_a_case_that_is_not_there_is_an_error(outputs: list[str]) -> None:
+    assert "no tests ran" in outputs[3]
