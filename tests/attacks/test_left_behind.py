@@ -284,37 +284,34 @@ def test_nothing_is_left_from_which_something_is_started(
     attacked("namespaces", template, canary, *CASES[name], works_on=works_on)
 
 
-@pytest.mark.slow
-@pytest.mark.each("name", CASES)
-def test_nothing_is_started_by_what_somebody_does_next(template: Path, canary: Path, name: str) -> None:
-    attacked("namespaces", template, canary, *CASES[name])
-
-
-def share(part: int) -> list[tuple[str, str]]:
-    """A part of them in each way to make a cage, and all that take rights away from their own folders."""
-    return [
-        (tier, name)
-        for tier in TIERS
-        for at, name in enumerate(CASES)
-        if at % part == TIERS.index(tier) or "closed" in name
-    ]
-
-
-@pytest.mark.each(("tier", "name"), share(30))
+# One in each way to make a cage, and all that take rights away from their own folders.
+@pytest.mark.each(("tier", "name"), [
+    (tier, name) for tier in TIERS for at, name in enumerate(CASES) if at == TIERS.index(tier) or "closed" in name
+])  # fmt: skip
 def test_nothing_is_started_in_whatever_cage_the_job_was(template: Path, canary: Path, tier: str, name: str) -> None:
     attacked(tier, template, canary, *CASES[name])
 
 
 @pytest.mark.slow
-@pytest.mark.each(("tier", "name"), share(3))
-def test_nothing_of_many_attacks_is_started_in_whatever_cage(
-    template: Path, canary: Path, tier: str, name: str
-) -> None:
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.each("name", CASES)
+def test_nothing_is_started_by_what_somebody_does_next(template: Path, canary: Path, tier: str, name: str) -> None:
     attacked(tier, template, canary, *CASES[name])
 
 
-@pytest.mark.each("name", [name for name in CASES if "folder that is closed" not in name][::16])
+GRANTED = [name for name in CASES if "folder that is closed" not in name]
+
+
+@pytest.mark.each("name", GRANTED[::32])
 def test_nothing_is_started_although_the_repository_is_granted(template: Path, canary: Path, name: str) -> None:
+    attacked("namespaces", template, canary, *CASES[name], grants=(".git",))
+
+
+@pytest.mark.slow
+@pytest.mark.each("name", GRANTED)
+def test_nothing_of_any_attack_is_started_although_the_repository_is_granted(
+    template: Path, canary: Path, name: str
+) -> None:
     attacked("namespaces", template, canary, *CASES[name], grants=(".git",))
 
 

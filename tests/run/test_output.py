@@ -9,13 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.run import OutputLine
 from metier.run.output import OutputReader, Stream, streams
-
-fuzz = settings(deadline=None, derandomize=True, database=None, max_examples=50)
 
 
 def fed(data: bytes, sizes: list[int], cap: int) -> tuple[Stream, list[str]]:
@@ -37,7 +35,6 @@ pieces = st.lists(
 
 
 @given(parts=pieces, sizes=st.lists(st.integers(1, 7)), cap=st.integers(-1, 40))
-@fuzz
 def test_what_is_told_is_what_is_kept_however_it_arrives(parts: list[bytes], sizes: list[int], cap: int) -> None:
     data = b"".join(parts)
     kept = data[: max(0, cap)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier._hosts import HostList, canonical_host
@@ -21,7 +21,6 @@ from metier.errors import InvalidArgument
 from metier.run.proxy import AllowListProxy, ProxyDecision, ProxyLimits, proxy_variables
 from metier.run.proxy_request import BadRequest, Body, parse_request
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 PATIENCE = 20
 """Seconds that no healthy machine takes."""
 
@@ -822,7 +821,6 @@ REQUESTS = (
 )
 
 
-@fuzz
 @given(REQUESTS)
 def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
     try:
@@ -844,7 +842,6 @@ def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
         assert parse_request(again).host == request.host
 
 
-@fuzz
 @given(
     st.binary(max_size=60)
     | st.lists(st.sampled_from([b"5", b"a", b"0", b"\r\n", b"\r", b"\n", b"x" * 5])).map(b"".join)
@@ -876,7 +873,6 @@ def test_no_bytes_lead_to_a_host_that_is_not_listed() -> None:
 
     with door([host for host in HOSTS if host != "10.0.0.1"], resolve=resolve) as way:
 
-        @settings(fuzz, max_examples=50)
         @given(REQUESTS)
         def send(data: bytes) -> None:
             answer = way.ask(data + b"\r\n\r\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument, IsolationMissing
@@ -26,7 +26,6 @@ from metier.run.seatbelt import SeatbeltRunner, profile, quoted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs used here are those of a Unix")
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 Form: TypeAlias = "str | list[Form]"
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -280,7 +279,6 @@ def test_a_place_that_is_none_is_refused(home: Path, path: str, error: type[Exce
         profile(Job(argv=("true",), folder=path))
 
 
-@fuzz
 @given(st.text(st.characters(exclude_categories=()), max_size=50))
 def test_no_text_ends_the_string_that_it_is_in(text: str) -> None:
     assert read_forms(f"(a {quoted(text)} b)") == [["a", f'"{text}', "b"]]
@@ -289,7 +287,6 @@ def test_no_text_ends_the_string_that_it_is_in(text: str) -> None:
 HOSTILE = st.sampled_from(list("\"\\()#; \n\r\t'`|é名\u202e"))
 
 
-@settings(fuzz, max_examples=30)
 @given(st.text(HOSTILE | st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=40))
 def test_no_name_of_a_folder_changes_the_rules(name: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:

@@ -10,15 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import FileMissing, InvalidArgument
 from metier.guard.decision import Decision, allow, ask, refuse
 from metier.tools import Executor, FunctionTool, ToolRegistry, ToolResult
 from metier.tools.tool import MAX_RESULT_BYTES
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 
 class Entry:
@@ -549,7 +547,6 @@ JSON = st.recursive(
     st.sampled_from(["read", "write", "grep", "raed"]) | st.text(max_size=8),
     JSON | st.dictionaries(st.sampled_from(["path", "lines"]), JSON) | JSON.map(json.dumps) | st.text(max_size=20),
 )
-@fuzz
 def test_whatever_a_model_says_there_is_a_result_and_one_record(name: str, arguments: Any) -> None:
     def read(path: str) -> str:
         return path

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.tools.patch import line_range, split_lines, usual_line_end
 
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 TEXTS = st.text(alphabet="ab\r\n\x0b\u2028", max_size=30)
 
 
@@ -41,7 +40,6 @@ def test_a_range_of_mixed_lines_is_cut_to_what_there_is(start: int, end: int | N
 
 
 @given(TEXTS)
-@fuzz
 def test_lines_put_together_are_the_text(text: str) -> None:
     lines = split_lines(text)
     assert "".join(lines) == text
@@ -49,7 +47,6 @@ def test_lines_put_together_are_the_text(text: str) -> None:
 
 
 @given(TEXTS, st.integers(-2, 9), st.integers(-2, 9))
-@fuzz
 def test_two_ranges_that_meet_are_one(text: str, start: int, end: int) -> None:
     whole = line_range(text, start)
     assert line_range(text, start, max(start, end)) + line_range(text, max(start, end)) == whole

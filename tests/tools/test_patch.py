@@ -5,13 +5,11 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.tools.patch import MAX_PATCH_LENGTH, apply_patch
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 TEXT = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 
@@ -118,7 +116,6 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", " ", "-", "+a", "@@", "\\"]
 
 
 @given(LINES, LINES, st.integers(0, 3), st.sampled_from(["\n", "\r\n"]))
-@fuzz
 def test_what_diff_finds_patch_applies(old: list[str], new: list[str], context: int, end: str) -> None:
     patch = "".join(difflib.unified_diff([f"{x}\n" for x in old], [f"{x}\n" for x in new], "a/x", "b/x", n=context))
     before, after = ("".join(f"{line}{end}" for line in lines) for lines in (old, new))
@@ -129,7 +126,6 @@ def test_what_diff_finds_patch_applies(old: list[str], new: list[str], context: 
 
 
 @given(st.text(alphabet="ab\n", max_size=20), st.text(alphabet="@-+, 12ab\n\\", max_size=60))
-@fuzz
 def test_any_text_for_a_patch_is_applied_or_refused(text: str, patch: str) -> None:
     try:
         assert isinstance(apply_patch(text, f"@@ -1 +1 @@\n{patch}"), str)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
 from metier.tools.arguments import Schema, schema_of
-
-fuzz = settings(derandomize=True, deadline=None, database=None, max_examples=50)
 
 SCHEMA = {
     "type": "object",
@@ -134,7 +132,6 @@ NAMES = st.sampled_from([*SCHEMA["properties"], "other"]) | st.text(max_size=5) 
 
 
 @given(st.dictionaries(NAMES, JSON, max_size=6))
-@fuzz
 def test_any_arguments_fit_or_are_explained_in_short(arguments: dict[str, Any]) -> None:
     misfit = Schema(SCHEMA).misfit(arguments)
     if misfit is not None:

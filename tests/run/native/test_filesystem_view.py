@@ -19,13 +19,7 @@ if sys.platform == "linux":
     from metier.run.native.protocol import write_request
     from metier.run.native.request import request_for
 
-fuzz = settings(
-    max_examples=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+fuzz = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def seen(view: FilesystemView) -> list[tuple[str, bool, str]]:

@@ -112,9 +112,7 @@ text = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["C
 
 
 @given(words=st.lists(text, max_size=8), values=st.lists(text, max_size=4))
-@settings(
-    max_examples=15, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+@settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "5")), suppress_health_check=list(HealthCheck))
 def test_any_text_arrives_as_it_is(run: Run, words: list[str], values: list[str]) -> None:
     env = {f"V{at}": value for at, value in enumerate(values)}
     names = [f"V{at}" for at in range(len(values))]

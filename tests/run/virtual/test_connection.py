@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import ShellRefused
@@ -187,7 +187,6 @@ def test_a_worker_that_talks_a_byte_at_a_time_is_ended_in_time(should_stop: Call
     begun.set()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_at_random_are_a_frame_or_an_error(data: bytes) -> None:
     ours, theirs = socket.socketpair()
@@ -204,7 +203,6 @@ def test_bytes_at_random_are_a_frame_or_an_error(data: bytes) -> None:
             return
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(
         st.text(max_size=5).filter(lambda name: name not in ("sizes", "files")), st.integers() | st.text(max_size=20)

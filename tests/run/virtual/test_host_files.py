@@ -38,7 +38,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @posix
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_what_goes_in_comes_out_again(
     tree: dict[tuple[str, ...], bytes], shell: VirtualShell, tmp_path_factory: pytest.TempPathFactory
@@ -143,7 +143,6 @@ def test_records_that_lead_out_are_not_written(tmp_path: Path, path: str) -> Non
 
 @posix
 @given(target=st.text(st.sampled_from("./ab"), max_size=12))
-@settings(max_examples=40, deadline=None)
 def test_a_link_that_is_made_stays_in_its_folder(target: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("links")
     (folder / "a/b").mkdir(parents=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from bashkit import Bash, SnapshotGraph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.run.virtual import VirtualShell
@@ -79,7 +79,6 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(WORDS, max_size=8).map(" ".join))
 def test_whatever_is_taken_for_reading_leaves_all_as_it_was(command: str) -> None:
     bash = Bash(timeout_seconds=2)
