@@ -51,7 +51,8 @@ HOME = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "each(names, cases): all cases in one test, which tells every one that fails")
+    about = "all cases in one test, which tells every one that fails; with `every=3`, only each third if it is quick"
+    config.addinivalue_line("markers", f"each(names, cases, every=1): {about}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell has what it starts in the background ignore Ctrl-C, and all that is started from there would, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -104,24 +105,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             values = cases.values() if len(names) > 1 else [[case] for case in cases.values()]
             metafunc.parametrize(names, values, ids=cases)
         else:
-            metafunc.parametrize(names, [[None] * len(names)], ids=["each"])
+            tests = {"each": pytest.param(*[None] * len(names))}
+            if marker.kwargs.get("every", 1) > 1:
+                tests["each_other"] = pytest.param(*[None] * len(names), marks=pytest.mark.slow)
+            metafunc.parametrize(names, tests.values(), ids=tests)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Goes through a table of many cases that take next to no time each: a test for every one would take far longer."""
     marker = pyfuncitem.get_closest_marker("each")
-    if marker is None or not re.search(r"\beach\b", pyfuncitem.name.partition("[")[2]):
+    which = re.search(r"\beach(_other)?\b", pyfuncitem.name.partition("[")[2])
+    if marker is None or which is None:
         return None
-    names = named(marker)
+    names, every = named(marker), marker.kwargs.get("every", 1)
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     failures: list[BaseException] = []
     for number, case in enumerate(marker.args[1]):
+        if (number % every == 0) is (which[1] is not None):
+            continue
         given.update(zip(names, case if len(names) > 1 else [case], strict=True))
         try:
             pyfuncitem.obj(**given)
         except (Exception, pytest.fail.Exception) as failure:
-            alone = re.sub(r"\beach\b", f"each{number}", pyfuncitem.name, count=1)
+            alone = re.sub(rf"\b{which[0]}\b", f"each{number}", pyfuncitem.name, count=1)
             again = pyfuncitem.nodeid.removesuffix(pyfuncitem.name) + alone
             failure.add_note(f"with {', '.join(names)} = {case!r:.1000}\nalone: pytest {shlex.quote(again)}")
             failures.append(failure)

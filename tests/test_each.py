@@ -19,6 +19,10 @@ import pytest
 def test_numbers(number: int, is_odd: bool) -> None:
     assert (number % 2 == 1) is is_odd
 
+@pytest.mark.each("number", range(5), every=2)
+def test_parts(number: int) -> None:
+    assert number == 2
+
 @pytest.mark.parametrize("more", ["[a]", "each"])
 @pytest.mark.each("word", ["x", "it's y"])
 def test_words(more: str, word: str) -> None:
@@ -43,22 +47,30 @@ FAILING = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What is said of all cases, of those that fail, of one that does not, and of one that is not there."""
+    """What is said of all cases, of those that fail, of a good one, of an absent one, and of the parts of a table."""
     folder = tmp_path_factory.mktemp("table")
     table = folder / "test_table.py"
     table.write_text(TESTS)
     common = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "tests.conftest"]
     # Without `--confcutdir`, all folders beside those above are looked at as well.
     common += ["--confcutdir", str(folder), "--basetemp", str(folder / "temporary")]
-    asked = [[""], [f"::{name}" for name in sorted(FAILING)], ["::test_numbers[each0]"], ["::test_numbers[each9]"]]
-    words = json.dumps([[*common, *(f"{table}{one}" for one in which)] for which in asked])
+    numbers, parts = f"{table}::test_numbers", f"{table}::test_parts"
+    asked = [
+        [str(table), "-k", "not test_parts"],
+        [f"{table}::{name}" for name in sorted(FAILING)],
+        [f"{numbers}[each0]"],
+        [f"{numbers}[each9]"],
+        [parts, "-m", "not slow"],
+        [parts, "-m", "slow"],
+    ]
+    words = json.dumps([[*common, *which] for which in asked])
     command = [sys.executable, "-c", RUNS, words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     return list(json.loads(done.stdout))
 
 
 def test_a_case_that_fails_is_run_again_alone_by_its_id(outputs: list[str]) -> None:
-    all_of_them, again, one, _ = outputs
+    all_of_them, again, one, *_ = outputs
     assert "2 failed, 1 passed" in all_of_them
     alone = {shlex.split(words)[0] for words in re.findall(r"alone: pytest (.*)", all_of_them)}
     assert {name.rpartition("::")[2] for name in alone} == FAILING
@@ -69,3 +81,9 @@ def test_a_case_that_fails_is_run_again_alone_by_its_id(outputs: list[str]) -> N
 
 def test_a_case_that_is_not_there_is_an_error(outputs: list[str]) -> None:
     assert "no tests ran" in outputs[3]
+
+
+def test_only_some_cases_of_a_table_are_quick(outputs: list[str]) -> None:
+    quick, slow = (sorted(re.findall(r"alone: pytest \S*::test_parts\[each(\d)\]", text)) for text in outputs[4:])
+    assert (quick, slow) == (["0", "4"], ["1", "3"])
+    assert all("1 failed, 1 deselected" in text for text in outputs[4:])
