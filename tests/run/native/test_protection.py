@@ -74,7 +74,7 @@ LINKS = {
 @pytest.mark.parametrize("how", ["through", "beside", "instead", "moved", "removed"])
 def test_protected_links_and_what_they_lead_to_stay(sh: Run, repository: Path, how: str) -> None:
     shutil.rmtree(repository / ".git/hooks")
-    attempts = []
+    attempts: list[str] = []
     for name, (target, behind) in LINKS.items():
         write(repository / behind, "mine")
         (repository / name).parent.mkdir(exist_ok=True)
