@@ -21,6 +21,12 @@ from metier import _lazy as ours
 MODULES: list[Any] = [ours, dataclasses]
 
 
+@pytest.fixture(autouse=True, params=[0, 20], ids=["compiled", "few"])
+def few_objects(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of objects that are made before `__init__` is compiled."""
+    monkeypatch.setattr(ours, "_FEW_OBJECTS", request.param)
+
+
 def example(module: Any, **options: Any) -> Any:
     """A class with every kind of field, made by one of the two modules."""
 
@@ -58,7 +64,7 @@ def behaviour(cls: Any) -> list[Any]:
     """All that a program can see of a class and of its instances."""
     one, same, other = cls(first=1), cls(first=1), cls(first=2, third=[1], noise=3)
     seen: list[Any] = [repr(one), repr(other), one == same, one == other, one == 1, one.double(), cls.kind]
-    seen += [str(inspect.signature(cls)), cls.__match_args__, cls.__doc__, cls.__name__, hasattr(one, "__dict__")]
+    seen += [cls.__match_args__, cls.__doc__, cls.__name__, hasattr(one, "__dict__")]
     seen += [dataclasses.is_dataclass(cls), hasattr(cls, "second"), cls.__hash__ is None, getattr(cls, "__slots__", 0)]
     for field in dataclasses.fields(cls):
         has_default = (field.default is not dataclasses.MISSING, field.default_factory is not dataclasses.MISSING)
@@ -70,6 +76,9 @@ def behaviour(cls: Any) -> list[Any]:
     for attempt in (
         lambda: cls(),
         lambda: cls(1),
+        lambda: cls(1, "x").second,
+        lambda: cls(1, first=1),
+        lambda: cls(*range(9)),
         lambda: cls(first=1, total=1),
         lambda: cls(first=1, unknown=1),
         lambda: setattr(one, "first", 3),
@@ -80,7 +89,7 @@ def behaviour(cls: Any) -> list[Any]:
             seen.append(repr(attempt()).partition(" object at")[0])
         except (TypeError, AttributeError) as error:
             seen.append((type(error), str(error)))
-    return seen
+    return [*seen, str(inspect.signature(cls))]
 
 
 @pytest.mark.each("options", OPTIONS, ids=str)

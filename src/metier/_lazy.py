@@ -144,6 +144,55 @@ class _Generated:
         return member.__get__(instance, owner) if instance is not None and callable(member) else member
 
 
+class _GeneratedInit(_Generated):
+    """`__init__`, which is compiled when more than a few objects have been made: until then that takes longer."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, name: str, generate: Callable[[type], Any]) -> None:
+        super().__init__(name, generate)
+        self.left = _FEW_OBJECTS
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None or self.left <= 0:
+            return super().__get__(instance, owner)
+        self.left -= 1
+        home = next(one for one in owner.__mro__ if vars(one).get(self.name) is self)
+        return lambda *args, **kwargs: _initialize(home, instance, args, kwargs)
+
+
+_FEW_OBJECTS = 20
+
+
+def _initialize(home: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Do as the compiled `__init__` of a class does."""
+    fields = home.__lazy_fields__
+    given = dict(zip([name for name, one in fields.items() if one.init and not one.kw_only], args))  # noqa: B905
+    required = {name for name, one in fields.items() if one.init and one.default is one.factory is _ABSENT}
+    values = {**given, **kwargs}
+    is_fit = len(args) == len(given) and len(values) == len(given) + len(kwargs) and required <= values.keys()
+    if not is_fit or not all(name in fields and fields[name].init for name in kwargs):
+        home.__init__(instance, *args, **kwargs)  # which says what is wrong
+        return
+    assign = object.__setattr__ if home.__dataclass_params__.frozen else setattr
+    passed = []
+    for name, one in fields.items():
+        if name in values:
+            value = values[name]
+        elif one.factory is not _ABSENT:
+            value = one.factory()
+        elif one.default is _ABSENT or not (one.init or "__slots__" in vars(home)):
+            continue
+        else:
+            value = one.default
+        if one.is_stored:
+            assign(instance, name, value)
+        else:
+            passed.append(value)
+    if hasattr(home, "__post_init__"):
+        instance.__post_init__(*passed)
+
+
 def _define(home: type, name: str, parameters: str, lines: list[str], names: dict[str, Any]) -> Any:
     """Compile one method."""
     body = "\n  ".join(lines or ["pass"])
@@ -325,7 +374,7 @@ def _build(cls: type, params: _Params) -> type:
     members: dict[str, Any] = {"__lazy_fields__": every, "__dataclass_params__": params}
     members["__match_args__"] = tuple(name for name, one in every.items() if one.init and not one.kw_only)
     members["__replace__"] = _replaced
-    generated = {"__init__": _init, "__repr__": _repr, "__dataclass_fields__": _fields}
+    generated = {"__repr__": _repr, "__dataclass_fields__": _fields}
     if params.eq:
         generated["__eq__"] = _eq
         if params.frozen:
@@ -335,6 +384,7 @@ def _build(cls: type, params: _Params) -> type:
     if params.frozen:
         generated |= {"__setattr__": _setattr, "__delattr__": _delattr}
     members |= {name: _Generated(name, generate) for name, generate in generated.items()}
+    members["__init__"] = _GeneratedInit("__init__", _init)
     if params.slots and params.frozen:
         members |= {"__getstate__": _get_state, "__setstate__": _set_state}
     written = dict(vars(cls))
