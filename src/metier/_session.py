@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._lazy import fields, replace
@@ -90,7 +89,7 @@ class Session:
         guard = _checked_guard(guard, policy, workspace if workspace is not None else _project_of(library))
         settings = _checked_options(options)
         self.library = library
-        own_id = checked_id(id) if id else uuid.uuid4().hex
+        own_id = checked_id(id) if id else os.urandom(16).hex()
         caller = library.caller
         context = SessionContext(
             id=own_id,
@@ -306,7 +305,7 @@ class Session:
         context = self.context
         context.require_open()
         before = context.actor
-        context.actor = replace(before, task=id or uuid.uuid4().hex)
+        context.actor = replace(before, task=id or os.urandom(16).hex())
         try:
             yield self
         finally:

@@ -7,13 +7,12 @@ made of, and those that a host or a provider might take for its own. So a body t
 
 from __future__ import annotations
 
-import html
 import os
 import re
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, pattern
-from metier.find.catalog_format import one_line
+from metier.find.catalog_format import escape_xml, one_line
 from metier.skill.untrusted_text import escape_tags
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ MAX_LISTED_FILES = 50
 
 def attribute(text: str) -> str:
     """Text for the value of an attribute, on one line."""
-    return escape_tags(html.escape(one_line(text), quote=True))
+    return escape_tags(escape_xml(one_line(text)))
 
 
 def skill_content(

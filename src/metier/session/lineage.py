@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 
 from metier._lazy import dataclass, field
 from metier.errors import ActivationFailed, InvalidArgument
@@ -20,7 +20,7 @@ class Lineage:
     (1, ('research',), True)
     """
 
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=lambda: os.urandom(16).hex())
     parent_id: str | None = None
     root_id: str | None = None
     chain: tuple[str, ...] = ()
