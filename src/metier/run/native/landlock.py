@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import struct
 
 from metier.run.native import kernel
+from metier.run.native.light_stdlib import suppress
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def enforce(
 
 def _allow(ruleset: int, path: str, access: int, *, is_exact: bool) -> None:
     # What is not there needs no rule; no more is allowed by its absence.
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         descriptor = kernel.open_exactly(path) if is_exact else os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

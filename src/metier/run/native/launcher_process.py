@@ -10,12 +10,11 @@ import gc
 import marshal
 import os
 import select
-import signal
-import socket
 import sys
 import time
 
 from metier.run.native import kernel, seccomp, supervisor
+from metier.run.native.light_stdlib import Socket, recv_fds, send_fds, signal
 from metier.run.native.protocol import read_request
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
@@ -36,7 +35,7 @@ def main(number: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for ignored in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
         signal.signal(ignored, signal.SIG_DFL)
-    with socket.socket(fileno=number) as requests:
+    with Socket(fileno=number) as requests:
         # What never changes is shared with every job; a search for garbage would touch, and so copy, all of it.
         gc.disable()
         gc.freeze()
@@ -71,9 +70,9 @@ def _reap(supervisors: dict[int, int]) -> None:
             os.waitpid(supervisors.pop(descriptor), 0)
 
 
-def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
+def _serve(requests: Socket) -> list[tuple[int, int]] | None:
     """Answer one request with a descriptor of the supervisor, or why there is none; None when nobody asks any more."""
-    message, descriptors, _, _ = socket.recv_fds(requests, _MOST_MESSAGE, _DESCRIPTORS)
+    message, descriptors = recv_fds(requests, _MOST_MESSAGE, _DESCRIPTORS)
     if not message:
         return None
     asked = marshal.loads(message)
@@ -90,7 +89,7 @@ def _serve(requests: socket.socket) -> list[tuple[int, int]] | None:
     return []
 
 
-def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[int]) -> list[tuple[int, int]]:
+def _answer(requests: Socket, asked: dict[str, Any], descriptors: list[int]) -> list[tuple[int, int]]:
     begin, ready = os.pipe2(os.O_CLOEXEC)
     try:
         try:
@@ -105,7 +104,7 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
             if asked["flags"] & kernel.NEW_USER:
                 _map_user(pid, asked["maps_all"])
             os.write(ready, b"1")
-            socket.send_fds(requests, [b"made"], [held])
+            send_fds(requests, b"made", [held])
         except OSError as error:
             os.kill(pid, signal.SIGKILL)
             requests.sendall(str(error.strerror).encode())
@@ -115,15 +114,13 @@ def _answer(requests: socket.socket, asked: dict[str, Any], descriptors: list[in
         os.close(ready)
 
 
-def _become_supervisor(
-    requests: socket.socket, ready: int, begin: int, descriptors: list[int], base: dict[str, Any]
-) -> None:
+def _become_supervisor(requests: Socket, ready: int, begin: int, descriptors: list[int], base: dict[str, Any]) -> None:
     os.close(ready)
     requests.close()
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     request, control, *streams = descriptors
-    supervisor.main(request, socket.socket(fileno=control), streams, begin, base)
+    supervisor.main(request, Socket(fileno=control), streams, begin, base)
 
 
 def _map_user(pid: int, maps_all: bool) -> None:

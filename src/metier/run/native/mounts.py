@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 
 from metier.run.native import kernel
+from metier.run.native.light_stdlib import suppress
 from metier.run.native.protocol import identity
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
@@ -41,7 +41,7 @@ def build(wanted: dict[str, Any]) -> None:
     _mount_own()
     for path in wanted["masked"]:
         # Not every kernel has all of them.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             kernel.bind("/dev/null", ROOT + path)
     _furnish(wanted["in_scratch"])
     for source, at, is_writable in places:
@@ -71,7 +71,7 @@ def close_stand_ins(stand_ins: list[tuple[str, str]]) -> None:
 def _limit_watches() -> None:
     """Leave to others what the kernel counts for a user: it does so for each namespace too."""
     for name, most in (("max_inotify_instances", b"32"), ("max_inotify_watches", b"8192")):
-        with contextlib.suppress(OSError), open(f"/proc/sys/user/{name}", "wb", buffering=0) as file:
+        with suppress(OSError), open(f"/proc/sys/user/{name}", "wb", buffering=0) as file:
             file.write(most)
 
 
@@ -104,7 +104,7 @@ def _furnish(wanted: dict[str, Any]) -> None:
     """Make the mount points, and the few files of the root itself."""
     for path in wanted["folders"]:
         # A place may be inside another one, where there is a folder for it already.
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.mkdir(ROOT + path)
     for path, data in wanted["files"].items():
         descriptor = os.open(ROOT + path, os.O_CREAT | os.O_WRONLY, 0o644)
@@ -118,5 +118,5 @@ def _mount_own() -> None:
         kernel.make_writable(ROOT + path)
         os.chmod(ROOT + path, 0o1777)
     # A machine without terminals has no use for them here either.
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         kernel.mount_terminals(f"{ROOT}/dev/pts")

@@ -8,24 +8,21 @@ this folder are all there is.
 from __future__ import annotations
 
 import _thread
-import contextlib
 import fcntl
 import os
 import resource
 import select
-import signal
-import socket
 import struct
 import sys
 import time
 
 from metier.run.native import kernel, landlock, mounts, seccomp
+from metier.run.native.light_stdlib import AF_INET, SOCK_STREAM, Socket, recv_fds, send_fds, signal, suppress
 from metier.run.native.protocol import PROXY_PORT, TAKEN, format_report, identity, read_request
 from metier.run.native.usage_watch import Disk, Memory, ProcessTree, children
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 _SLOW_TICKS = 2
@@ -42,7 +39,7 @@ _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, which would stay so in the program of a job."""
 
 
-def main(request: int, control: socket.socket, streams: list[int], ready: int, base: dict[str, Any]) -> NoReturn:
+def main(request: int, control: Socket, streams: list[int], ready: int, base: dict[str, Any]) -> NoReturn:
     """Be the supervisor of a sandbox; never returns. `ready` tells that this process has got its user."""
     code = 1
     try:
@@ -55,15 +52,15 @@ def main(request: int, control: socket.socket, streams: list[int], ready: int, b
             _serve(base, control, request, streams)
             code = 0
     except BaseException as error:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             _tell(control, failed=_reason(error))
     finally:
-        with contextlib.suppress(BaseException):
+        with suppress(BaseException):
             sys.stdout.flush()
         os._exit(code)
 
 
-def _serve(base: dict[str, Any], control: socket.socket, request: int, streams: list[int]) -> None:
+def _serve(base: dict[str, Any], control: Socket, request: int, streams: list[int]) -> None:
     """Run a job, and then others that fit into the same sandbox, for as long as it is left as it was."""
     wanted = {**base, **read_request(request)}
     if base["tier"] == "namespaces":
@@ -89,13 +86,13 @@ def _serve(base: dict[str, Any], control: socket.socket, request: int, streams: 
         control.send(TAKEN)
 
 
-def _next(control: socket.socket) -> list[int] | None:
+def _next(control: Socket) -> list[int] | None:
     """The request and the streams of the next job; None if none comes, or nobody is there to want one."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     deadline = time.monotonic() + _PATIENCE
     while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        message, descriptors, _, _ = socket.recv_fds(control, 64, 4)
+        message, descriptors = recv_fds(control, 64, 4)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         if len(descriptors) == 4:
@@ -109,7 +106,7 @@ def _next(control: socket.socket) -> list[int] | None:
 class _Supervisor:
     """The supervision of one job."""
 
-    def __init__(self, wanted: dict[str, Any], control: socket.socket, request: int, streams: list[int]) -> None:
+    def __init__(self, wanted: dict[str, Any], control: Socket, request: int, streams: list[int]) -> None:
         self._wanted, self._control, self._request, self._streams = wanted, control, request, streams
         self._limits = wanted["limits"]
         self._tier = wanted["tier"]
@@ -220,7 +217,7 @@ class _Supervisor:
 
     def _reap(self) -> None:
         """Reap every process that has ended, the job's first one included."""
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             while True:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
                 if not pid:
@@ -240,7 +237,7 @@ class _Supervisor:
                 time.sleep(0.005)
         while True:
             if self._is_first:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.kill(-1, signal.SIGKILL)
             else:
                 _kill(tree.processes())
@@ -253,13 +250,13 @@ class _Supervisor:
 
     def _ask_to_end(self, tree: ProcessTree) -> None:
         if self._tier != "bubblewrap":
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.killpg(self._job, signal.SIGTERM)
             return
         # Bubblewrap is two processes, and would take the job with it.
         for pid in tree.processes():
             if pid != self._job and pid not in children(self._job):
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.kill(pid, signal.SIGTERM)
 
     def _give_back(self) -> None:
@@ -268,7 +265,7 @@ class _Supervisor:
         if drop is None:
             return
         for path in self._wanted["writable"]:
-            with contextlib.suppress(OSError, RecursionError), _opened(path) as folder:
+            with suppress(OSError, RecursionError), _OpenFolder(path) as folder:
                 if os.fstat(folder).st_uid != drop:
                     _chown_below(folder, drop, os.fstat(folder), self._begun)
 
@@ -280,7 +277,7 @@ def _scratch_state(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
     places = tuple(f"{at}/" for _, at, _ in wanted["places"])
     folders = [path for path in wanted["in_scratch"]["folders"] if not f"{path}/".startswith(places)]
     found: dict[str, tuple[object, ...]] = {}
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         found["terminals"] = (os.stat("/dev/pts/ptmx").st_mode,)
     for folder in (*wanted["scratch_folders"], *folders):
         about = os.stat(folder)
@@ -290,14 +287,19 @@ def _scratch_state(wanted: dict[str, Any]) -> dict[str, tuple[object, ...]]:
     return found
 
 
-@contextlib.contextmanager
-def _opened(name: str, parent: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder, which is no link."""
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+class _OpenFolder:
+    """A descriptor of a folder, which is no link, for as long as a block lasts."""
+
+    def __init__(self, name: str, parent: int | None = None) -> None:
+        self._name, self._parent = name, parent
+
+    def __enter__(self) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._folder = os.open(self._name, flags, dir_fd=self._parent)
+        return self._folder
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._folder)
 
 
 def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) -> None:
@@ -306,22 +308,22 @@ def _chown_below(folder: int, user: int, owner: os.stat_result, since: float) ->
     has_changed = os.fstat(folder).st_ctime >= since
     with os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 about = os.stat(entry.name, dir_fd=folder, follow_symlinks=False) if has_changed else None
                 if about is not None and about.st_uid == user and about.st_ctime >= since:
                     os.chown(entry.name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
                 if entry.is_dir(follow_symlinks=False):
-                    with _opened(entry.name, folder) as inner:
+                    with _OpenFolder(entry.name, folder) as inner:
                         _chown_below(inner, user, owner, since)
 
 
 def _kill(processes: list[int]) -> None:
     for pid in processes:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             # One that makes others faster than it is found cannot do so any more.
             resource.prlimit(pid, resource.RLIMIT_NPROC, (0, 0))
     for pid in processes:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -332,7 +334,7 @@ def inside_bubblewrap() -> NoReturn:
             os.set_inheritable(descriptor, False)
         wanted = read_request(REQUEST)
         wanted["filter"] = seccomp.program(kernel.MACHINE, **wanted["calls"])
-        with socket.socket(fileno=os.dup(CONTROL)) as control:
+        with Socket(fileno=os.dup(CONTROL)) as control:
             try:
                 if [identity(at) for _, at, _ in wanted["places"]] != [tuple(one) for one in wanted["identities"]]:
                     raise RuntimeError("something that it was to see was replaced meanwhile")
@@ -390,19 +392,19 @@ def limit(limits: dict[str, Any], others: int) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
-def listen(control: socket.socket) -> None:
+def listen(control: Socket) -> None:
     """Listen in an empty network, and hand the socket to the proxy outside."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    with Socket(AF_INET, SOCK_STREAM) as listener:
         name = struct.pack("16sH14x", b"lo", 0)
         flags = struct.unpack("16sH14x", fcntl.ioctl(listener, 0x8913, name))[1]
         if not flags & _FLAG_UP:
             fcntl.ioctl(listener, 0x8914, struct.pack("16sH14x", b"lo", flags | _FLAG_UP))
         listener.bind(("127.0.0.1", PROXY_PORT))
         listener.listen(64)
-        socket.send_fds(control, [b"\n"], [listener.fileno()])
+        send_fds(control, b"\n", [listener.fileno()])
 
 
-def _tell(control: socket.socket, **facts: object) -> None:
+def _tell(control: Socket, **facts: object) -> None:
     control.send(format_report(**facts))
 
 

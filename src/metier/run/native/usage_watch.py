@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
+
+from metier.run.native.light_stdlib import suppress
 
 _PAGE = os.sysconf("SC_PAGESIZE")
 _MOST_FILES = 100_000
@@ -38,7 +39,7 @@ class ProcessTree:
 def children(pid: int) -> list[int]:
     """The children of a process, whichever of its threads made them."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     return found
@@ -140,7 +141,7 @@ def _resident(pid: int) -> int:
     size = _resident_of(f"/proc/{pid}/statm")
     if not size:
         # A process whose first thread has ended looks like a dead one, though others go on.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             threads = os.listdir(f"/proc/{pid}/task")
             size = max((_resident_of(f"/proc/{pid}/task/{thread}/statm") for thread in threads), default=0)
     return size
@@ -208,9 +209,9 @@ class Disk:
         size, files = 0, 0
         pending = list(self._folders)
         while pending:
-            with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            with suppress(OSError), os.scandir(pending.pop()) as entries:
                 for entry in entries:
-                    with contextlib.suppress(OSError):
+                    with suppress(OSError):
                         found = entry.stat(follow_symlinks=False)
                         if entry.is_dir(follow_symlinks=False):
                             pending.append(entry.path)
@@ -222,9 +223,9 @@ class Disk:
     def _nameless(self) -> int:
         seen: dict[tuple[int, int], int] = {}
         for pid in self._tree.processes():
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 for name in os.listdir(f"/proc/{pid}/fd"):
-                    with contextlib.suppress(OSError):
+                    with suppress(OSError):
                         found = os.stat(f"/proc/{pid}/fd/{name}")
                         if not found.st_nlink:
                             seen[found.st_dev, found.st_ino] = found.st_blocks * 512
