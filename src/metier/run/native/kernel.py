@@ -170,6 +170,33 @@ def enter_root(folder: str) -> None:
     os.chdir("/")
 
 
+def circumstances() -> list[str]:
+    """All that tells whether this process can make namespaces: the system, its settings, and what binds the process."""
+    found = [*os.uname(), str(os.geteuid()), str(os.getegid())]
+    for name in ("user", "mnt", "pid", "net"):
+        found.append(os.readlink(f"/proc/self/ns/{name}"))
+    for path in _SETTINGS:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                lines = file.read(65_536).decode(errors="replace").splitlines()
+        except OSError:
+            lines = ["none"]
+        found += [line for line in lines if path != _STATUS or line.startswith(_BINDING)]
+    return found
+
+
+_STATUS = "/proc/self/status"
+_BINDING = ("Groups", "Cap", "NoNewPrivs", "Seccomp")
+_SETTINGS = (
+    _STATUS,
+    "/proc/self/attr/current",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+
+
 def landlock_version() -> int:
     """The version of Landlock here, 0 if there is none."""
     try:

@@ -13,9 +13,11 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._lazy import logger
-from metier._paths import safe_rmtree
+from metier._paths import open_own, safe_rmtree, short_digest, write_file
+from metier._version import __version__
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import NO_ISOLATION
+from metier.run.environment import isolated_python, package_folder
 from metier.run.job import (
     CANNOT_START,
     TIMED_OUT,
@@ -124,6 +126,18 @@ class NativeRunner(Runner):
                 hint=NO_ISOLATION,
                 missing=["hosts"],
             )
+        outcome = self._run(job, tier, should_stop, on_output)
+        if outcome.exit_code == CANNOT_START and _forget(tier):
+            self._was_looked_for = False
+        return outcome
+
+    def _run(
+        self,
+        job: Job,
+        tier: Tier,
+        should_stop: Callable[[], bool] | None,
+        on_output: Callable[[OutputLine], None] | None,
+    ) -> Outcome:
         started = time.monotonic()
         try:
             running = _SandboxedJob(job, tier, on_output)
@@ -357,10 +371,62 @@ _why: dict[Tier, str] = {}
 
 
 def works(tier: Tier) -> bool:
-    """Whether sandboxes of this kind can be made here; found once, by running a program that does nothing in one."""
+    """Whether sandboxes of this kind can be made here; found once, by running a program that does nothing in one.
+
+    For the best kind, the answer of an earlier process under the same circumstances will do. It can lead to no weaker
+    sandbox: a job whose own cannot be made does not start, and then the answer is forgotten.
+    """
     if tier not in _worked:
+        proof = _proof() if tier == _BEST else None
+        if proof is not None and _holds(*proof):
+            _believed.add(tier)
+            _worked[tier] = True
+            return True
         _worked[tier] = _try(tier)
+        if proof is not None and _worked[tier]:
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.dirname(proof[0]), mode=0o700, exist_ok=True)
+                write_file(*proof)
     return _worked[tier]
+
+
+_BEST: Tier = "namespaces"
+_believed: set[Tier] = set()
+"""The kinds of sandboxes that this process has not tested itself."""
+
+
+def _proof() -> tuple[str, bytes] | None:
+    """The file in the cache that says where sandboxes could be made, and its content for here; None without a cache."""
+    from metier.library.index_cache import default_cache_folder
+
+    cache = default_cache_folder()
+    if cache is None or sys.platform != "linux":
+        return None
+    from metier.run.native import kernel
+
+    try:
+        about = [__version__, package_folder(), *isolated_python(), *kernel.circumstances()]
+    except OSError:
+        return None  # without /proc nothing can be told
+    return os.path.join(cache, "sandbox"), short_digest("\n".join(about).encode(errors="surrogateescape"), 64).encode()
+
+
+def _holds(path: str, content: bytes) -> bool:
+    with contextlib.suppress(OSError), open_own(path) as file:
+        return file.read(len(content) + 1) == content
+    return False
+
+
+def _forget(tier: Tier) -> bool:
+    """Test a kind of sandbox that was only believed to work when it is next needed; whether it was."""
+    if tier not in _believed:
+        return False
+    _believed.discard(tier)
+    _worked.pop(tier, None)
+    if (proof := _proof()) is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(proof[0])
+    return True
 
 
 def why_not() -> str:
