@@ -213,8 +213,13 @@ class Kit:
         """The model that an active skill asks for; None for the agent's own."""
         return self.session.calls.requested_model
 
-    async def execute(self, tool: str, arguments: Any = None, *, answers: Answers | None = None) -> ToolResult:
-        """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused."""
+    async def execute(
+        self, tool: str, arguments: Any = None, *, answers: Answers | None = None, is_scoped: bool = False
+    ) -> ToolResult:
+        """Call one of its tools. With `answers`, what has to be asked waits there instead of being refused.
+
+        `is_scoped` says that whoever gives the call up does so by a cancel scope of anyio's.
+        """
 
         async def call() -> ToolResult:
             with consent_from_any(answers):
@@ -222,7 +227,7 @@ class Kit:
 
         changes = self.changes(tool)
         async with self._order.place(changes=changes):
-            if not changes and not self.session.guard.may_ask and answers is None:
+            if is_scoped or (not changes and not self.session.guard.may_ask and answers is None):
                 return await call()
             # Nobody may be asked any more, and nothing loaded, for a call that was given up.
             return await ended_with_its_threads(call)

@@ -123,7 +123,8 @@ class SessionContext:
 
     def emit(self, event: Event) -> None:
         """Tell the listeners of an event."""
-        self.listeners.tell(event if event.session else replace(event, session=self.id))
+        if self.listeners.registered:
+            self.listeners.tell(event if event.session else replace(event, session=self.id))
 
     @contextlib.contextmanager
     def audited(

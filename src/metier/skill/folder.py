@@ -195,14 +195,14 @@ class FolderPackage:
 
     def signature(self) -> str:
         """Path, inode, size and times of every file, hashed."""
-        total = sha256()
-        now = time.time_ns()
-        for path, status in sorted(self._walk_all(), key=lambda item: item[0]):
+        rows, now = [], time.time_ns()
+        for path, status in sorted(self._walk_all()):
             identity = Identity.of(status)
             if not identity.is_settled(now):
-                total.update(now.to_bytes(8, "big"))
-            total.update(f"{path}\0{status.st_mode & 0o111}\0{identity}\n".encode(errors="surrogateescape"))
-        return total.hexdigest()
+                rows.append(f"{now}")
+            inode, size, modified, changed = identity
+            rows.append(f"{path}\0{status.st_mode & 0o111}\0{inode} {size} {modified} {changed}\0")
+        return sha256("\n".join(rows).encode(errors="surrogateescape")).hexdigest()
 
     def digest(self) -> str:
         """The content digest of the whole package; raises `PackageTooLarge` rather than leave a file out."""
@@ -315,7 +315,7 @@ def _statuses(entries: Iterable[os.DirEntry[str]]) -> list[tuple[str, os.stat_re
                 found.append((entry.name, entry.stat(follow_symlinks=False)))
             except FileNotFoundError:
                 continue  # only what is gone may be missing: a file that cannot be looked at must not drop out
-    return sorted(found, key=lambda item: item[0])
+    return sorted(found)
 
 
 def _open_file(root: str, segments: tuple[str, ...], contain: str | None) -> int:

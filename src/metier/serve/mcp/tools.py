@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -133,13 +134,15 @@ async def _executed(
 ) -> ToolResult:
     # The client keeps the history and says nothing when it drops some of it, so content is always sent whole.
     kit.session.prompt.forget_delivered()
+    # The SDK gives a request up by the scope that it runs in.
+    execute = functools.partial(kit.execute, name, dict(arguments), answers=answers, is_scoped=True)
     tool = kit.executor.registry.get(name)
     if tool is None or "exec" not in getattr(tool, "tags", ()):
-        return await kit.execute(name, dict(arguments), answers=answers)
+        return await execute()
     line: ClientConnection = ctx.lifespan_context
     try:
         async with line.turns.of(turn):
-            return await with_progress(ctx.session, lambda: kit.execute(name, dict(arguments), answers=answers))
+            return await with_progress(ctx.session, execute)
     except ServerBusy:
         return await _refused(kit, name, arguments, _BUSY)
 
