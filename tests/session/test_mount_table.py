@@ -34,5 +34,16 @@ def test_a_folder_has_a_path_in_each_place_where_something_around_it_is_mounted(
     assert {path for path, part in by_the_second if not part} == {str(folder), f"{tmp_path}/again/skills/a"}
 
 
+def test_a_folder_has_all_its_paths_where_one_mount_lies_over_another(tmp_path: Path) -> None:
+    (tmp_path / "shared" / "skills").mkdir(parents=True)
+    (tmp_path / "again").symlink_to(tmp_path / "shared" / "skills")
+    top = str(tmp_path / "shared")
+    below, over = (b"0:25", "/", top), (b"0:29", "/", top)
+    deeper = (b"0:30", "/", f"{top}/skills")  # mounted before what now covers it
+    again = (b"0:29", "/skills", f"{tmp_path}/again")
+    for mounts in ((below, over, again), (over, below, again), (deeper, over, again)):
+        assert (f"{tmp_path}/again", "") in paths_of(f"{top}/skills", mounts)
+
+
 def test_a_folder_that_is_mounted_once_has_one_path(tmp_path: Path) -> None:
     assert paths_of(str(tmp_path), read_mounts()) == ((str(tmp_path), ""),)

@@ -145,9 +145,10 @@ def paths_of(folder: str, mounts: Mounts) -> tuple[tuple[str, str], ...]:
     (('/project', ''),)
     """
     found = {(folder, ""): None}
-    around = [mount for mount in mounts if is_inside(folder, mount[2])]
-    if around:
-        device, root, point = max(around, key=lambda mount: len(mount[2]))
+    # By each mount around it: where one lies over another, the table does not tell which of them it is in.
+    for device, root, point in mounts:
+        if not is_inside(folder, point):
+            continue
         inner = moved_path(folder, point, root)
         for other, outer, at in mounts:
             if other != device:
