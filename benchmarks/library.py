@@ -9,10 +9,8 @@ program must do: list the folders, and `stat` each SKILL.md or read its first 4 
 from __future__ import annotations
 
 import argparse
-import compileall
 import gc
 import os
-import re
 import resource
 import shutil
 import statistics
@@ -25,7 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import metier
 from _limits import most
 from _table import add_options, mark, report
 from _workload import SAMPLE, make_skills
@@ -181,26 +178,15 @@ def _memory(count: int, root: Path) -> Row:
     )
 
 
-def measure_processes(folder: Path) -> list[Row]:
-    """What starting costs: importing the package, and the command."""
-    root = folder / "skills"
-    env = {**os.environ, "METIER_CACHE": str(folder / "cli-cache")}
-    # Compiled, as an installed package is.
-    compileall.compile_dir(Path(metier.__file__).parent, quiet=2, rx=re.compile("bundled"))
-    command = [sys.executable, "-m", "metier", "--skills", str(root), "list"]
-    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
-    statements = ("pass", "import metier", "from metier import Library")
-    commands = [*([sys.executable, "-c", statement] for statement in statements), command]
-    bare, imported, used, listed = children_cpu(commands, env)
-    found = [
-        (0, "import metier", imported),
-        (0, "from metier import Library", used),
-        (1_000, "metier list, from the cache", listed),
-    ]
-    return [
-        Row(count, what, _ms(ours), f"{_ms(bare)} python -c pass", ours / bare, most("library", what))
-        for count, what, ours in found
-    ]
+def measure_list(folder: Path) -> Row:
+    """What listing costs as a command, beside Python alone."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["METIER_CACHE"] = str(folder / "cli-cache")
+    command = [sys.executable, "-m", "metier", "--skills", str(folder / "skills"), "list"]
+    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)  # writes bytecode, and the cache
+    bare, listed = children_cpu([[sys.executable, "-c", "pass"], command], env)
+    what = "metier list, from the cache"
+    return Row(1_000, what, _ms(listed), f"{_ms(bare)} python -c pass", listed / bare, most("library", what))
 
 
 def _ms(seconds: float) -> str:
@@ -236,7 +222,7 @@ def main() -> int:
             print(f"measuring {size:,} skills ...", file=sys.stderr)
             rows.extend(measure(size, folder))
             if size == 1_000:
-                rows.extend(measure_processes(folder))
+                rows.append(measure_list(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     origin = "real, from the sample" if SAMPLE.exists() else "made up"
