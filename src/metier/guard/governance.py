@@ -343,7 +343,8 @@ class Governance:
     @property
     def may_take_long(self) -> bool:
         """Whether a decision about a skill may have to look into its files, or write something down."""
-        return bool(self.policies.current().files) or self.states(_NOBODY) != _no_states()
+        effective = self.policies.current()
+        return bool(effective.files) or self.states(_NOBODY, effective) != _no_states()
 
     @property
     def looks_at_rivals(self) -> bool:

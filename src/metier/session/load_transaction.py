@@ -45,7 +45,7 @@ class LoadTransaction:
         self._loaded = parts.loaded
         self._by = by
         self._arguments = arguments
-        self._wanted: dict[str, Subject | None] = {}
+        self._wanted: dict[str, Entry | None] = {}
         self._bare: set[str] = set()
         self._entered: set[str] = set()
         self._decided: dict[str, PackageDigest] = {}
@@ -124,7 +124,10 @@ class LoadTransaction:
                 raise SkillChanged(
                     f"Skill {one.name!r} was replaced while it was loaded.", hint="Load it again.", name=one.name
                 )
-            if context.guard.is_excluded(subject_of(entry, one.digest), context.actor):
+            excluded = context.guard.excluded_skills(
+                context.actor, by="host", has_reserved=entry.reserved_by is not None
+            )
+            if excluded is not None and excluded(subject_of(entry, one.digest)):
                 nested = self._loaded.is_nested
                 action = known.load_action(entry, one.digest, self._by, nested=nested)
                 raise context.guard.decide(action, context.actor).as_error()
@@ -151,7 +154,7 @@ class LoadTransaction:
 
     def _find(self, name: str) -> Entry:
         entry = self._known.find(name, by=self._by)
-        self._wanted[name] = subject_of(entry)
+        self._wanted[name] = entry
         if "@" not in name:
             self._bare.add(entry.name)
         return entry
@@ -392,7 +395,10 @@ class LoadTransaction:
             self._tidy_up()
         finally:
             self._parts.loader.forget_copies(self._copied)
-            wanted = (subject or Subject(name=shown(name)) for name, subject in self._wanted.items())
+            wanted = (
+                Subject(name=shown(name)) if entry is None else subject_of(entry)
+                for name, entry in self._wanted.items()
+            )
             for subject in dict.fromkeys(wanted):
                 if subject.name not in self._entered:
                     # What was asked for beside it, or is not there, was asked for all the same.
