@@ -139,12 +139,17 @@ class AuditRecord:
             return redact_value(known)  # type: ignore[no-any-return]
         for value in fresh:
             if _is_short(value):
-                _PLAIN[value] = None
+                _PLAIN[value] = _ENCODE(value)
         return known
 
     def as_line(self) -> bytes:
         """Return the record as one line of JSON."""
-        return _ENCODE(self.as_dict()).encode() + b"\n"
+        known = self.as_dict()
+        try:
+            parts = [f'"{name}":{_PLAIN.get(value) or _encode_value(value)}' for name, value in known.items()]
+        except TypeError:  # a tuple of something that has no hash
+            return _ENCODE(known).encode() + b"\n"
+        return f"{{{','.join(parts)}}}\n".encode()
 
 
 _NAMES = tuple(one.name for one in fields(AuditRecord))
@@ -152,9 +157,10 @@ _VALUES = operator.attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _UNKNOWN = ("", None, ())
 _TEXTS = (str, tuple)
-_PLAIN: BoundedCache[str | tuple[str, ...], None] = BoundedCache(2_000)
-"""Short texts of records, and tuples of them, that were found to hold no secret."""
+_PLAIN: BoundedCache[str | tuple[str, ...], str] = BoundedCache(2_000)
+"""The JSON of short texts of records, and of tuples of them, that were found to hold no secret."""
 _SHORT = 400
+_LONGEST_MS = 1e15
 
 
 _ACTOR = tuple(one.name for one in fields(Actor))
@@ -166,6 +172,13 @@ def actor_fields(actor: Actor) -> dict[str, Any]:
     found = dict(zip(_ACTOR, _ACTOR_VALUES(actor), strict=True))
     found["environment"] = actor.environment or ""
     return found
+
+
+def _encode_value(value: Any) -> str:
+    """Return the JSON of a value, for those numbers that records mostly have without an encoder made for it."""
+    if value is True or value is False:
+        return "true" if value else "false"
+    return repr(value) if type(value) is float and 0 <= value < _LONGEST_MS else _ENCODE(value)
 
 
 def _is_short(value: str | tuple[Any, ...]) -> bool:
