@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Actor as Actor
     from metier.guard.decision import Decision as Decision
     from metier.guard.decision import Subject as Subject
+    from metier.guard.governance import InForce as InForce
     from metier.guard.guard import Guard as Guard
     from metier.guard.policy.program import Policy as Policy
     from metier.guard.question import Answers as Answers

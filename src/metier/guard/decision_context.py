@@ -74,7 +74,7 @@ class DecisionContext:
 
     def bind(self, in_force: InForce) -> None:
         """Decide under this state of policy and store."""
-        self.__dict__["effective"], self.__dict__["states"] = in_force
+        self.__dict__["effective"], self.__dict__["states"], _ = in_force
 
     @cached_property
     def effective(self) -> EffectivePolicy:

@@ -37,7 +37,7 @@ class ExcludedSkills:
         """Whether some may be barred for their content, so that their digests must be known."""
         if in_force is None:
             return
-        effective, states = in_force
+        effective, states, _ = in_force
         self._is_enforced = effective.mode == "enforce"
         about = (rule for rule in effective.rules if not rule.points or "discover" in rule.points)
         if any(rule.effect == "deny" for rule in about):

@@ -46,11 +46,18 @@ _TENANTS = 1_000
 
 
 class InForce(NamedTuple):
-    """The state of policy files and store that one decision is made under."""
+    """The state of policy files and store at one moment, which decisions about actors of one tenant are made under."""
 
     effective: EffectivePolicy
+    """The policy of all files together."""
     states: tuple[GovernanceState, ...]
-    """For the whole installation and, behind it, for the actor's tenant."""
+    """The states of the store: for the whole installation and, behind it, for the tenant."""
+    tenant: str | None
+    """The tenant of the actor that it was seen for."""
+
+    def for_actor(self, actor: Actor) -> InForce | None:
+        """The same, for an actor of the same tenant; None for any other, about whom it says nothing."""
+        return self if self.tenant == actor.tenant else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -285,14 +292,14 @@ class Governance:
     def in_force(self, actor: Actor, effective: EffectivePolicy | None = None) -> InForce:
         """The policy and the state of the store that hold right now for an actor."""
         effective = effective or self.policies.current()
-        return InForce(effective, self.states(actor, effective))
+        return InForce(effective, self.states(actor, effective), actor.tenant)
 
     def in_force_for(self, action: Action, actor: Actor, found: InForce | None = None) -> InForce | None:
         """`in_force` where anything beyond the defaults could have a say; None where nothing has, as mostly.
 
-        `found` is what a caller has just seen to be in force.
+        `found` is what a caller has just seen to be in force; one of another tenant is not used.
         """
-        found = found or self.in_force(actor)
+        found = (found and found.for_actor(actor)) or self.in_force(actor)
         if found.effective.files or any(map(_has_say, found.states)):
             return found
         subject = action.skill
@@ -314,7 +321,9 @@ class Governance:
         if any(state.blocked or state.installs or state.has_refusals for state in states):
             return self.in_force(actor, effective)
         has_files = effective is not None and bool(effective.files)
-        return InForce(effective or self.policies.current(), states) if has_files or has_reserved else None
+        if not has_files and not has_reserved:
+            return None
+        return InForce(effective or self.policies.current(), states, actor.tenant)
 
     def known_severity(self, actor: Actor, digest: str) -> str:
         """The worst finding on record for a content, `none` where nothing serious is; nothing is scanned for it."""

@@ -127,7 +127,7 @@ class Guard:
         return self._version + self._governance.version_for(actor)
 
     def look(self, actor: Actor) -> tuple[int, InForce]:
-        """`version_for`, and what is in force for an actor at that moment, for a decision that follows at once."""
+        """`version_for`, and what is in force for an actor at that moment, for decisions that follow at once."""
         own = self._version
         version, in_force = self._governance.look(actor)
         return own + version, in_force
@@ -285,8 +285,8 @@ class Guard:
 
         `in_force` is what a caller has just seen to be in force by `look`.
         """
-        if self._recorder.is_behind:
-            in_force = None  # much may change while records are written
+        if in_force is not None:  # much may change while records are written
+            in_force = None if self._recorder.is_behind else in_force.for_actor(actor)
         approve, first = self._who_to_ask(self._decide_or_refuse(action, actor, in_force), action, actor)
         decision = first
         if approve is not None:
@@ -311,6 +311,7 @@ class Guard:
         in_force: InForce | None = None,
     ) -> AuditedAction:
         """`enter`, without holding up the event loop while somebody is asked; without `asks`, nobody is."""
+        in_force = in_force and in_force.for_actor(actor)
         if self._recorder.is_behind or action.has_many_texts:
             in_force = None
             first = await self.in_thread(self._decide_or_refuse, action, actor)
