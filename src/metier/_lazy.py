@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # true for type checkers; importing `typing` for it would
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
+    from dataclasses import InitVar as InitVar
     from dataclasses import asdict as asdict
     from dataclasses import dataclass as dataclass
     from dataclasses import field as field
@@ -39,6 +40,14 @@ else:
             for method in ("findall", "finditer", "fullmatch", "match", "search", "split", "sub"):
                 setattr(self, method, getattr(compiled, method))
             return getattr(compiled, name)
+
+    class InitVar:
+        """`dataclasses.InitVar`, which somebody asks for who evaluates annotations."""
+
+        def __class_getitem__(cls, kind: type) -> Any:
+            from dataclasses import InitVar
+
+            return InitVar[kind]
 
     class logger(str):  # noqa: N801  (it is called like `logging.getLogger`)
         """The logger of a room by its name; nothing hears it in a program that has not imported `logging`.

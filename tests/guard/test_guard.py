@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
 import anyio
 import pytest
@@ -12,6 +12,8 @@ import pytest
 from metier import Decision, FunctionTool, Guard, Library, Place, Policy, ToolResult
 from metier.errors import AuditUnavailable, InvalidArgument, Refused
 from metier.guard import Action, Actor, AuditRecord, MemoryLog, Subject
+from metier.guard.governance import Governance
+from metier.guard.policy.files import Policies
 from metier.source import MemorySource
 
 TRUSTED = Subject(name="a", digest="sha256:1", layer="project")
@@ -426,3 +428,18 @@ def test_what_was_seen_before_waiting_records_were_written_decides_nothing(own_h
     _, in_force = one.look(Actor())
     assert one.decide(call, Actor(), in_force).is_allowed
     assert one.enter(call, in_force=in_force).decision.code == "tool-not-allowed"
+
+
+def test_what_is_in_force_for_one_tenant_decides_nothing_about_another(tmp_path: Path) -> None:
+    one = Guard(audit=MemoryLog(), governance=Governance(Policies(), store=f"sqlite:///{tmp_path}/metier.db"))
+    one.governance.scope(Actor(tenant="acme")).blocks.add("name", "miner", reason="It mines.", by="ada")
+    acme, other = Actor(tenant="acme"), Actor(tenant="other")
+    load = Action(point="load", skill=Subject(name="miner"))
+    _, seen = one.look(other)
+    assert one.decide(load, other, seen).is_allowed
+    assert not one.decide(load, acme, seen).is_allowed
+    assert not one.enter(load, acme, in_force=seen).decision.is_allowed
+
+
+def test_the_annotations_of_a_decision_can_be_evaluated() -> None:
+    assert get_type_hints(Decision)["outcome"] == Literal["allow", "ask", "deny"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._lazy import dataclass, field, pattern, replace
+from metier._lazy import InitVar, dataclass, field, pattern, replace  # noqa: TC001  (others evaluate annotations)
 from metier.errors import Refused
 from metier.skill import shown
 from metier.skill.names import readings
@@ -20,7 +20,6 @@ from metier.skill.tool_rules import canonical_tool, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from dataclasses import InitVar
 
     from metier.library import Entry, Layer
     from metier.skill import Skill
