@@ -15,7 +15,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, replace
-from metier._paths import write_file
+from metier._paths import open_plain, write_file
 from metier.errors import SourceUnavailable
 from metier.library.places import default_config_folder
 
@@ -118,13 +118,13 @@ class SyncRecord:
         start = b"" if self._lines else _line({"folder": self._folder})
         with self._writing():
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FLAGS
-            with open(os.open(self.path, flags, 0o600), "ab", buffering=0) as file:
+            with open(self.path, "ab", buffering=0, opener=lambda path, _: os.open(path, flags, 0o600)) as file:
                 file.write(start + _line(item))
         self._lines += 1
 
     def _read(self) -> list[bytes]:
         try:
-            with open(os.open(self.path, os.O_RDONLY | _FLAGS), "rb") as file:
+            with open_plain(self.path) as file:
                 return file.read(MAX_BYTES).splitlines()
         except FileNotFoundError:
             return []

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from metier._paths import write_file
+from metier._paths import open_plain, write_file
 from metier.errors import FileMissing, IntegrityFailed, InvalidArgument, StoreUnavailable
 from metier.hints import for_people
 from metier.store.location import make_folder, sync_folder
@@ -24,7 +24,6 @@ _PUT = (
     "INSERT INTO blobs (sha256, data) VALUES (?, ?) "
     "ON CONFLICT (sha256) DO UPDATE SET data = excluded.data WHERE blobs.data <> excluded.data"
 )
-_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Blobs(Protocol):
@@ -72,8 +71,7 @@ class FolderBlobs:
     def get(self, sha256: str) -> bytes:
         """Return the content with this hash."""
         try:
-            file = os.open(self._path(sha256), os.O_RDONLY | _PLAIN)
-            with open(file, "rb") as stream:
+            with open_plain(self._path(sha256)) as stream:
                 return _require_hash(sha256, stream.read())
         except FileNotFoundError:
             raise _lost(sha256) from None
@@ -101,7 +99,7 @@ class FolderBlobs:
     def _is_whole(path: str, data: bytes) -> bool:
         # A damaged one is written again.
         try:
-            with open(os.open(path, os.O_RDONLY | _PLAIN), "rb") as stream:
+            with open_plain(path) as stream:
                 return stream.read() == data
         except OSError:
             return False
