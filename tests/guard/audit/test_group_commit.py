@@ -287,23 +287,6 @@ def test_a_record_inside_of_a_transaction_is_part_of_it_alone(scope: TenantScope
 # --- through the log of a guard ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[StoreLog]:
-    log = StoreLog(f"sqlite:///{tmp_path}/metier.db")
-    log.append(record("first"))
-    yield log
-    log.close()
-
-
-@pytest.fixture
-def other(log: StoreLog, tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Somebody else who writes, and does not end."""
-    connection = sqlite3.connect(tmp_path / "metier.db", isolation_level=None, check_same_thread=False)
-    connection.execute("BEGIN IMMEDIATE")
-    yield connection
-    connection.close()
-
-
 def test_tasks_that_wait_at_once_lose_nothing_when_one_is_cancelled(log: StoreLog, other: sqlite3.Connection) -> None:
     async def write(number: int) -> None:
         log.append(record(f"{number} begins"))

@@ -8,7 +8,6 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,23 +24,6 @@ LONG = 10.0
 
 def record(reason: str) -> AuditRecord:
     return AuditRecord(timestamp="2026-01-01T10:00:00.000+00:00", event="load", decision="allow", reason=reason)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[StoreLog]:
-    log = StoreLog(f"sqlite:///{tmp_path}/metier.db")
-    log.append(record("first"))
-    yield log
-    log.close()
-
-
-@pytest.fixture
-def other(log: StoreLog, tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Somebody else who writes, and does not end."""
-    connection = sqlite3.connect(tmp_path / "metier.db", isolation_level=None, check_same_thread=False)
-    connection.execute("BEGIN IMMEDIATE")
-    yield connection
-    connection.close()
 
 
 @pytest.fixture
