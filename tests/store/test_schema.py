@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metier.store.connection_pool import creation
 from metier.store.location import Kind
+from metier.store.rows import creation
 
 
 @pytest.mark.each("kind", ["sqlite", "postgresql"])

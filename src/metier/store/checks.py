@@ -13,8 +13,7 @@ from metier._lazy import dataclass
 from metier.errors import FileMissing, IntegrityFailed, StoreUnavailable
 from metier.skill.package import DigestEntry, digest_of
 from metier.store.all_tenants import every_row
-from metier.store.connection_pool import creation
-from metier.store.rows import RESTORE
+from metier.store.rows import RESTORE, creation
 from metier.store.schema import described
 
 if TYPE_CHECKING:

@@ -22,27 +22,11 @@ if TYPE_CHECKING:
 
     from metier.errors import MetierError
     from metier.store.location import Kind
-    from metier.store.schema import TableSchema
 
 Value: TypeAlias = str | int | bytes
 Mark: TypeAlias = tuple[Any, int, int]
 """A connection, a number that changes with each commit of another one, and one that changes with its own rows."""
 MIGRATION_LOCK = "\0migrations"
-_COLUMN_TYPES: dict[Kind, dict[str, str]] = {
-    "sqlite": {"key": "TEXT", "text": "TEXT DEFAULT ''", "number": "INTEGER DEFAULT '0'"},
-    # Compared byte by byte everywhere: the order of a time or a name must not depend on the language of a server.
-    "postgresql": {
-        "key": 'TEXT COLLATE "C"',
-        "text": "TEXT COLLATE \"C\" DEFAULT ''",
-        "number": "BIGINT DEFAULT '0'",
-        "bytes": "BYTEA",
-        "serial": "SERIAL",
-    },
-}
-# SQLite would accept a text or a fraction too.
-_COUNTED: dict[Kind, str] = {"sqlite": "typeof(seq) = 'integer' AND seq >= 1", "postgresql": "seq >= 1"}
-_QUOTED: dict[Kind, dict[str, str]] = {"sqlite": {"by": '"by"'}, "postgresql": {"new": '"new"'}}
-"""Names in quotes, as in every store there is: SQLite keeps the text of a statement, which `checks` compares."""
 _MAX_IDLE = 4
 """Connections that wait for their next use."""
 WAIT_SECONDS = 30.0
@@ -191,6 +175,8 @@ class Backend(ABC):
                     self.roll_back(connection)
                     return first
                 if version == 0:
+                    from metier.store.rows import creation
+
                     for statement in creation(self.kind):
                         self.run(connection, statement)
                     self.set_version(connection, self.newest)
@@ -205,43 +191,6 @@ class Backend(ABC):
             except BaseException:
                 self.roll_back(connection)
                 raise
-
-
-def creation(kind: Kind) -> list[str]:
-    """Return the statements that make all tables of a new store."""
-    from metier.store.schema import PROTECTION, TABLES
-
-    made: list[str] = []
-    for table in TABLES:
-        if kind in table.kinds:
-            made += _table_statements(table, kind)
-    return [*made, *PROTECTION[kind]]
-
-
-def column_types(table: TableSchema) -> dict[str, str]:
-    """Return the columns of a table in order, each with its type."""
-    columns = (column.partition(":") for column in table.columns.split())
-    return {name: column or "text" for name, _, column in columns}
-
-
-def _table_statements(table: TableSchema, kind: Kind) -> list[str]:
-    types = _COLUMN_TYPES[kind]
-    parts = [
-        f"{_QUOTED[kind].get(name, name)} {types[column]} NOT NULL" for name, column in column_types(table).items()
-    ]
-    parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
-    if table.is_counted:
-        parts.append(f"CONSTRAINT {table.name}_counted CHECK ({_COUNTED[kind]})")
-    if table.refers:
-        parts.append(f"FOREIGN KEY{table.refers}")
-    body, end = ",\n\t".join(parts), "\n WITHOUT ROWID" if kind == "sqlite" else ""
-    made = [f"CREATE TABLE {table.name} (\n\t{body}\n){end}"]
-    for index in table.indexes:
-        unique = "UNIQUE " if index.is_unique else ""
-        using = "USING hash " if index.by_hash and kind == "postgresql" else ""
-        where = f" WHERE {index.where}" if index.where else ""
-        made.append(f"CREATE {unique}INDEX {index.name} ON {table.name} {using}({', '.join(index.columns)}){where}")
-    return made
 
 
 @dataclass(slots=True)

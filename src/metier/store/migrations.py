@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
-from metier.store.connection_pool import Backend, creation
+from metier.store.connection_pool import Backend
+from metier.store.rows import creation
 
 if TYPE_CHECKING:
     from metier.store.location import Kind

@@ -1,4 +1,4 @@
-"""Records as rows of tables, and the rows of one tenant: the only place that fills in and asks for the tenant."""
+"""Tables, records as their rows, and the rows of one tenant: the only place that fills in and asks for the tenant."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from metier.store.connection_pool import ConnectionPool, Mark, Value
+    from metier.store.location import Kind
+    from metier.store.schema import TableSchema
 
 Record = TypeVar("Record")
 
@@ -45,6 +47,21 @@ RESTORE = for_people("Bring back a backup with `metier store restore FILE --forc
 """The hint for damage beyond repair."""
 MAX_KEY = 2_000
 """The longest text in bytes that may be a part of a key: a page of an index must hold a few of them."""
+_COLUMN_TYPES: dict[Kind, dict[str, str]] = {
+    "sqlite": {"key": "TEXT", "text": "TEXT DEFAULT ''", "number": "INTEGER DEFAULT '0'"},
+    # Compared byte by byte everywhere: the order of a time or a name must not depend on the language of a server.
+    "postgresql": {
+        "key": 'TEXT COLLATE "C"',
+        "text": "TEXT COLLATE \"C\" DEFAULT ''",
+        "number": "BIGINT DEFAULT '0'",
+        "bytes": "BYTEA",
+        "serial": "SERIAL",
+    },
+}
+# SQLite would accept a text or a fraction too.
+_COUNTED: dict[Kind, str] = {"sqlite": "typeof(seq) = 'integer' AND seq >= 1", "postgresql": "seq >= 1"}
+_QUOTED: dict[Kind, dict[str, str]] = {"sqlite": {"by": '"by"'}, "postgresql": {"new": '"new"'}}
+"""Names in quotes, as in every store there is: SQLite keeps the text of a statement, which `checks` compares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +212,43 @@ class TenantRows:
         """Note a change that decisions depend on, in the transaction that makes it."""
         # The clock is in it so that no number comes twice, also after a store was made anew or restored.
         self.pool.change(BUMP[self.pool.kind], (self.tenant, time.time_ns() // 1_000_000))
+
+
+def creation(kind: Kind) -> list[str]:
+    """Return the statements that make all tables of a new store."""
+    from metier.store.schema import PROTECTION, TABLES
+
+    made: list[str] = []
+    for table in TABLES:
+        if kind in table.kinds:
+            made += _table_statements(table, kind)
+    return [*made, *PROTECTION[kind]]
+
+
+def column_types(table: TableSchema) -> dict[str, str]:
+    """Return the columns of a table in order, each with its type."""
+    columns = (column.partition(":") for column in table.columns.split())
+    return {name: column or "text" for name, _, column in columns}
+
+
+def _table_statements(table: TableSchema, kind: Kind) -> list[str]:
+    types = _COLUMN_TYPES[kind]
+    parts = [
+        f"{_QUOTED[kind].get(name, name)} {types[column]} NOT NULL" for name, column in column_types(table).items()
+    ]
+    parts.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    if table.is_counted:
+        parts.append(f"CONSTRAINT {table.name}_counted CHECK ({_COUNTED[kind]})")
+    if table.refers:
+        parts.append(f"FOREIGN KEY{table.refers}")
+    body, end = ",\n\t".join(parts), "\n WITHOUT ROWID" if kind == "sqlite" else ""
+    made = [f"CREATE TABLE {table.name} (\n\t{body}\n){end}"]
+    for index in table.indexes:
+        unique = "UNIQUE " if index.is_unique else ""
+        using = "USING hash " if index.by_hash and kind == "postgresql" else ""
+        where = f" WHERE {index.where}" if index.where else ""
+        made.append(f"CREATE {unique}INDEX {index.name} ON {table.name} {using}({', '.join(index.columns)}){where}")
+    return made
 
 
 def insert_statement(table: str, columns: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass
 from metier.store.audit_log import FIRST
-from metier.store.connection_pool import column_types
+from metier.store.rows import column_types
 
 if TYPE_CHECKING:
     from metier.store.location import Kind
