@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -81,21 +82,19 @@ def peek_store(url: str) -> Store | None:
 
 def was_there(url: str) -> bool:
     """Whether a store was at an address: what lies beside it, and what was noted of it, outlive it."""
-    return any(os.access(path, os.F_OK) for path in _traces(parse_address(url)))
+    return any(os.access(path, os.F_OK) for path in _traces(parse_address(url), default_config_folder()))
 
 
 def store_paths(url: str) -> tuple[str, ...]:
     """The file of a store, and all that outlives it: where none of them is there, nobody ever kept anything."""
     address = parse_address(url)
-    return (address.target, *_traces(address))
+    return (address.target, *_traces(address, default_config_folder()))
 
 
-def _traces(address: StoreAddress) -> tuple[str, ...]:
+@functools.lru_cache(64)  # under a policy, every decision looks as long as there is no store
+def _traces(address: StoreAddress, config: Path) -> tuple[str, ...]:
     """The files that tell that there was a store: beside it, and in the user's configuration folder."""
-    return (
-        *(os.path.join(address.folder, name) for name in _BESIDE),
-        _mark_of(address, default_config_folder()),
-    )
+    return (*(os.path.join(address.folder, name) for name in _BESIDE), _mark_of(address, config))
 
 
 def require_store(url: str) -> None:
