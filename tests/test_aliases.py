@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.tables import crossed
 
 from metier import FunctionTool, Guard, Library, Policy, Session
 from metier.agent import Agent, Agents, Manifest, parse_manifest, read_manifest
@@ -157,8 +158,11 @@ def test_an_unknown_argument_is_still_an_error(begin: Callable[..., Session]) ->
 
 
 @pytest.mark.covers("ACC-7")
-@pytest.mark.parametrize("rule", ["skills.run_script", "skills_run", "SKILLS.RUN"])
-@pytest.mark.parametrize("name", ["skills.run_script", "skills_run", "skills.run"])
+@crossed(
+    ("rule", ["skills.run_script", "skills_run", "SKILLS.RUN"]),
+    ("name", ["skills.run_script", "skills_run", "skills.run"]),
+    one_in=3,
+)
 def test_a_rule_holds_by_whatever_name_it_and_the_call_have(
     begin: Callable[..., Session], log: MemoryLog, rule: str, name: str
 ) -> None:

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ImageUrl, ModelMessagesTypeAdapter, ModelRequest, SystemPromptPart, UserPromptPart
+from tests.tables import crossed
 
 from metier import Event, Library
 from metier.agent import Conversation, Manifest
@@ -337,8 +338,7 @@ def test_a_skill_that_a_person_used_by_name_is_there_again(stage: Any) -> None:
     assert [record.by for record in played.audit.find(event="load")] == ["user", "user"]
 
 
-@pytest.mark.parametrize("by", ["model", "user", "host", "nobody", None, 7])
-@pytest.mark.parametrize("agrees", [True, False])
+@crossed(("by", ["model", "user", "host", "nobody", None, 7]), ("agrees", [True, False]), one_in=2)
 def test_a_skill_that_nobody_trusts_is_asked_about_again_whoever_loaded_it(
     stage: Any, tmp_path: Path, by: object, agrees: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -79,8 +80,14 @@ def test_an_agent_with_skills_of_its_own_sees_only_those_unless_it_says_otherwis
     assert parse_manifest(text, folder="a").catalog == catalog
 
 
-@pytest.mark.parametrize("empty", ["", "~", "null", '""'])
-@pytest.mark.parametrize("field", ["name", "model", "uses_skills", "uses_tools", "depends_on", "limits", "catalog"])
+@pytest.mark.each(
+    ("empty", "field"),
+    list(
+        itertools.product(
+            ["", "~", "null", '""'], ["name", "model", "uses_skills", "uses_tools", "depends_on", "limits", "catalog"]
+        )
+    ),
+)
 def test_a_field_without_a_value_is_as_good_as_absent(field: str, empty: str) -> None:
     assert parse_manifest(f"{field}: {empty}", folder="a") == parse_manifest("", folder="a")
 

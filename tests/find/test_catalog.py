@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import crossed
 
 from metier import Library
 from metier.errors import InvalidArgument
@@ -358,7 +359,7 @@ def test_without_a_word_the_budget_is_four_kilobytes() -> None:
 
 
 @pytest.mark.covers("G-20")
-@pytest.mark.each(("text", "format", "budget"), list(product(HOSTILE, FORMATS, (PLENTY, LITTLE))))
+@crossed(("text", HOSTILE), ("format", FORMATS), ("budget", (PLENTY, LITTLE)), one_in=3)
 def test_no_description_forges_a_record_or_closes_the_block(text: str, format: Format, budget: int) -> None:  # noqa: A002
     library = with_crowd(files("aaa-hostile", f"{text} {text}"))
     catalog = library.catalog(budget, listing=pinned(["aaa-hostile"]), format=format)
@@ -453,7 +454,7 @@ def test_no_description_is_longer_than_any_may_be() -> None:
 # --- the same input, the same text -----------------------------------------------------------------------------------
 
 
-@pytest.mark.each(("format", "budget"), list(product(FORMATS, [PLENTY, 9_000, LITTLE])))
+@crossed(("format", FORMATS), ("budget", [PLENTY, 9_000, LITTLE]), one_in=3)
 def test_the_order_in_which_skills_were_added_does_not_show(format: Format, budget: int) -> None:  # noqa: A002
     skills = crowd(more="tags: [b, a-tag, other]\n")
     one, other = library_of(*skills), library_of(*reversed(skills))
@@ -482,8 +483,7 @@ def test_two_processes_make_the_same_text(tmp_path: Path, write_skill: Callable[
     assert b"azure-40" in texts.pop()
 
 
-@any_format
-@pytest.mark.parametrize("pins", [[], ["zebra-forms", "azure-50"]])
+@crossed(("format", FORMATS), ("pins", [[], ["zebra-forms", "azure-50"]]), one_in=2)
 def test_what_comes_before_the_first_relevant_skill_does_not_depend_on_the_query(
     format: Format,  # noqa: A002
     pins: Sequence[str],
@@ -529,8 +529,7 @@ def test_a_removed_skill_is_gone_after_a_refresh(tmp_path: Path, write_skill: Ca
 
 
 @pytest.mark.covers("O-106")
-@any_budget
-@any_format
+@crossed(("budget", (PLENTY, LITTLE)), ("format", FORMATS), one_in=2)
 def test_a_skill_for_people_only_is_withheld(budget: int, format: Format) -> None:  # noqa: A002
     people = files("people", "Manages the cloud. " * 9, more="disable-model-invocation: true\n")
     library, without = with_crowd(people), with_crowd()
@@ -600,9 +599,12 @@ def test_a_skill_that_is_hidden_for_want_of_a_description_is_withheld(
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.each(
-    ("budget", "format", "agent", "query"),
-    list(product((PLENTY, LITTLE), FORMATS, ("other", None), (None, "secret plans of the cloud"))),
+@crossed(
+    ("budget", (PLENTY, LITTLE)),
+    ("format", FORMATS),
+    ("agent", ("other", None)),
+    ("query", (None, "secret plans of the cloud")),
+    one_in=4,
 )
 def test_a_skill_out_of_scope_is_as_good_as_absent(
     budget: int,
@@ -732,8 +734,7 @@ def test_a_pin_that_is_shown_is_not_told_as_unplaced() -> None:
 # --- names alone, and listing modes ----------------------------------------------------------------------------------
 
 
-@any_format
-@pytest.mark.parametrize("query", [None, "manage part 31"])
+@crossed(("format", FORMATS), ("query", [None, "manage part 31"]), one_in=2)
 @pytest.mark.covers("ACC-15")
 def test_where_descriptions_have_no_room_the_names_of_all_others_still_do(format: Format, query: str | None) -> None:  # noqa: A002
     catalog = with_crowd().catalog(1_600, query=query, format=format)

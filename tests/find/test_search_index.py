@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import crossed
 
 import metier.find.indexed_text
 from metier import Library
@@ -80,8 +81,7 @@ def test_the_first_search_indexes_everything_and_the_next_nothing(
 
 
 @pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("change", ["edit", "add", "remove", "rename"])
+@crossed(("restart", [False, True]), ("change", ["edit", "add", "remove", "rename"]), one_in=2)
 def test_one_change_writes_one_skill(
     skills: Path,
     tmp_path: Path,

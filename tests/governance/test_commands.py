@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.governance.conftest import Begin, Put, Typed
+from tests.tables import crossed
 
 from metier import Policy
 from metier.errors import Refused
@@ -54,8 +55,7 @@ def commands(folder: Path, workspace: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize("at", ["root", "folder"])
+@crossed(("number", range(6)), ("at", ["root", "folder"]), one_in=2)
 def test_bash_runs_no_script_of_a_skill_whose_scripts_may_not_run(
     put: Put, begin: Begin, enterprise: Write, log: MemoryLog, number: int, at: str
 ) -> None:

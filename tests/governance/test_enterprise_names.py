@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import crossed
 
 from metier import Guard, Library, Policy, Session
 from metier.agent import Agent, Agents, Manifest
@@ -33,8 +34,7 @@ def refused(session: Session, name: str) -> str:
     return caught.value.code
 
 
-@pytest.mark.parametrize("layer", ["personal", "project", "plugin"])
-@pytest.mark.parametrize("name", ["deploy", "d\u0435ploy"])
+@crossed(("layer", ["personal", "project", "plugin"]), ("name", ["deploy", "d\u0435ploy"]), one_in=2)
 def test_without_any_policy_file_the_name_is_reserved(
     put: Put, begin: Begin, log: MemoryLog, layer: str, name: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.governance.conftest import Begin, Put, Typed
+from tests.tables import crossed
 
 from metier import Library, Place, Policy, Session
 from metier.agent import Agent, Agents, Manifest
@@ -70,8 +71,7 @@ WAYS: dict[str, tuple[Any, Callable[[Session], None]]] = {
 
 
 @pytest.mark.covers("SEC-17")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("how", GOVERNED)
+@crossed(("way", WAYS), ("how", GOVERNED), one_in=2)
 def test_where_it_is_settled_who_decides_the_yes_of_a_program_is_at_most_a_request(
     put: Put, begin: Begin, scope: TenantScope, govern: Govern, how: str, way: str
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import crossed
 
 from metier.errors import InvalidArgument
 from metier.guard.policy.edit import set_listing_mode
@@ -37,8 +38,7 @@ def modes(text: str) -> dict[str, str]:
     return {rule.pattern: rule.mode for layer in file.settings.get("skills.listing", ()) for rule in layer}
 
 
-@pytest.mark.parametrize("before", FILES.values(), ids=FILES)
-@pytest.mark.parametrize("mode", MODES)
+@crossed(("before", FILES.values()), ("mode", MODES), one_in=5)
 def test_a_mode_is_set_and_all_else_stays_as_it_was_written(before: str, mode: ListingMode, tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(before)

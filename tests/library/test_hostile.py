@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import crossed
 
 from metier import Library
 from metier.errors import SkillUnreadable
@@ -132,8 +133,7 @@ ODD: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.covers("S2-01", "O-24")
-@pytest.mark.parametrize("data", [data for _, data in ODD], ids=[name for name, _ in ODD])
-@pytest.mark.parametrize("cached", [False, True])
+@crossed(("data", [data for _, data in ODD]), ("cached", [False, True]), one_in=2)
 def test_a_skill_of_odd_content_hides_no_other_and_can_be_looked_at(
     skills: Path, tmp_path: Path, data: bytes, cached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,8 +168,11 @@ def test_a_sparse_file_of_a_hundred_megabytes_costs_no_memory(skills: Path) -> N
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xff\xfe named", b"line\nfeed", b"\x1b[2J", b"...", b"!!!", b" "])
-@pytest.mark.parametrize("text", ["Just words.", "---\nname: called\ndescription: b\n---\nx", "---\nname: '?'\n---\nx"])
+@crossed(
+    ("name", [b"\xff\xfe", b"\xff\xfe named", b"line\nfeed", b"\x1b[2J", b"...", b"!!!", b" "]),
+    ("text", ["Just words.", "---\nname: called\ndescription: b\n---\nx", "---\nname: '?'\n---\nx"]),
+    one_in=3,
+)
 def test_a_folder_of_an_odd_name_hides_no_other(skills: Path, tmp_path: Path, name: bytes, text: str) -> None:
     folder = os.path.join(os.fsencode(skills), name)
     os.mkdir(folder)

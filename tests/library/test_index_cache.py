@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import crossed
 
 import metier.library.index
 import metier.library.refresh
@@ -378,10 +379,11 @@ def test_processes_that_write_at_once_leave_one_whole_index(skills: Path, cache:
     assert state(cached(skills, cache)) == state(fresh(skills))
 
 
-@pytest.mark.parametrize(
-    "name", [b"line\nfeed", b"undecodable \xff\xfe", b"tab\tand\rreturn", "ünï\u2028cödé".encode()]
+@crossed(
+    ("name", [b"line\nfeed", b"undecodable \xff\xfe", b"tab\tand\rreturn", "ünï\u2028cödé".encode()]),
+    ("named", [True, False]),
+    one_in=2,
 )
-@pytest.mark.parametrize("named", [True, False])
 def test_odd_folder_names_are_the_same_from_the_cache(skills: Path, cache: Path, name: bytes, named: bool) -> None:
     folder = os.path.join(os.fsencode(skills), name)
     os.mkdir(folder)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import crossed
 
 from metier import Library, Policy, Session
 from metier.errors import MetierError, Refused, SkillNotFound
@@ -64,8 +65,7 @@ def library(file: Path) -> Library:
     return Library.from_folder(file.parents[1], cache=False)
 
 
-@pytest.mark.parametrize("refreshed", [False, True])
-@pytest.mark.parametrize("broken", UNFINISHED.values(), ids=UNFINISHED)
+@crossed(("refreshed", [False, True]), ("broken", UNFINISHED.values()), one_in=2)
 def test_an_unfinished_edit_is_not_served(library: Library, file: Path, broken: bytes, refreshed: bool) -> None:
     good, digest = library.document("greet"), library.digest("greet")
     file.write_bytes(broken)

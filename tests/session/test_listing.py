@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.tables import crossed
 
 from metier import Library, Policy, Session
 from metier.dialect import DialectName
@@ -194,12 +195,13 @@ def test_a_tool_that_the_session_has_is_not_said_to_be_unknown(has_tool: bool) -
 
 
 @pytest.mark.covers("SEC-5")
-@pytest.mark.parametrize(
-    "spelling", ["deploy", "DEPLOY", " deploy ", "deploy@house", "folder-of-it", "\uff44\uff45ploy"]
-)
-@pytest.mark.parametrize(
-    ("dialect", "tool", "key"),
-    [("runtime", "skills_load", "skills"), ("tool", "skill", "skill_name"), ("sandbox", "get_skill", "skill_name")],
+@crossed(
+    ("spelling", ["deploy", "DEPLOY", " deploy ", "deploy@house", "folder-of-it", "\uff44\uff45ploy"]),
+    (
+        ("dialect", "tool", "key"),
+        [("runtime", "skills_load", "skills"), ("tool", "skill", "skill_name"), ("sandbox", "get_skill", "skill_name")],
+    ),
+    one_in=3,
 )
 def test_a_rule_that_names_a_skill_holds_for_every_spelling_of_its_name(
     tmp_path: Path, dialect: DialectName, tool: str, key: str, spelling: str

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import crossed
 
 from metier import Policy, Session
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, Refused, SkillNotActive, SkillNotFound
@@ -91,27 +92,30 @@ def test_what_is_cut_says_so(session: Session, encoding: Encoding, limit: int) -
 
 
 @pytest.mark.covers("O-107", "Y-22", "G-26")
-@pytest.mark.parametrize(
-    ("path", "options", "error"),
-    [
-        ("references/gone.md", {}, FileMissing),
-        ("references", {}, FileRefused),
-        ("../b/SKILL.md", {}, FileRefused),
-        ("/etc/passwd", {}, FileRefused),
-        ("a/../../..", {}, FileRefused),
-        ("", {}, FileRefused),
-        (None, {}, FileRefused),
-        (5, {}, FileRefused),
-        ("a\0b", {}, FileRefused),
-        ("x" * 100_000, {}, FileRefused),
-        ("references/x.md", {"encoding": "rot13"}, InvalidArgument),
-        ("references/x.md", {"start": 0}, InvalidArgument),
-        ("references/x.md", {"end": "3"}, InvalidArgument),
-        ("references/x.md", {"start": True}, InvalidArgument),
-        ("references/x.md", {"limit": 0}, InvalidArgument),
-    ],
+@crossed(
+    (
+        ("path", "options", "error"),
+        [
+            ("references/gone.md", {}, FileMissing),
+            ("references", {}, FileRefused),
+            ("../b/SKILL.md", {}, FileRefused),
+            ("/etc/passwd", {}, FileRefused),
+            ("a/../../..", {}, FileRefused),
+            ("", {}, FileRefused),
+            (None, {}, FileRefused),
+            (5, {}, FileRefused),
+            ("a\0b", {}, FileRefused),
+            ("x" * 100_000, {}, FileRefused),
+            ("references/x.md", {"encoding": "rot13"}, InvalidArgument),
+            ("references/x.md", {"start": 0}, InvalidArgument),
+            ("references/x.md", {"end": "3"}, InvalidArgument),
+            ("references/x.md", {"start": True}, InvalidArgument),
+            ("references/x.md", {"limit": 0}, InvalidArgument),
+        ],
+    ),
+    ("by", ["host", "model"]),
+    one_in=2,
 )
-@pytest.mark.parametrize("by", ["host", "model"])
 def test_what_cannot_be_read_is_an_error_with_a_hint_and_a_short_record(
     session: Session, log: MemoryLog, path: Any, options: dict[str, Any], error: type[MetierError], by: Any
 ) -> None:
@@ -168,22 +172,25 @@ def test_a_skill_in_memory_has_a_root_as_well(session: Session) -> None:
     assert session.read(f"{session.loaded.one('a').root}/references/x.md", "a").lines == 3
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "{root}/../secret.md",
-        "{root}/references/../../secret.md",
-        "{root}/../forms-old/references/api.md",
-        "{root}-old/references/api.md",
-        "{root}//references/api.md",
-        "{root}{root}/references/api.md",
-        "{root}/..\\secret.md",
-        "{root}",
-        "{root}/",
-        "{root}/.",
-    ],
+@crossed(
+    (
+        "path",
+        [
+            "{root}/../secret.md",
+            "{root}/references/../../secret.md",
+            "{root}/../forms-old/references/api.md",
+            "{root}-old/references/api.md",
+            "{root}//references/api.md",
+            "{root}{root}/references/api.md",
+            "{root}/..\\secret.md",
+            "{root}",
+            "{root}/",
+            "{root}/.",
+        ],
+    ),
+    ("by", ["host", "model"]),
+    one_in=2,
 )
-@pytest.mark.parametrize("by", ["host", "model"])
 def test_a_path_that_begins_with_the_root_leaves_it_no_more_than_others(on_disk: Session, path: str, by: Any) -> None:
     with pytest.raises(MetierError) as caught:
         on_disk.read(path.format(root=on_disk.loaded.one("forms").root), "forms", by=by)
