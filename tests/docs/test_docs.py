@@ -6,9 +6,11 @@ import ast
 import asyncio
 import contextlib
 import inspect
+import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -20,6 +22,8 @@ import mcp.client.stdio  # noqa: F401  # keeps the streams of whoever imports it
 import pytest
 import yaml
 from tests.conftest import variables
+
+from metier.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -128,15 +132,45 @@ def run_console(code: str, work: Path) -> None:
     """Commands after `$ `, each with the output it must give; `...` stands for anything."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        # Plugins that frameworks bring would be loaded into every pytest, though nothing here uses them.
-        env = {**os.environ, "NO_COLOR": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        with typed() if DECIDING.search(command) else contextlib.nullcontext(subprocess.DEVNULL) as stdin:
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=work, env=env, stdin=stdin, capture_output=True, text=True, timeout=60
-            )
-        assert done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr}"
+        status, out, err = (called if is_plain(command) else started)(command, work)
+        assert status == 0, f"{command}: exit {status}: {err}"
         pattern = re.escape(expected.strip()).replace(r"\.\.\.", ".*?")
-        assert re.fullmatch(pattern, done.stdout.strip(), flags=re.DOTALL), f"{command} printed:\n{done.stdout}"
+        assert re.fullmatch(pattern, out.strip(), flags=re.DOTALL), f"{command} printed:\n{out}"
+
+
+def is_plain(command: str) -> bool:
+    """Whether neither a shell nor a terminal is asked for, so that a call in this process does the same."""
+    return command.startswith("metier ") and not re.search(r"[|&;<>$`*?~\\#]", command) and not DECIDING.search(command)
+
+
+def started(command: str, work: Path) -> tuple[int, str, str]:
+    # Plugins that frameworks bring would be loaded into every pytest, though nothing here uses them.
+    env = {**os.environ, "NO_COLOR": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    with typed() if DECIDING.search(command) else contextlib.nullcontext(subprocess.DEVNULL) as stdin:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=work, env=env, stdin=stdin, capture_output=True, text=True, timeout=60
+        )
+    return done.returncode, done.stdout, done.stderr
+
+
+def called(command: str, work: Path) -> tuple[int, str, str]:
+    assert work == Path.cwd()
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open(os.devnull, encoding="utf-8") as stdin,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setenv("NO_COLOR", "1")
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "__stdin__", stdin)
+        try:
+            code = main(shlex.split(command)[1:])
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return code, said, complained
 
 
 @contextlib.contextmanager
