@@ -220,8 +220,9 @@ STARTS_PROCESSES = re.compile(
 )
 """What starts a program, or calls the system past what Python checks, by the names of modules and their members."""
 PARTS_OF_THEM = re.compile(
-    r"subprocess|multiprocessing|pty|pexpect|concurrent|\b(?:exec[lv]|spawn|fork|posix_spawn)|\bsystem\b|popen|startfile"
-    r"|_process\b|ctypes|_winapi"
+    r"subprocess|multiprocessing|\bpty\b|pexpect|concurrent|_process\b|ctypes|_winapi"
+    r"|(?:[.'\"]|import .*|^\s*)(?:exec[lv]|(?:posix_)?spawn|fork|system|popen|startfile)",
+    re.MULTILINE,
 )
 """Parts of all these names. One stands in every module that uses any of them: no other needs to be parsed."""
 

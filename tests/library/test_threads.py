@@ -71,8 +71,9 @@ def _read_everything(library: Library) -> int:
 
 
 @pytest.mark.covers("O-31")
+@pytest.mark.parametrize("rounds", [4, pytest.param(30, marks=pytest.mark.slow)])
 def test_eight_threads_read_one_consistent_state_while_it_is_refreshed(
-    library: Library, tmp_path: Path, write_skill: Write, busy_switching: None
+    library: Library, tmp_path: Path, write_skill: Write, busy_switching: None, rounds: int
 ) -> None:
     """A pair of skills is renamed together; nobody ever sees half of a pair."""
     end = threading.Event()
@@ -90,7 +91,7 @@ def test_eight_threads_read_one_consistent_state_while_it_is_refreshed(
     with ThreadPoolExecutor(8) as pool:
         readers = [pool.submit(read) for _ in range(8)]
         try:
-            for number in range(10):
+            for number in range(rounds):
                 for side in ("left", "right"):
                     write_skill(tmp_path / side, name=f"pair-{side}-{number}")
                 library.refresh()

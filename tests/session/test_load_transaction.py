@@ -447,7 +447,7 @@ def test_an_error_is_not_kept(begin_in: Begin, write_skill: Write, tmp_path: Pat
 
 
 @pytest.mark.covers("G-23")
-@pytest.mark.parametrize("round_", range(5))
+@pytest.mark.parametrize("round_", [0, *(pytest.param(round_, marks=pytest.mark.slow) for round_ in range(1, 5))])
 def test_loads_and_unloads_from_many_threads_end_in_one_state_that_the_trail_explains(
     begin: Begin, skill: Files, log: MemoryLog, round_: int
 ) -> None:

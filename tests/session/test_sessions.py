@@ -154,7 +154,8 @@ def test_sessions_need_time_and_room(many: Many, options: dict[str, Any]) -> Non
         many(**options)
 
 
-def test_sessions_are_begun_and_ended_by_many_threads(many: Many) -> None:
+@pytest.mark.parametrize("steps", [6, pytest.param(40, marks=pytest.mark.slow)])
+def test_sessions_are_begun_and_ended_by_many_threads(many: Many, steps: int) -> None:
     sessions = many(most=5)
     errors: list[BaseException] = []
     start = threading.Barrier(8)
@@ -162,7 +163,7 @@ def test_sessions_are_begun_and_ended_by_many_threads(many: Many) -> None:
     def work() -> None:
         start.wait()
         try:
-            for step in range(20):
+            for step in range(steps):
                 session = sessions.begin(skills=["a"])
                 try:
                     sessions.get(session.id).load("b")

@@ -135,7 +135,7 @@ def test_a_block_never_closed_is_cut_in_linear_time() -> None:
 @pytest.mark.each("unit", ["---\n", "...\n", "----\n", "```\n", "name: a\n", "# \n", " \n", "\u2014\n", "- \n"])
 def test_long_files_of_one_line_are_cut_quickly(unit: str) -> None:
     start = time.process_time()
-    split(unit * 50_000)
-    split("x\n" + unit * 50_000)
-    split("---\n" + unit * 50_000)
-    assert time.process_time() - start < 2
+    split(unit * 20_000)
+    split("x\n" + unit * 20_000)
+    split("---\n" + unit * 20_000)
+    assert time.process_time() - start < 1

