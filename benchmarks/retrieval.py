@@ -349,7 +349,6 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
                 plain.add((text.name, text.about, text.body) for text in batch)
             if sys.stderr.isatty():
                 print(f"\rindexing {count:,}: {batch[-1].key.partition('/')[0]}", end="", file=sys.stderr)
-        spent += cpu(lambda _: index.merge(), None)
         peak = memory() - base
         edits, additions = updates(data, index)
         size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))

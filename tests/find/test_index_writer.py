@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metier.find import index_writer
+from metier.find import index_writer, postings
 from metier.find.indexed_text import SkillText
+from metier.find.ranking import LEVELS
 from metier.find.search_index import SearchIndex
 
 WORDS = ("fruit", "knife", "oven", "spoon", "plate")
@@ -24,7 +25,7 @@ steps = st.lists(st.tuples(st.lists(skills, max_size=4), st.lists(st.integers(0,
 
 
 def counted(index: SearchIndex, scopes: set[int]) -> dict[str, tuple[int, int]]:
-    return index.counts(index.letters(WORDS), scopes)
+    return index.postings(index.letters(WORDS), scopes).counts
 
 
 def expected(there: dict[str, SkillText], scopes: set[str]) -> dict[str, tuple[int, int]]:
@@ -37,48 +38,64 @@ def expected(there: dict[str, SkillText], scopes: set[str]) -> dict[str, tuple[i
     return {word: (about[word], body[word]) for word in WORDS if about[word] or body[word]}
 
 
-@pytest.mark.parametrize("most", [3, *(pytest.param(most, marks=pytest.mark.slow) for most in (0, 32))])
+@pytest.mark.parametrize(
+    ("fan", "gone", "row"),
+    [(2, 1_000, 2), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2, 0, 1_024), (3, 2, 1)))],
+)
 @given(steps)
-def test_counts_are_those_of_the_skills_that_are_there(
-    most: int, steps: list[tuple[list[SkillText], list[int]]]
+def test_counts_and_lists_are_those_of_the_skills_that_are_there(
+    fan: int, gone: int, row: int, steps: list[tuple[list[SkillText], list[int]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_writer, "_MOST_RECENT", most)
+        patch.setattr(postings, "_FAN", fan)
+        patch.setattr(postings, "_ROW_IDS", row)
+        patch.setattr(index_writer, "_MOST_GONE", gone)
         index = SearchIndex()
         there: dict[str, SkillText] = {}
-        for number, (come, gone) in enumerate(steps):
-            for one in gone:
+        for number, (come, went) in enumerate(steps):
+            for one in went:
                 there.pop(f"k{one}", None)
             stamped = [skill._replace(stamp=f"{number}.{place}") for place, skill in enumerate(come)]
             there.update({skill.key: skill for skill in stamped})
-            index.update(stamped, [f"k{one}" for one in gone])
+            index.update(stamped, [f"k{one}" for one in went])
         scopes = index.scopes()
         for some in ({""}, {SCOPES[1]}, set(SCOPES), set[str]()):
             numbers = {number for number, value in scopes.items() if value in some}
             assert counted(index, numbers) == expected(there, some)
             mine = [skill for skill in there.values() if skill.scope in some]
             assert index.totals(numbers).skills == len(mine)
+            found = index.postings(index.letters(WORDS), numbers)
+            keys = {row.id: row.key for row in index.rows(range(100))}
+            for word in found.counts:
+                listed = [keys[id_] for level in range(len(LEVELS)) for id_ in found.having("body", word, level)]
+                assert sorted(listed) == sorted(skill.key for skill in mine if word in skill.body.split())
 
 
-def test_the_last_few_skills_wait_and_then_all_are_counted_in() -> None:
+def segments(index: SearchIndex) -> list[int]:
+    return [row[0] for row in index.database.reader().execute("SELECT size FROM segment")]
+
+
+def test_segments_of_one_size_become_one() -> None:
     index = SearchIndex()
-    connection = index.database.reader()
-
-    def waiting() -> int:
-        return int(connection.execute("SELECT count(*) FROM recent").fetchone()[0])
-
-    for number in range(index_writer._MOST_RECENT):
+    for number in range(1, 200):
         index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
-    assert waiting() == index_writer._MOST_RECENT
-    assert counted(index, set(index.scopes())) == {"fruit": (0, index_writer._MOST_RECENT)}
-    index.update([SkillText(key="last", stamp="1", name="x", body="fruit")])
-    assert waiting() == 0
-    assert counted(index, set(index.scopes())) == {"fruit": (0, index_writer._MOST_RECENT + 1)}
+        assert sum(segments(index)) == 2 * number
+        assert len(segments(index)) <= 3 * postings._FAN
+    assert counted(index, set(index.scopes())) == {"fruit": (0, 199)}
 
 
-@pytest.mark.parametrize("table", ["stem", "spread", "spelling"])
-def test_stems_that_nobody_has_any_more_are_forgotten(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_writer, "_MOST_RECENT", 0)
+def test_segments_that_are_large_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)
+    index = SearchIndex()
+    for number in range(3 * postings._FAN):
+        index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
+    assert len(segments(index)) == 3 * postings._FAN
+    assert counted(index, set(index.scopes())) == {"fruit": (0, 3 * postings._FAN)}
+
+
+@pytest.mark.parametrize("table", ["stem", "segment", "posting", "spelling"])
+def test_nothing_is_left_of_skills_that_have_gone(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_writer, "_MOST_GONE", 0)
     index = SearchIndex()
     connection = index.database.reader()
 
@@ -90,18 +107,19 @@ def test_stems_that_nobody_has_any_more_are_forgotten(table: str, monkeypatch: p
     index.update([SkillText(key="b", stamp="1", name="apple", about="cherry orange", body="melon" * 3)])
     assert rows() > before
     index.update([], ["b"])
+    index.update([SkillText(key="a", stamp="2", name="apple", about="orange", body="banana")])
     assert rows() == before
     index.update([], ["a"])
     assert rows() == 0
 
 
-def test_a_number_is_not_given_twice() -> None:
+def test_a_number_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_writer, "_MOST_GONE", 0)
     index = SearchIndex()
     index.update([SkillText(key="a", stamp="1", name="x", body="fruit")])
     first = index.letters(["fruit"])["fruit"]
-    for number in range(index_writer._MOST_RECENT):
-        index.update([SkillText(key="a", stamp=str(number), name="x", body="knife")])
-        index.update([], ["a"])
+    index.update([SkillText(key="a", stamp="0", name="x", body="knife")])
+    index.update([], ["a"])
     assert index.letters(["fruit"]) == {}
     index.update([SkillText(key="a", stamp="2", name="x", body="oven fruit")])
     assert first not in index.letters(["oven", "fruit"]).values()

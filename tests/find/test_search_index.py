@@ -15,8 +15,11 @@ from tests.tables import crossed
 
 import metier.find.indexed_text
 from metier import Library
+from metier.find import index_maintenance
 from metier.find.indexed_text import SkillText
-from metier.find.search_index import Field, SearchIndex
+from metier.find.postings import Field
+from metier.find.ranking import LEVELS
+from metier.find.search_index import SearchIndex
 from metier.skill import Diagnostic
 from metier.source.source import SkillFileError
 
@@ -155,7 +158,10 @@ def test_a_skill_that_breaks_is_found_as_it_was_also_after_the_next_start(skills
     assert names(again, "oven") == names(again, "/bread") == ["bread"]
 
 
-def test_indexing_ahead_tells_how_far_it_is(skills: Path, tmp_path: Path, write_skill: Write) -> None:
+def test_indexing_ahead_tells_how_far_it_is(
+    skills: Path, tmp_path: Path, write_skill: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_maintenance, "BATCH", 200)
     for number in range(210):
         write_skill(skills / f"more-{number}")
     told: list[tuple[int, int]] = []
@@ -315,12 +321,13 @@ def everything(index: SearchIndex) -> tuple[object, ...]:
 
 
 def counts(index: SearchIndex, stems: Sequence[str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
-    return index.counts(index.letters(stems), scopes)
+    return index.postings(index.letters(stems), scopes).counts
 
 
 def having(index: SearchIndex, field: Field, stem: str) -> list[int]:
-    letter = index.letters([stem]).get(stem)
-    return [] if letter is None else index.having(field, letter)
+    letters = index.letters([stem])
+    postings = index.postings(letters, set(index.scopes()))
+    return [id_ for stem in letters for level in range(len(LEVELS)) for id_ in postings.having(field, stem, level)]
 
 
 @pytest.mark.parametrize("path", [None, "index.db"])
@@ -379,21 +386,22 @@ def test_every_text_is_forgotten_as_it_was_learned(bodies: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", [None, "index.db"])
-def test_what_is_hidden_is_known_anew_once_somebody_wrote(tmp_path: Path, path: str | None) -> None:
+def test_what_is_hidden_is_in_no_list_once_somebody_wrote(tmp_path: Path, path: str | None) -> None:
     index = SearchIndex(None if path is None else str(tmp_path / path))
     writer = index if path is None else SearchIndex(str(tmp_path / path))
     scoped = '[["x"],null,null]'
-    index.update([text("a"), text("b", scope=scoped)])
+    index.update([text("a", about="fruit"), text("b", about="fruit", scope=scoped)])
     (open_to_all,) = (number for number, value in index.scopes().items() if value == "")
     ids = {row.key: row.id for row in index.rows(range(10))}
-    assert index.hidden({open_to_all}) == {ids["b"]} == index.hidden({open_to_all})
-    assert index.hidden(set(index.scopes())) == set()
-    writer.update([text("a", "2", scope=scoped)])
-    assert index.hidden({open_to_all}) == set(ids.values())
-    writer.update([], gone=["b"])
-    assert index.hidden({open_to_all}) == {ids["a"]}
-    for number in range(20):
-        writer.update([text(f"more-{number}", scope=f'[["{number}"],null,null]')])
-    scopes = index.scopes()
-    for number in scopes:
-        assert len(index.hidden({number})) == 20 + (number == open_to_all)
+
+    def seen(scopes: set[int]) -> set[int]:
+        postings = index.postings(index.letters(["fruit"]), scopes)
+        return {id_ for level in range(len(LEVELS)) for id_ in postings.having("about", "fruit", level)}
+
+    assert seen({open_to_all}) == {ids["a"]}
+    assert seen(set(index.scopes())) == set(ids.values())
+    writer.update([text("a", "2", about="fruit", scope=scoped)])
+    assert seen({open_to_all}) == set()
+    assert seen(set(index.scopes()) - {open_to_all}) == set(ids.values())
+    writer.update([text("a", "3", about="fruit")], gone=["b"])
+    assert seen({open_to_all}) == seen(set(index.scopes())) == {ids["a"]}

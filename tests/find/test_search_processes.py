@@ -55,21 +55,30 @@ if moment.startswith("before batch") or moment.startswith("after batch"):
             die()
     SearchIndex.update = dying
 elif moment.startswith("inside batch"):
-    from metier.find import index_writer
-    put, at, written = index_writer._put_in, int(moment.split()[-1]), []
+    from metier.find.index_writer import IndexWriter
+    put, at, written = IndexWriter._put_in, int(moment.split()[-1]), []
     def dying(*args):
         put(*args)
         written.append(None)
         if len(written) == at:
             die()
-    index_writer._put_in = dying
+    IndexWriter._put_in = dying
 elif moment == "before commit":
-    from metier.find.index_writer import Counts
-    save = Counts.save
-    def dying(self, connection):
-        save(self, connection)
+    from metier.find.index_writer import IndexWriter
+    save = IndexWriter.save
+    def dying(self):
+        save(self)
         die()
-    Counts.save = dying
+    IndexWriter.save = dying
+elif moment == "inside of a merge":
+    from metier.find import postings
+    postings._FAN, append, appended = 2, postings._append, []
+    def dying(*args):
+        append(*args)
+        appended.append(None)
+        if len(appended) == 3:
+            die()
+    postings._append = dying
 elif moment == "while the tables are made":
     from metier.find import index_database
     index_database._SCHEMA = index_database._SCHEMA.replace("CREATE TABLE tag", "SELECT die();\\nCREATE TABLE tag")
@@ -190,6 +199,7 @@ def test_processes_that_index_a_new_folder_at_once_all_find_the_right_skills(
         "while the tables are made",
         "inside batch: skill 41",
         "before commit",
+        "inside of a merge",
         "after batch 1",
         *(
             pytest.param(moment, marks=pytest.mark.slow)

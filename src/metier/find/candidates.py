@@ -7,19 +7,19 @@ says little. So the cost of a search is bounded whatever the number of skills.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metier.find.index_database import IndexDamaged
+from metier.find.postings import FIELDS
 from metier.find.ranking import LEVELS
 from metier.find.vectors import NEAREST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
+    from metier.find.postings import Field, Postings
     from metier.find.query import Query
     from metier.find.ranking import Rarity
-    from metier.find.search_index import Field, IndexedSkill, SearchIndex
+    from metier.find.search_index import IndexedSkill, SearchIndex
     from metier.find.vectors import Nearness
 
 POSTINGS = 5_000
@@ -43,11 +43,13 @@ class SearchedPlace:
         """The scopes that the caller is in."""
         self.letters: Mapping[str, str] = {}
         """The letter of each stem of the query that the index knows."""
+        self.postings: Postings
+        """The skills in those scopes that have them."""
 
-    @cached_property
-    def hidden(self) -> Set[int]:
-        """The ids of the skills that the caller may not see, which must not use up what a search may look at."""
-        return self.index.hidden(self.scopes)
+    def look_up(self, stems: Sequence[str]) -> None:
+        """Look up the stems of a query."""
+        self.letters = self.index.letters(stems)
+        self.postings = self.index.postings(self.letters, self.scopes)
 
 
 def candidates(
@@ -85,7 +87,7 @@ def candidates(
         take(lambda place: place.index.named(query.names), len(query.names) * 4)
     if query.only_phrases:
         every = tuple(dict.fromkeys(stem for phrase in query.phrases for stem in phrase))
-        take(lambda place: _with_all(place.index, every, place.letters), MOST_CHECKED)
+        take(lambda place: _with_all(place.postings, every), MOST_CHECKED)
     elif query.stems:
         of_about = {stem: count[0] for stem, count in counts.items()}
         about = _likely(query, places, "about", of_about, rarity.about, allowed)
@@ -111,10 +113,13 @@ def _tagged(index: SearchIndex, tags: Sequence[str]) -> set[int]:
     return found
 
 
-def _with_all(index: SearchIndex, stems: Sequence[str], letters: Mapping[str, str]) -> list[int]:
-    if any(stem not in letters for stem in stems):
+def _with_all(postings: Postings, stems: Sequence[str]) -> list[int]:
+    if any(stem not in postings.counts for stem in stems):
         return []
-    having = [{*index.having("about", letters[stem]), *index.having("body", letters[stem])} for stem in stems]
+    having = (
+        {id_ for field in FIELDS for level in range(len(LEVELS)) for id_ in postings.having(field, stem, level)}
+        for stem in stems
+    )
     return sorted(set.intersection(*having))
 
 
@@ -128,7 +133,6 @@ def _likely(
 ) -> dict[int, dict[int, float]]:
     """A rough score of each skill, by the most telling words and the skills that have most of them."""
     scores: dict[int, dict[int, float]] = {place.number: {} for place in places}
-    seen: dict[str, int] = {}
     left = POSTINGS
     lists = sorted(
         (-rarity[stem] * level.weight, number, stem)
@@ -142,17 +146,11 @@ def _likely(
         for place in places:
             if stem not in place.letters:
                 continue
-            ids = place.index.having(field, place.letters[stem], level)
-            if place.hidden:
-                ids = [id_ for id_ in ids if id_ not in place.hidden]
+            ids = place.postings.having(field, stem, level)
             left -= len(ids)
-            seen[stem] = seen.get(stem, 0) + len(ids)
             mine = scores[place.number]
             for id_ in ids:
                 mine[id_] = mine.get(id_, 0.0) - weight
-    for stem, number in seen.items():
-        if not number and not all(place.index.is_sound(field, stem) for place in places):
-            raise IndexDamaged(f"skills should have {stem!r}, and none is listed")
     if allowed is None:
         return scores
     return {

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import stat
+import sys
 import threading
 import unicodedata
 import weakref
@@ -16,8 +17,6 @@ import Stemmer
 
 from metier._lazy import logger
 from metier._version import __version__
-from metier.errors import SearchUnavailable
-from metier.hints import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,39 +25,36 @@ _log = logger("metier.find")
 
 Item = TypeVar("Item")
 
-_FORMAT = 3
+_FORMAT = 4
 _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 _LOCK_SECONDS = 5.0
 """The wait for another process that writes: many times what a batch takes. Reading never waits."""
 
 # Every stem has a number, and is kept as the letter of that number. `posting` holds only which skill has which letter,
 # where, and how much of it; the rest is computed from the `skill` table, for the few skills that come into question.
+# No row of `posting` is ever changed: see `postings.py`.
 _SCHEMA = """
-CREATE TABLE made_by (kind TEXT NOT NULL, numbers INTEGER NOT NULL);
+CREATE TABLE made_by (kind TEXT NOT NULL, numbers INTEGER NOT NULL, gone INTEGER NOT NULL);
 CREATE TABLE skill (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,
     unlisted INTEGER NOT NULL, needs TEXT NOT NULL,
     name_letters BLOB NOT NULL, about BLOB NOT NULL, body BLOB NOT NULL,
     about_length INTEGER NOT NULL, length INTEGER NOT NULL
 );
-CREATE INDEX skill_name ON skill (name);
-CREATE INDEX skill_scope ON skill (scope);
+CREATE INDEX skill_name ON skill (name, scope);
 CREATE INDEX skill_special ON skill (id, key, name, unlisted, needs) WHERE unlisted = 1 OR needs <> '';
 CREATE TABLE scope (
     id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE, skills INTEGER NOT NULL, about INTEGER NOT NULL,
     body INTEGER NOT NULL
 );
-CREATE TABLE stem (stem TEXT PRIMARY KEY, letter TEXT NOT NULL UNIQUE, spelled INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE spread (
-    letter TEXT NOT NULL, scope INTEGER NOT NULL, about INTEGER NOT NULL, body INTEGER NOT NULL,
-    PRIMARY KEY (letter, scope)
-) WITHOUT ROWID;
-CREATE TABLE recent (scope INTEGER NOT NULL, sign INTEGER NOT NULL, about BLOB NOT NULL, body BLOB NOT NULL);
+CREATE TABLE stem (stem TEXT PRIMARY KEY, letter TEXT NOT NULL, spelled INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE segment (number INTEGER PRIMARY KEY, scope INTEGER NOT NULL, size INTEGER NOT NULL);
+CREATE INDEX segment_scope ON segment (scope);
+CREATE TABLE posting (id INTEGER PRIMARY KEY, keys BLOB NOT NULL, counts BLOB NOT NULL, ids BLOB NOT NULL);
 CREATE TABLE tag (tag TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
 CREATE INDEX tag_id ON tag (id);
 CREATE TABLE spelling (variant TEXT NOT NULL, stem TEXT NOT NULL, PRIMARY KEY (variant, stem)) WITHOUT ROWID;
 CREATE TABLE vector (id INTEGER NOT NULL, model TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, model));
-CREATE VIRTUAL TABLE posting USING fts5(letters, content='', detail=none, columnsize=0, tokenize=ascii);
 """
 
 
@@ -223,13 +219,13 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """Make the tables, or see that they are the ones this version makes."""
-    kind = json.dumps([_FORMAT, __version__, Stemmer.version(), unicodedata.unidata_version])
+    kind = json.dumps([_FORMAT, __version__, sys.byteorder, Stemmer.version(), unicodedata.unidata_version])
     if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         connection.execute("BEGIN IMMEDIATE")
         if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
-            connection.execute("INSERT INTO made_by VALUES (?, 0)", (kind,))
+            connection.execute("INSERT INTO made_by VALUES (?, 0, 0)", (kind,))
         connection.execute("COMMIT")
     if connection.execute("SELECT kind FROM made_by").fetchone() != (kind,):
         raise IndexDamaged("it was made by another version")
@@ -243,26 +239,12 @@ def own_error(error: Exception) -> Exception:
     if isinstance(error, sqlite3.OperationalError):
         if "locked" in text or "busy" in text:
             return IndexBusy(text)
-        if "no such module" in text and not _has_full_text():
-            return SearchUnavailable(
-                "This Python's SQLite was built without full-text search (FTS5).",
-                hint=for_people(
-                    "Use a Python from python.org, your system or uv; `metier list TEXT` works without it."
-                ),
-            )
         if text.startswith(_OF_THE_SYSTEM):
             return OSError(5, text)
     return IndexDamaged(text)
 
 
 _OF_THE_SYSTEM = ("disk I/O", "unable to open", "database or disk is full", "attempt to write", "out of memory")
-
-
-def _has_full_text() -> bool:
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection, contextlib.suppress(sqlite3.Error):
-        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(word)")
-        return True
-    return False
 
 
 def portions(items: Sequence[Item], size: int = _AT_ONCE) -> Iterator[Sequence[Item]]:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 BATCH = 200
 """The skills that are written at once: so long others wait to write, and so much is lost when a process is killed."""
 
-_FEW = 100
-"""The skills that can be written without merging the index afterwards."""
-
 
 def bring_up_to_date(
     index: SearchIndex, place: Place, rows: IndexRows, progress: Callable[[int, int], None] | None = None
@@ -38,10 +35,7 @@ def bring_up_to_date(
     index.database.follow()
     known = index.stamps()
     _take_out(index, _gone(rows, known))
-    differing = _differing(place, rows, known)
-    _write(index, differing, progress)
-    if len(differing) > max(_FEW, len(rows) // 4):
-        index.merge()
+    _write(index, _differing(place, rows, known), progress)
 
 
 def restore(index: SearchIndex, place: Place, rows: IndexRows) -> None:

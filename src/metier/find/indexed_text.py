@@ -25,7 +25,7 @@ from metier.skill.openai_yaml import OPENAI_YAML
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from metier.find.lexicon import Letters
     from metier.library import Entry, Place
@@ -80,38 +80,61 @@ class EncodedStems(NamedTuple):
         """Words as they lie in the file."""
         return self.name.encode(), self.about.encode(), self.body.encode(), self.about_length, self.length
 
-    def counted(self) -> tuple[Counter[str], Counter[str]]:
-        """The counts of each letter in what a skill says of itself, and in the body."""
-        about = Counter(letters_in(self.about))
-        for letter in letters_in(self.name):
-            about[letter] += NAME_WEIGHT
-        return about, Counter(letters_in(self.body))
+    def counted(self) -> CountedStems:
+        """The same with the counts of each letter."""
+        return CountedStems(self, _counted_about(self.name, self.about), Counter(letters_in(self.body)))
 
 
-def encoded(text: SkillText, letters: Letters) -> tuple[EncodedStems, Counter[str], Counter[str]]:
-    """The stems of a skill with their letters, and the counts of each letter."""
+class CountedStems(NamedTuple):
+    """The stems of a skill, and how often it has each letter."""
+
+    stems: EncodedStems
+    about: Mapping[str, int]
+    """In what it says of itself."""
+    body: Mapping[str, int]
+
+    def levels(self) -> tuple[dict[int, int], dict[int, int]]:
+        """The level of each count, in what a skill says of itself and in its body."""
+        norm = length_norm(self.stems.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
+        about = {count: level_of(count, norm) for count in set(self.about.values())}
+        norm = length_norm(self.stems.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
+        return about, {count: level_of(count, norm) for count in set(self.body.values())}
+
+
+def encoded(texts: Sequence[SkillText], letters: Letters) -> list[CountedStems]:
+    """The stems of some skills with their letters, and the counts of each letter."""
+    # Step by step for all of them: what a step looks things up in stays in the cache of the processor meanwhile.
+    parted = [words(text.body[:MAX_TEXT]) for text in texts]
+    # In lists, where a letter is one object however often it occurs: counting is then half the work.
+    bodies = [list(map(letters.__getitem__, one)) for one in parted]
+    counts = [Counter(body) for body in bodies]
+    return [_encoded(*each, letters) for each in zip(texts, bodies, counts, strict=True)]
+
+
+def _encoded(text: SkillText, of_words: Sequence[str], body: Counter[str], letters: Letters) -> CountedStems:
     name, about = split_stems(text.name), split_stems(text.about[:MAX_ABOUT])
+    body.pop("", None)
+    unspaced = 0
+    for odd, times in [(odd, body.pop(odd)) for odd in body.keys() & letters.odd.keys()]:
+        each, more = letters.odd[odd]
+        unspaced += times * more
+        for letter in each:
+            body[letter] += times
     stems = EncodedStems(
         name=letters.said(name),
         about=letters.said(about),
-        body="".join(map(letters.__getitem__, words(text.body[:MAX_TEXT]))),
+        body="".join(of_words),
         about_length=NAME_WEIGHT * word_count(name) + word_count(about),
-        length=0,
+        length=counted_words(body.total() - unspaced, unspaced),
     )
-    in_about, in_body = stems.counted()
-    unspaced = sum(in_body[letter] for letter in letters.unspaced.intersection(in_body))
-    return stems._replace(length=counted_words(in_body.total() - unspaced, unspaced)), in_about, in_body
+    return CountedStems(stems, _counted_about(stems.name, stems.about), body)
 
 
-def postings(words: EncodedStems, about: Mapping[str, int], body: Mapping[str, int]) -> list[str]:
-    """The letters of a skill, each marked with its field and how much the skill has of it."""
-    norm = length_norm(words.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
-    marks = {count: level_of(count, norm).about for count in set(about.values())}
-    marked = [letter + marks[count] for letter, count in about.items()]
-    norm = length_norm(words.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
-    marks = {count: level_of(count, norm).body for count in set(body.values())}
-    marked += [letter + marks[count] for letter, count in body.items()]
-    return marked
+def _counted_about(name: str, about: str) -> Counter[str]:
+    counts = Counter(letters_in(about))
+    for letter in letters_in(name):
+        counts[letter] += NAME_WEIGHT
+    return counts
 
 
 _SEARCHED_EXTRAS = ("category", "title", "summary", "short-description", "short_description")

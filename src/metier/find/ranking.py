@@ -28,19 +28,13 @@ K1 = 1.2
 
 
 class Level(NamedTuple):
-    """The share that a skill has of a word. Each word is posted once for each field, with the mark of its level."""
+    """The share that a skill has of a word. For each word and field it stands in one list: that of its level."""
 
-    about: str
-    body: str
     at_least: float
     weight: float
 
 
-LEVELS = (
-    Level("1", "4", 1.4, 1.7),
-    Level("2", "5", 0.9, 1.1),
-    Level("3", "6", 0.0, 0.6),
-)
+LEVELS = (Level(1.4, 1.7), Level(0.9, 1.1), Level(0.0, 0.6))
 
 
 def length_norm(length: float, matters: float) -> float:
@@ -53,10 +47,10 @@ def saturated(count: int, norm: float) -> float:
     return count * (K1 + 1) / (count + norm)
 
 
-def level_of(count: int, norm: float) -> Level:
-    """The level of a count."""
+def level_of(count: int, norm: float) -> int:
+    """The number of the level of a count."""
     much = saturated(count, norm)
-    return next(level for level in LEVELS if much >= level.at_least)
+    return next(number for number, level in enumerate(LEVELS) if much >= level.at_least)
 
 
 def word_count(stems: Sequence[str]) -> int:

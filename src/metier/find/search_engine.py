@@ -146,8 +146,8 @@ def _look_up(query: Query, places: Sequence[SearchedPlace]) -> dict[str, tuple[i
     """Look up the letters of a query in each place; returns how many skills have each stem, in all places together."""
     total: dict[str, tuple[int, int]] = {}
     for place in places:
-        place.letters = place.index.letters(query.stems)
-        for stem, (about, body) in place.index.counts(place.letters, place.scopes).items():
+        place.look_up(query.stems)
+        for stem, (about, body) in place.postings.counts.items():
             before = total.get(stem, (0, 0))
             total[stem] = (before[0] + about, before[1] + body)
     return total
@@ -167,7 +167,7 @@ def _corrected(query: Query, counts: Mapping[str, tuple[int, int]], places: Sequ
         for place in places:
             close = [one for word in typed for one in place.index.spelled_like(word) if is_one_slip(word, one)]
             # A word that only hidden skills say of themselves is no word here.
-            said = place.index.counts(place.index.letters(close), place.scopes)
+            said = place.index.postings(place.index.letters(close), place.scopes).counts
             added.update({meant: written for meant, (about, _) in sorted(said.items()) if about})
     if not added:
         return query

@@ -6,28 +6,21 @@ Derived from the skills and always rebuildable. A changed skill is written again
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
-from metier._cache import BoundedCache
-from metier._lazy import dataclass, field
-from metier.find import index_writer, lexicon
+from metier.find import lexicon
 from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
-from metier.find.index_writer import put_in, take_out
+from metier.find.index_writer import IndexWriter
 from metier.find.indexed_text import EncodedStems
-from metier.find.ranking import LEVELS
+from metier.find.postings import Postings
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from metier.find.indexed_text import SkillText
 
-Field: TypeAlias = Literal["about", "body"]
-
 _ROWS_AT_ONCE = 32
-_PAGES_AT_ONCE = 2_000
-"""The pages of postings that are merged in one transaction: a fraction of a second."""
-_HIDDEN_KEPT = 8
 
 
 class IndexedSkill(NamedTuple):
@@ -53,7 +46,6 @@ class SearchIndex:
 
     def __init__(self, path: str | None = None) -> None:
         self.database = IndexDatabase(path)
-        self._hidden = _Hidden()
         self._letters = lexicon.Letters()
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -67,25 +59,11 @@ class SearchIndex:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
         with self.database.transaction() as connection:
             self._letters.begin(connection, self.database.rollbacks)
-            counts = index_writer.Counts()
+            writer = IndexWriter(connection, self._letters)
             for key in gone:
-                take_out(connection, key, counts)
-            put_in(connection, list(texts), counts, self._letters)
-            if counts.save(connection):
-                self._letters.clear()
-            self._hidden = _Hidden()
-
-    def merge(self) -> None:
-        """Merge the postings that many updates have left in pieces: a search then looks for each word in one place."""
-        pages = -_PAGES_AT_ONCE  # negative: all pieces become one
-        is_more = True
-        while is_more:
-            # In steps, so that others can write in between.
-            with self.database.transaction() as connection:
-                before = connection.total_changes
-                connection.execute("INSERT INTO posting (posting, rank) VALUES ('merge', ?)", (pages,))
-                is_more = connection.total_changes - before > 1
-            pages = _PAGES_AT_ONCE
+                writer.take_out(key)
+            writer.put_in(list(texts))
+            writer.save()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -106,32 +84,9 @@ class SearchIndex:
         with self.database.reading() as connection:
             return lexicon.letters(connection, stems)
 
-    def counts(self, letters: Mapping[str, str], scopes: Collection[int]) -> dict[str, tuple[int, int]]:
-        """The number of skills in these scopes that have each stem in what they say of themselves, and in the body."""
-        with self.database.reading() as connection:
-            return index_writer.counts(connection, letters, scopes)
-
-    def having(self, field: Field, letter: str, level: int | None = None) -> list[int]:
-        """The ids of all skills that have a letter in a field, as much as the level says, or at all."""
-        levels = LEVELS if level is None else LEVELS[level : level + 1]
-        wanted = " OR ".join(f'"{letter}{getattr(one, field)}"' for one in levels)
-        with self.database.reading() as connection:
-            # Thousands of ids: as one text they come three times as fast as in rows of their own.
-            statement = "SELECT group_concat(rowid) FROM posting WHERE posting MATCH ?"
-            found = connection.execute(statement, (wanted,)).fetchone()[0]
-            return [] if found is None else list(map(int, found.split(",")))
-
-    def is_sound(self, field: Field, stem: str) -> bool:
-        """Whether a stem that is counted is also posted."""
-        with self.database.reading() as connection:
-            # In one transaction: between two statements its last skill may go, or its first come.
-            connection.execute("BEGIN")
-            try:
-                letters = self.letters([stem])
-                count = self.counts(letters, self.scopes()).get(stem, (0, 0))[field == "body"]
-                return not count or bool(self.having(field, letters[stem]))
-            finally:
-                connection.execute("COMMIT")
+    def postings(self, letters: Mapping[str, str], scopes: Collection[int]) -> Postings:
+        """The lists of the skills in these scopes that have each stem, whose letter is given."""
+        return Postings(self.database, letters, scopes)
 
     def tagged(self, tag: str) -> set[int]:
         """The ids of all skills with a tag."""
@@ -161,23 +116,8 @@ class SearchIndex:
     def ids(self, scopes: Collection[int]) -> list[int]:
         """The ids of all skills in some scopes, by name."""
         with self.database.reading() as connection:
-            return _ids(connection, scopes, "ORDER BY name")
-
-    def hidden(self, scopes: Collection[int]) -> Set[int]:
-        """The ids of all skills in other scopes than these."""
-        others = self.scopes().keys() - scopes
-        if not others:
-            return frozenset()
-        with self.database.reading() as connection:
-            # With many tenants most skills are hidden from each, and they are asked for with every search.
-            version = connection.execute("PRAGMA data_version").fetchone()[0]
-            if self._hidden.connection is not connection or self._hidden.version != version:
-                self._hidden = _Hidden(connection, version)
-            known, which = self._hidden.ids, frozenset(others)
-            found = known.get(which)
-            if found is None:
-                found = known[which] = frozenset(_ids(connection, others))
-            return found
+            statement = "SELECT id FROM skill WHERE scope IN (SELECT value FROM json_each(?)) ORDER BY name"
+            return [row[0] for row in connection.execute(statement, (json.dumps(list(scopes)),))]
 
     def special_rows(self) -> list[IndexedSkill]:
         """The few skills that are not for models, or that need something."""
@@ -238,21 +178,3 @@ class SearchIndex:
         if len(sizes) > 1 or any(size == 0 or size % 2 for size in sizes):
             raise IndexDamaged("vectors of different or odd sizes")
         return [row[0] for row in rows], [row[1] for row in rows], b"".join(row[2] for row in rows)
-
-
-@dataclass
-class _Hidden:
-    """The skills found hidden in a state of the file: until the next write, it stays so."""
-
-    connection: sqlite3.Connection | None = None
-    version: int = 0
-    ids: BoundedCache[frozenset[int], frozenset[int]] = field(default_factory=lambda: BoundedCache(_HIDDEN_KEPT))
-
-
-def _ids(connection: sqlite3.Connection, scopes: Collection[int], order: str = "") -> list[int]:
-    found: list[int] = []
-    for some in portions(list(scopes)):
-        marks = ",".join("?" * len(some))
-        statement = f"SELECT id FROM skill WHERE scope IN ({marks}) {order}"
-        found.extend(row[0] for row in connection.execute(statement, some))
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import unicodedata
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from metier._lazy import pattern
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAX_WORD = 40
 """Longer runs of letters are keys, digests and encoded data; nobody searches for them."""
@@ -35,11 +36,14 @@ _WORDS = pattern(r"[^\W_]+")
 _PARTED = bytes(byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else 32 for byte in range(256))
 # Names of languages that a rule for words would cut down to one letter.
 _SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
-_SIGNED = pattern(r"(?<!\w)(?:[cC]\+\+|[cCfF]#|\.(?:NET|net|Net))(?!\w)")
+# It begins with a character: so it is looked for several times faster than if it began with what stands before.
+_SIGNED = pattern(r"[.cCfF](?<!\w.)(?:(?<=[cC])\+\+|(?<=[cCfF])#|(?<=\.)(?:NET|net|Net))(?!\w)")
 _HUMPS = pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ACCENTS = pattern("[\u0300-\u036f]+")
 # Scripts that write no blanks between words: every pair of neighbours is taken for a word.
 _UNSPACED = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+# Nothing in it is folded, neither alone nor beside another one.
+_UNFOLDED = pattern("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]+")
 _STEMS_KEPT = 100_000
 
 _local = threading.local()
@@ -119,14 +123,20 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
         self.stem = Stemmer.Stemmer("english", 0).stemWord
 
     def __missing__(self, word: bytes) -> tuple[str, ...]:
-        text = word.decode(errors="surrogatepass")
-        if text.isascii():
-            learned = self._stem_of(text)
-        else:
-            learned = tuple(stem for part in _WORDS.findall(_composed(text)) for stem in self._stems_of(part))
+        learned = self.learn(word)
         if len(word) <= MAX_WORD:
             self[word] = learned
         return learned
+
+    def learn(self, word: bytes) -> tuple[str, ...]:
+        """The stems of a word, for somebody who keeps them."""
+        text = word.decode(errors="surrogatepass")
+        if text.isascii():
+            return self._stem_of(text)
+        found: list[str] = []
+        for part in _WORDS.findall(_composed(text)):
+            found.extend(_pairs(part) if _UNFOLDED.fullmatch(part) else self._stems_of(part))
+        return tuple(found)
 
     def _stem_of(self, word: str) -> tuple[str, ...]:
         return (self.stem(word),) if 0 < len(word) <= MAX_WORD and word not in STOP_WORDS else ()
@@ -136,11 +146,14 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
             start = 0
             for run in _UNSPACED.finditer(part):
                 yield from self._stem_of(part[start : run.start()])
-                letters = run[0]
-                # No stemmer: it leaves what is as short as this.
-                yield from [letters] if len(letters) == 1 else map("".join, itertools.pairwise(letters))
+                yield from _pairs(run[0])
                 start = run.end()
             yield from self._stem_of(part[start:])
+
+
+def _pairs(letters: str) -> Iterable[str]:
+    # No stemmer: it leaves what is as short as this.
+    return map(operator.add, letters, letters[1:]) if len(letters) > 1 else [letters]
 
 
 def known_stems() -> _Stems:

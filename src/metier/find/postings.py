@@ -1,0 +1,259 @@
+"""Postings: the ids of the skills that have each letter, in segments that are written once and merged later.
+
+A transaction appends a segment for each scope that it touches, and eight segments of about one size become one. So no
+list is ever changed in place, whatever the number of skills, and a search reads nothing of scopes that are hidden from
+its caller. How many skills have a letter is the length of its lists.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import sys
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier.find.index_database import IndexDamaged, checked_count
+from metier.find.lexicon import codes_of
+from metier.find.ranking import LEVELS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from metier.find.index_database import IndexDatabase
+    from metier.find.indexed_text import CountedStems
+
+Field: TypeAlias = Literal["about", "body"]
+FIELDS: tuple[Field, ...] = ("about", "body")
+_Ids: TypeAlias = "array[int]"
+_Lists: TypeAlias = "Iterable[tuple[int, _Ids]]"
+# Arrays, as the garbage collector would look at each list again and again.
+_no_ids = partial(array, "I")
+
+# The key of a list: the code of the letter, then for each field and level a list of those that came and one of those
+# that went. A row of `posting` has the lists of consecutive keys; its id is the segment's number and the first key.
+_OF_LETTER, _OF_LEVEL = 16, 2
+_SEGMENT = 32  # bits of a key
+_ROW_IDS, _ROW_LISTS = 1_024, 256
+"""The most ids and lists in a row; a longer list has a row of its own, which is only read when it is needed."""
+
+_FAN = 8
+"""The number of segments of about one size, where each size is as many times the one before, that become one."""
+_LARGEST_MERGED = 1 << 21
+"""Segments with more ids stay as they are: merging them would keep other writers waiting for seconds."""
+
+_LISTS_OF = """
+SELECT wanted.value, posting.id & 0xffffffff, keys, counts, CASE WHEN length(ids) <= :longest THEN ids END
+FROM json_each(:keys) AS wanted CROSS JOIN segment CROSS JOIN posting
+WHERE scope IN (SELECT value FROM json_each(:scopes)) AND posting.id BETWEEN
+    max(number << 32, coalesce((SELECT max(id) FROM posting WHERE id <= (number << 32) + wanted.value), 0))
+    AND (number << 32) + wanted.value + :span
+"""
+_UNPOSTED = """
+SELECT 1 FROM segment WHERE NOT EXISTS
+    (SELECT 1 FROM posting WHERE id BETWEEN number << 32 AND (number << 32) + 0xffffffff)
+UNION ALL SELECT 1 FROM scope WHERE about + body > 0 AND NOT EXISTS (SELECT 1 FROM segment WHERE scope = scope.id)
+"""
+
+
+class NewPostings:
+    """The postings that a transaction adds and takes back."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[int, list[defaultdict[str, _Ids]]] = {}
+
+    def add(self, id_: int, scope: int, skill: CountedStems, *, is_gone: bool) -> None:
+        """Post the letters of a skill, or take them back."""
+        lists = self._scopes.get(scope)
+        if lists is None:
+            lists = self._scopes[scope] = [defaultdict(_no_ids) for _ in range(_OF_LETTER)]
+        for first, counts, levels in zip((0, len(LEVELS)), (skill.about, skill.body), skill.levels(), strict=True):
+            of_count = {count: lists[(first + level) * _OF_LEVEL + is_gone] for count, level in levels.items()}
+            for letter, count in counts.items():
+                of_count[count][letter].append(id_)
+
+    def save(self, connection: sqlite3.Connection) -> None:
+        """Append a segment for each scope, and merge those that have become many."""
+        for scope, lists in sorted(self._scopes.items()):
+            found = {
+                code * _OF_LETTER + place: ids
+                for place, of_place in enumerate(lists)
+                for code, ids in zip(codes_of(of_place), of_place.values(), strict=True)
+            }
+            in_order = [(key, found[key]) for key in sorted(found)]
+            is_any_gone = any(lists[1::_OF_LEVEL])
+            _append(connection, scope, _merged([in_order]) if is_any_gone else in_order)
+            _merge_tiers(connection, scope)
+
+
+def _append(connection: sqlite3.Connection, scope: int, lists: _Lists) -> None:
+    number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM segment").fetchone()[0]
+    sizes: list[int] = []
+    connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(number, lists, sizes))
+    if sizes:
+        connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (number, scope, sum(sizes)))
+
+
+def _rows(number: int, lists: _Lists, sizes: list[int]) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """Lists in rows; `sizes` gets the number of ids in each."""
+    keys: list[int] = []
+    parts: list[_Ids] = []
+    room = _ROW_IDS
+
+    def row() -> tuple[int, bytes, bytes, bytes]:
+        counts = array("I", map(len, parts))
+        sizes.append(sum(counts))
+        return (number << _SEGMENT) + keys[0], array("I", keys).tobytes(), counts.tobytes(), b"".join(parts)
+
+    for key, ids in lists:
+        if keys and (len(ids) > room or len(keys) == _ROW_LISTS):
+            yield row()
+            keys, parts, room = [], [], _ROW_IDS
+        keys.append(key)
+        parts.append(ids)
+        room -= len(ids)
+    if keys:
+        yield row()
+
+
+def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
+    while True:
+        tiers: dict[int, list[int]] = {}
+        for number, size in connection.execute("SELECT number, size FROM segment WHERE scope = ?", (scope,)):
+            if checked_count(size) < _LARGEST_MERGED:
+                tiers.setdefault((size.bit_length() - 1) // (_FAN.bit_length() - 1), []).append(number)
+        full = [numbers for _, numbers in sorted(tiers.items()) if len(numbers) >= _FAN]
+        if not full:
+            return
+        _merge(connection, scope, full[0])
+
+
+def merge_all(connection: sqlite3.Connection) -> None:
+    """Merge the segments of each scope, so that nothing is left of what was taken back."""
+    scopes: dict[int, list[int]] = {}
+    for number, scope, size in connection.execute("SELECT number, scope, size FROM segment"):
+        if checked_count(size) < _LARGEST_MERGED:
+            scopes.setdefault(scope, []).append(number)
+    for scope, numbers in scopes.items():
+        _merge(connection, scope, numbers)
+
+
+def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -> None:
+    _append(connection, scope, _merged([_lists_of(connection, number) for number in numbers]))
+    for number in numbers:
+        bounds = (number << _SEGMENT, (number + 1 << _SEGMENT) - 1)
+        connection.execute("DELETE FROM posting WHERE id BETWEEN ? AND ?", bounds)
+        connection.execute("DELETE FROM segment WHERE number = ?", (number,))
+
+
+def _lists_of(connection: sqlite3.Connection, number: int) -> Iterator[tuple[int, _Ids]]:
+    bounds = (number << _SEGMENT, (number + 1 << _SEGMENT) - 1)
+    statement = "SELECT id & 0xffffffff, keys, counts, ids FROM posting WHERE id BETWEEN ? AND ? ORDER BY id"
+    for row in connection.execute(statement, bounds):
+        keys, counts, ids = _unpacked(*row)
+        start = 0
+        for key, count in zip(keys, counts, strict=True):
+            yield key, ids[start : start + count]
+            start += count
+
+
+def _unpacked(first: int, *parts: bytes | None) -> tuple[_Ids, _Ids, _Ids]:
+    """The keys, the length of each list, and the ids; none where they were too many to read."""
+    keys, counts, ids = (array("I", part or b"") for part in parts)
+    if not keys or keys[0] != first or len(keys) != len(counts) or (parts[2] is not None and sum(counts) != len(ids)):
+        raise IndexDamaged("lists of skills of another length than they should have")
+    return keys, counts, ids
+
+
+def _merged(sources: Sequence[_Lists]) -> Iterator[tuple[int, _Ids]]:
+    """The lists of several segments in one, without what came in one and went in another."""
+    for pair, lists in itertools.groupby(heapq.merge(*sources), lambda each: each[0] // _OF_LEVEL):
+        came, went = array("I"), array("I")
+        for key, ids in lists:
+            (went if key % _OF_LEVEL else came).extend(ids)
+        if went:
+            came, went = _net(came, went)
+        if came:
+            yield pair * _OF_LEVEL, came
+        if went:
+            yield pair * _OF_LEVEL + 1, went
+
+
+def _net(came: Iterable[int], went: Iterable[int]) -> tuple[_Ids, _Ids]:
+    """The ids that came and did not go, and those that went and had come in another segment."""
+    left = Counter(came)
+    left.subtract(went)
+    return array("I", (+left).elements()), array("I", (-left).elements())
+
+
+def posted_codes(connection: sqlite3.Connection) -> set[int]:
+    """The codes of all letters that skills have."""
+    found: set[int] = set()
+    for (keys,) in connection.execute("SELECT keys FROM posting"):
+        found.update(key // _OF_LETTER for key in array("I", keys))
+    return found
+
+
+class Postings:
+    """The lists of some letters, of the skills in some scopes."""
+
+    def __init__(self, database: IndexDatabase, letters: Mapping[str, str], scopes: Collection[int]) -> None:
+        self._database = database
+        self._scopes = json.dumps(list(scopes))
+        codes = zip(letters, codes_of(letters.values()), strict=True)
+        self._keys = {stem: code * _OF_LETTER for stem, code in codes}
+        self._lists: dict[int, _Ids] = {}
+        self._sizes: Counter[int] = Counter()
+        with database.reading() as connection:
+            self._read(connection, list(self._keys.values()), _OF_LETTER - 1, _ROW_IDS)
+            counts = {stem: (self._count(stem, "about"), self._count(stem, "body")) for stem in letters}
+            self.counts = {stem: count for stem, count in counts.items() if any(count)}
+            """The number of skills that have each stem in what they say of themselves, and in the body."""
+            if len(self.counts) < len(letters) and connection.execute(_UNPOSTED).fetchone() is not None:
+                raise IndexDamaged("skills should have words, and none are listed")
+
+    def _read(self, connection: sqlite3.Connection, keys: Sequence[int], span: int, longest: int) -> None:
+        """Read the lists from each key on, except for those that are too long, which are only counted."""
+        asked = {"keys": json.dumps(keys), "scopes": self._scopes, "span": span, "longest": longest * 4}
+        for low, *row in connection.execute(_LISTS_OF, asked):
+            of_row, counts, ids = _unpacked(*row)
+            at = bisect_left(of_row, low)
+            start = sum(counts[:at])
+            for key, count in zip(of_row[at : at + span + 1], counts[at : at + span + 1], strict=True):
+                if key > low + span:
+                    break
+                self._sizes[key] += count
+                if ids:
+                    self._lists.setdefault(key, array("I")).extend(ids[start : start + count])
+                start += count
+
+    def _count(self, stem: str, field: Field) -> int:
+        keys = [_key(self._keys[stem], field, level) for level in range(len(LEVELS))]
+        return checked_count(sum(self._sizes[key] - self._sizes[key + 1] for key in keys))
+
+    def having(self, field: Field, stem: str, level: int) -> Sequence[int]:
+        """The ids of all skills that have a stem in a field, as much as the level says."""
+        key = _key(self._keys[stem], field, level)
+        if any(self._sizes[one] != len(self._lists.get(one, ())) for one in (key, key + 1)):
+            # In one statement, as lists may have been merged since they were counted.
+            for one in (key, key + 1):
+                self._sizes.pop(one, None)
+                self._lists.pop(one, None)
+            with self._database.reading() as connection:
+                self._read(connection, [key], 1, sys.maxsize // 8)
+        came, went = self._lists.get(key, ()), self._lists.get(key + 1)
+        if not went:
+            return came
+        came, went = _net(came, went)
+        if went or len(set(came)) < len(came):
+            raise IndexDamaged("a skill that came twice, or went and never came")
+        return came
+
+
+def _key(first: int, field: Field, level: int) -> int:
+    return first + (level + len(LEVELS) * (field == "body")) * _OF_LEVEL
