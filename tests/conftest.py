@@ -91,8 +91,8 @@ def programs(pytestconfig: pytest.Config) -> Iterator[Path]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of a table, or a test of each case that the command line names: `test_it[each3]` is the fourth."""
-    for marker in metafunc.definition.iter_markers("each"):
-        names = named(marker)
+    names, cases, every = table_of(metafunc.definition)
+    if names:
         asked = f"::{metafunc.function.__name__}["
         chosen = {
             int(found)
@@ -101,12 +101,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for found in re.findall(r"\beach(\d+)\b", argument.partition(asked)[2])
         }
         if chosen:
-            cases = {f"each{number}": case for number, case in enumerate(marker.args[1]) if number in chosen}
-            values = cases.values() if len(names) > 1 else [[case] for case in cases.values()]
-            metafunc.parametrize(names, values, ids=cases)
+            alone = {f"each{number}": case for number, case in enumerate(cases) if number in chosen}
+            metafunc.parametrize(names, alone.values(), ids=alone)
         else:
             tests = {"each": pytest.param(*[None] * len(names))}
-            if marker.kwargs.get("every", 1) > 1:
+            if every > 1:
                 tests["each_other"] = pytest.param(*[None] * len(names), marks=pytest.mark.slow)
             metafunc.parametrize(names, tests.values(), ids=tests)
 
@@ -114,17 +113,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Goes through a table of many cases that take next to no time each: a test for every one would take far longer."""
-    marker = pyfuncitem.get_closest_marker("each")
+    names, cases, every = table_of(pyfuncitem)
     which = re.search(r"\beach(_other)?\b", pyfuncitem.name.partition("[")[2])
-    if marker is None or which is None:
+    if not names or which is None:
         return None
-    names, every = named(marker), marker.kwargs.get("every", 1)
-    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    given: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    others = [one[-1].argnames for one in pyfuncitem._fixtureinfo.name2fixturedefs.values()]
+    # A folder for each case, unless something that all cases share lies in it.
+    folder = given.get("tmp_path") if not any("tmp_path" in needed for needed in others) else None
     failures: list[BaseException] = []
-    for number, case in enumerate(marker.args[1]):
+    for number, case in enumerate(cases):
         if (number % every == 0) is (which[1] is not None):
             continue
-        given.update(zip(names, case if len(names) > 1 else [case], strict=True))
+        given.update(zip(names, case, strict=True))
+        if folder is not None:
+            given["tmp_path"] = folder / str(number)
+            given["tmp_path"].mkdir()
         try:
             pyfuncitem.obj(**given)
         except (Exception, pytest.fail.Exception) as failure:
@@ -137,9 +141,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def named(marker: pytest.Mark) -> tuple[str, ...]:
-    names = marker.args[0]
-    return (names,) if isinstance(names, str) else tuple(names)
+def table_of(definition: pytest.Function) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int]:
+    """The names and the cases of a table, or of all that several tables have together, and which are quick."""
+    names: tuple[str, ...] = ()
+    tables, every = [], 1
+    for marker in definition.iter_markers("each"):
+        columns = (marker.args[0],) if isinstance(marker.args[0], str) else tuple(marker.args[0])
+        names += columns
+        tables.append([tuple(case) if len(columns) > 1 else (case,) for case in marker.args[1]])
+        every = max(every, marker.kwargs.get("every", 1))
+    return names, [sum(rows, ()) for rows in itertools.product(*tables)], every
 
 
 def pytest_collection() -> None:
