@@ -99,6 +99,7 @@ class Tool(Protocol):
         ...
 
 
+_MEMBERS = ("name", "description", "parameters", "timeout", "is_control", "call")
 MAX_RESULT_BYTES = 1024 * 1024
 _MAX_ERROR = 4_096
 
@@ -231,7 +232,8 @@ class ToolRegistry:
 
     def add(self, tool: Tool) -> None:
         """Add a tool; raises `InvalidArgument` for a bad name or schema, and when the name is taken."""
-        if not isinstance(tool, Tool):
+        # Its class first: a tool that is asked for its description may have to work it out.
+        if not all(hasattr(type(tool), member) or hasattr(tool, member) for member in _MEMBERS):
             raise InvalidArgument(
                 f"{shown(repr(tool))} is no tool.", hint="Make one of a function with `FunctionTool(function)`."
             )
