@@ -48,7 +48,7 @@ def test_a_command_is_found_however_it_is_written(command: str) -> None:
     assert worst(skill(f"{FENCE}bash\n{command}\n{FENCE}\n")) >= HIGH
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "change",
     [
         lambda text: text.replace("\n", "\r\n"),
@@ -60,14 +60,13 @@ def test_a_command_is_found_however_it_is_written(command: str) -> None:
         lambda text: text.replace("e", "\u0435", 3),
         lambda text: text.replace("a", "a\u200b"),
     ],
-    ids=["crlf", "quoted", "no-break", "below", "far-below", "emphasis", "look-alikes", "zero-width"],
 )
-@pytest.mark.parametrize("text", [PREREQUISITE, THEFT, OVERRIDE], ids=["prerequisite", "theft", "override"])
+@pytest.mark.each("text", [PREREQUISITE, THEFT, OVERRIDE])
 def test_a_sentence_is_found_however_it_is_written(text: str, change: Callable[[str], str]) -> None:
     assert worst(skill("\n" + change(text))) >= HIGH
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "page",
     [
         "## Detection\n\n{}\n",
@@ -76,7 +75,7 @@ def test_a_sentence_is_found_however_it_is_written(text: str, change: Callable[[
         "## Red flags\n\n- {}\n",
     ],
 )
-@pytest.mark.parametrize("attack", [f"{FENCE}bash\n{PIPE}\n{FENCE}", PREREQUISITE, THEFT])
+@pytest.mark.each("attack", [f"{FENCE}bash\n{PIPE}\n{FENCE}", PREREQUISITE, THEFT])
 def test_words_that_cost_nothing_do_not_make_an_attack_harmless(page: str, attack: str) -> None:
     assert worst(skill(page.format(attack))) >= MEDIUM
     posing = "A security checklist against malicious skills."
@@ -146,24 +145,13 @@ def test_no_text_makes_a_rule_fail(page: str, script: str, suffix: str) -> None:
             assert hit.line >= 1
 
 
-@pytest.mark.each(
-    "unit",
-    [
-        "a",
-        " ",
-        "(",
-        "curl ",
-        "curl | ",
-        "https://a.b/c ",
-        "do not tell the user ",
-        "'a','b',",
-        "$A${B}",
-        "\\x41",
-        "rm -rf ",
-    ],
-)
-def test_rules_take_time_that_grows_no_faster_than_the_text(unit: str) -> None:
-    def cost(length: int) -> float:
+UNITS = ["(", "curl ", "do not tell the user ", "a", " ", "curl | ", "https://a.b/c ", "'a','b',", "$A${B}"]
+UNITS += ["\\x41", "rm -rf "]
+
+
+@pytest.mark.parametrize("units", [UNITS[:3], pytest.param(UNITS[3:], marks=pytest.mark.slow)], ids=["some", "others"])
+def test_rules_take_time_that_grows_no_faster_than_the_text(units: list[str]) -> None:
+    def cost(unit: str, length: int) -> float:
         text = unit * (length // len(unit))
         view = view_of(MemoryPackage({"SKILL.md": skill(text)["SKILL.md"], "x.py": text}))
         started = time.process_time()
@@ -172,4 +160,4 @@ def test_rules_take_time_that_grows_no_faster_than_the_text(unit: str) -> None:
         return time.process_time() - started
 
     # Twice the text takes twice the time; four times that is far from what a rule would take that looks at pairs.
-    assert cost(16_000) < 4 * cost(8_000) + 0.2
+    assert [unit for unit in units if cost(unit, 16_000) >= 4 * cost(unit, 8_000) + 0.2] == []
