@@ -48,6 +48,7 @@ NEEDS = {
     "run": ("metier.cli.run", *_RUNNING),
     "session": ("metier.cli.session", "metier.tools.builtin.bash", *_RUNNING),
     "mcp": ("metier.cli.mcp", *_SERVER, *_RUNNING),
+    "shell": ("metier.cli.shell", "metier.run.virtual", "metier.run.virtual.shell", "tree_sitter_bash", *_RUNNING),
     "ask": ("metier.cli.ask", *_AGENT, *_RUNNING),
     "chat": ("metier.cli.chat", *_AGENT, *_RUNNING),
     "demo": ("metier.cli.demo", *_AGENT, *_SERVER, *_RUNNING),

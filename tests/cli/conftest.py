@@ -77,14 +77,14 @@ def forked(programs: Path) -> list[str]:
 
 
 @pytest.fixture
-def process(command: list[str]) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Runs the command as a process of its own."""
+def process(command: list[str], forked: list[str]) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs the command as a process of its own: a new interpreter where it is told something by its environment."""
 
     def run(
         *arguments: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*command, *map(str, arguments)],
+            [*(forked if env is None else command), *map(str, arguments)],
             env={**os.environ, **(env or {})},
             cwd=cwd,
             stdin=subprocess.DEVNULL,

@@ -19,15 +19,17 @@ from metier.guard.question import PROGRAM, TERMINAL
 
 pty = pytest.importorskip("pty")
 
-# A model that loads a skill which nobody vouches for, so that the person is asked.
+# Commands one after the other, with a model that loads a skill which nobody vouches for, so that the person is asked.
 _DRIVER = """
 import sys
 import metier.agent.models
 from metier.testing import ScriptedModel
-model = ScriptedModel([("skills_load", {"skills": ["evil"]}), *["Fine."] * 5])
-metier.agent.models.trial_model = lambda: model
 from metier.cli.main import main
-sys.exit(main(sys.argv[1:]))
+for words in sys.argv[1:]:
+    model = ScriptedModel([("skills_load", {"skills": ["evil"]}), *["Fine."] * 5])
+    metier.agent.models.trial_model = lambda: model
+    code = main(words.split())
+    print(words, "ended with", code)
 """
 _PATIENCE = 60
 INTERRUPT = "\x03"
@@ -122,10 +124,10 @@ def trail(tmp_path: Path) -> set[tuple[str, str]]:
     return {(record["event"], record.get("code") or "ok") for record in map(json.loads, lines)}
 
 
-def test_ctrl_c_at_a_question_ends_the_answer_and_what_is_typed_next_is_no_answer_to_it(
+def test_ctrl_c_at_a_question_ends_the_answer_or_the_task_and_what_is_typed_next_is_no_answer_to_it(
     start: Start, tmp_path: Path
 ) -> None:
-    terminal = start("chat", "--model", "test")
+    terminal = start("chat --model test", "ask --model test Hello")
     terminal.until("> ")
     terminal.type("Hello\n")
     terminal.until("[y/N]")
@@ -139,15 +141,13 @@ def test_ctrl_c_at_a_question_ends_the_answer_and_what_is_typed_next_is_no_answe
     terminal.until("Nothing is loaded.")
     terminal.until("> ")
     terminal.type("/exit\n")
-    assert terminal.ended() == 0
+    terminal.until("ended with 0")
     assert trail(tmp_path) == {("load", "cancelled"), ("call", "cancelled")}
-
-
-def test_ctrl_c_at_a_question_ends_a_task(start: Start, tmp_path: Path) -> None:
-    terminal = start("ask", "--model", "test", "Hello")
+    (tmp_path / "audit.jsonl").unlink()
     assert "pydantic" not in terminal.until("[y/N]").lower()
     terminal.type(INTERRUPT)
-    assert terminal.ended() == 130
+    terminal.until("ended with 130")
+    assert terminal.ended() == 0
     assert trail(tmp_path) == {("load", "cancelled"), ("call", "cancelled")}
 
 

@@ -25,13 +25,19 @@ for word in "${COMPREPLY[@]}"; do printf '%s\\n' "${word% }"; done
 
 
 @pytest.fixture(scope="module")
-def shell() -> dict[str, str]:
-    """What there is in a shell of somebody who has set completion up."""
-    program = Path(sys.executable).with_name("metier")
-    if shutil.which("bash") is None or not program.exists():
+def script(programs: Path) -> str:
+    """The script that the command prints for bash."""
+    if shutil.which("bash") is None or not Path(sys.executable).with_name("metier").exists():
         pytest.skip("bash or the installed command is missing")
-    done = subprocess.run([program, "completion", "bash"], capture_output=True, text=True, timeout=60, check=True)
-    return {"PATH": os.pathsep.join([str(program.parent), os.environ.get("PATH", "")]), "SCRIPT": done.stdout}
+    command = [str(programs / "metier"), "completion", "bash"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.fixture
+def shell(script: str, programs: Path) -> dict[str, str]:
+    """What there is in a shell of somebody who has set completion up, with a command that passes no descriptor on."""
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {"PATH": path, "SCRIPT": script, "ARGCOMPLETE_USE_TEMPFILES": "1"}
 
 
 @pytest.fixture
@@ -63,14 +69,17 @@ def skills(write_skill: Write, tmp_path: Path) -> Path:
     return tmp_path / "skills"
 
 
-def test_commands_complete(complete: Callable[[str], list[str]]) -> None:
+def test_commands_complete(complete: Callable[[str], list[str]], shell: dict[str, str]) -> None:
+    # The installed command: an interpreter that is started, and a descriptor for its answer.
+    shell["PATH"] = shell["PATH"].partition(os.pathsep)[2]
+    del shell["ARGCOMPLETE_USE_TEMPFILES"]
     assert {"list", "show", "catalog", "validate", "new", "trust", "untrust", "doctor", "demo", "completion"} <= set(
         complete("metier ")
     )
     assert complete("metier va") == ["validate"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "line",
     ["metier --skills skills show ", "metier show --skills skills ", "metier --no-cache show --skills=skills "],
 )
@@ -91,7 +100,7 @@ def test_files_of_a_skill_complete(complete: Callable[[str], list[str]], skills:
     assert complete("metier --skills skills show deploy s") == ["scripts/run.py"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("line", "offered"),
     [
         ("run deploy s", ["scripts/run.py", "scripts/walk.sh"]),
@@ -122,7 +131,7 @@ def test_where_nothing_can_be_offered_nothing_is_said(
     assert complete(line) == []
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.each("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_script_for_each_shell(metier: Call, shell: str) -> None:
     code, out, err = metier("completion", shell)
     assert (code, err) == (0, "")

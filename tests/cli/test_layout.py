@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import unicodedata
@@ -172,19 +173,20 @@ def words_of(text: str) -> list[str]:
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.each("columns", [80, 100, 140])
+@pytest.mark.parametrize("widths", [(80, 140), pytest.param((60, 100, 120), marks=pytest.mark.slow)])
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
-    terminal: Terminal, world: World, metier: Call, columns: int
+    terminal: Terminal, world: World, metier: Call, widths: tuple[int, ...]
 ) -> None:
     faults = []
-    for words in commands_of(world):
+    for words, columns in itertools.product(commands_of(world), widths):
+        if columns == widths[0]:
+            # What a pipe gets is never cut and has the exact times; all else at a terminal is made of the same words.
+            _, out, err = metier(*words)
+            known = {*words_of(out), *words_of(err), ""}
         lines = shown_at(terminal, words, columns)
         # A word that is longer than the line is the one thing that may be wider: broken, nobody could copy it.
         wide = [line for line in lines if cells(line) > columns and len(line.split()) > 1]
-        faults += [f"{words} is too wide: {line!r}" for line in wide]
-        _, out, err = metier(*words)
-        known = {*words_of(out), *words_of(err), ""}
-        # What a pipe gets is never cut and has the exact times; all else at the terminal is made of the same words.
+        faults += [f"{words} is too wide at {columns}: {line!r}" for line in wide]
         strange = [word for line in lines for word in words_of(line) if not {word, word.strip("…")} & known]
         faults += [f"{words} has a broken word: {word!r}" for word in strange if not is_of_a_terminal(word)]
     assert not faults, "\n".join(faults)
@@ -217,16 +219,13 @@ def test_what_identifies_a_row_is_whole_at_every_width(terminal: Terminal, world
 
 
 @pytest.mark.covers("USE-5")
-def test_the_records_of_a_day_are_readable_at_eighty_columns(terminal: Terminal, world: World) -> None:
+def test_the_records_of_a_day_are_readable_at_eighty_columns_and_coloured(terminal: Terminal, world: World) -> None:
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown_at(terminal, ["audit", "tail", "-n", "100"], 80)]
     text = " ".join(" ".join(lines).split())
     assert "just now tool.denied deploy root" in text
     assert "`git push origin main` is forbidden by Bash(git push:*)." in text
     assert "…" not in text
-
-
-@pytest.mark.covers("USE-5")
-def test_outcomes_have_colours_at_a_terminal(terminal: Terminal, world: World) -> None:
+    # Outcomes have colours.
     out = "\n".join(shown_at(terminal, ["audit", "tail", "-n", "100"], 140))
     assert "\x1b[31mtool.denied" in out
     assert "\x1b[33mskill.asked" in out

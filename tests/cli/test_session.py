@@ -185,14 +185,14 @@ def test_what_a_file_contains_cannot_act_on_the_terminal(talk: Talk, skills: Pat
     assert "\x1b" not in out and "a\\x1b[2Jb" in out
 
 
-def test_a_person_at_a_terminal_gets_a_prompt_and_events(command: list[str], skills: Path) -> None:
+def test_a_person_at_a_terminal_gets_a_prompt_and_events(forked: list[str], skills: Path) -> None:
     if os.name == "nt":
         pytest.skip("there are no pseudo-terminals here")
     import pty
 
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        [*command, "--skills", str(skills), "session"],
+        [*forked, "--skills", str(skills), "session"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -162,11 +162,11 @@ def test_input_that_is_no_text_is_no_traceback(talk: Talk) -> None:
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_a_large_library_is_not_mounted_as_a_whole(command: list[str], write_skill: Write, tmp_path: Path) -> None:
+def test_a_large_library_is_not_mounted_as_a_whole(forked: list[str], write_skill: Write, tmp_path: Path) -> None:
     for number in range(60):
         write_skill(tmp_path / "many" / f"skill-{number:02}")
     done = subprocess.run(
-        [*command, "--skills", str(tmp_path / "many"), "shell"],
+        [*forked, "--skills", str(tmp_path / "many"), "shell"],
         input=b"ls /.sandbox/skills | wc -l\n",
         capture_output=True,
         timeout=60,
@@ -227,9 +227,9 @@ def test_what_changed_is_written_back_where_somebody_says_so(once: Call, work: P
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_what_somebody_else_changed_meanwhile_stays(command: list[str], skills: Path, work: Path) -> None:
+def test_what_somebody_else_changed_meanwhile_stays(forked: list[str], skills: Path, work: Path) -> None:
     child = subprocess.Popen(
-        [*command, "--skills", str(skills), "shell", "--workspace", str(work), "--write-back"],
+        [*forked, "--skills", str(skills), "shell", "--workspace", str(work), "--write-back"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -267,7 +267,7 @@ def test_what_a_protected_link_leads_to_is_not_written(once: Call, work: Path) -
     assert not (work / "vs" / "tasks.json").exists()
 
 
-@pytest.mark.parametrize("options", [("--write-back",), ("--workspace", "nowhere"), ("--timeout", "0")])
+@pytest.mark.each("options", [("--write-back",), ("--workspace", "nowhere"), ("--timeout", "0")])
 def test_wrong_usage_is_two(once: Call, options: tuple[str, ...]) -> None:
     assert once("ls", *options)[:2] == (2, "")
 
@@ -355,9 +355,14 @@ def test_a_person_gets_a_prompt_with_the_folder_and_another_for_what_goes_on(per
     screen.type(b"echo answer$((40 + 2)); fi\n")
     screen.until(b"answer42")
     screen.until(b"/tmp $ ")
+    # No command acts on the terminal.
+    screen.type(b"printf 'a\\033[2Jb\\n'\n")
+    screen.until(b"a\\x1b[2Jb")
+    screen.until(b"/tmp $ ")
     screen.type(b"\x04")
     screen.rest()
     assert child.wait(timeout=60) == 0
+    assert b"\x1b[2J" not in screen.seen
 
 
 def test_control_c_ends_the_running_command_and_nothing_else(person: Person) -> None:
@@ -371,17 +376,6 @@ def test_control_c_ends_the_running_command_and_nothing_else(person: Person) -> 
     screen.type(b"exit 6\n")
     screen.rest()
     assert child.wait(timeout=60) == 6
-
-
-def test_a_command_cannot_act_on_the_terminal(person: Person) -> None:
-    screen, child = person()
-    screen.until(b"/workspace $ ")
-    screen.type(b"printf 'a\\033[2Jb\\n'\n")
-    screen.until(b"a\\x1b[2Jb")
-    screen.type(b"exit\n")
-    screen.rest()
-    assert child.wait(timeout=60) == 0
-    assert b"\x1b[2J" not in screen.seen
 
 
 # --- without what it needs ----------------------------------------------------------------------------------------

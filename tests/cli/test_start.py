@@ -55,7 +55,7 @@ print("\\nMODULES", code, *(sys.modules.keys() - before))
 
 
 @pytest.fixture(scope="module")
-def two_homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def two_homes(tmp_path_factory: pytest.TempPathFactory, forked: list[str]) -> dict[str, Path]:
     """A home in which nothing was run yet, and one with a store."""
     found = {}
     for name in ("new", "used"):
@@ -65,11 +65,22 @@ def two_homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         (home / "work").mkdir()
         (folder / "SKILL.md").write_text("---\nname: one\ndescription: Does it.\n---\nDo it.\n")
         (folder / "scripts" / "x.py").write_text("print('done')\n")
-        start(home, "list")
-    start(found["used"], "trust ../work")
-    code = "from metier.store import Store, default_store; Store.open(default_store()).close()"
-    subprocess.run([sys.executable, "-c", code], env=environment(found["used"]), check=True, timeout=60)
+        call(forked, home, "list")
+    call(forked, found["used"], "trust ../work")
+    call(forked, found["used"], "user list")
     return found
+
+
+def call(command: list[str], home: Path, words: str) -> None:
+    """Call the command in a home, for what it leaves there."""
+    subprocess.run(
+        [*command, *words.split()],
+        cwd=home / "work",
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
+        check=True,
+        timeout=60,
+    )
 
 
 def environment(home: Path) -> dict[str, str]:
