@@ -35,7 +35,7 @@ def declare(write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return write
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "prompt", "said"),
     [
         ("uses_skills: [tabels]", "", "Agent 'clerk' uses skill 'tabels', which was not found."),

@@ -99,7 +99,7 @@ def test_an_advisory_list_lifts_nothing_of_a_list_that_is_enforced(
         assert session.calls.allowed_tools == frozenset({"read"})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("setting", "passes"),
     [
         ({"personal": "enforced"}, False),

@@ -292,7 +292,7 @@ def test_a_request_waits_for_the_rest_of_what_it_asks_for(metier: Call, scope: T
     assert [one.status for one in scope.approvals.requests()] == ["approved"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "words", [["--only", "hooks"], ["--tool", "Bash(git"], ["--expires", "soon"], ["--expires", "999999w"]]
 )
 def test_what_cannot_be_granted_is_said(metier: Call, scope: TenantScope, words: list[str]) -> None:

@@ -78,7 +78,7 @@ def test_the_task_can_come_through_a_pipe(metier: Call, skills: Path, monkeypatc
     assert "tables" in metier("ask", "-", "--model", "test", "--skills", skills)[1]
 
 
-@pytest.mark.parametrize("task", ["", "  ", "\n"])
+@pytest.mark.each("task", ["", "  ", "\n"])
 def test_nothing_asked_is_wrong_usage(metier: Call, skills: Path, task: str) -> None:
     assert metier("ask", task, "--model", "test", "--skills", skills)[0] == 2
 

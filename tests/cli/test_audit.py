@@ -277,7 +277,7 @@ def test_what_policy_only_watched_is_told_with_what_would_have_denied_it(metier:
     assert out.splitlines()[-1] == f"[AUDIT] exit code: 0, duration: 1.5 ms, {told}"
 
 
-@pytest.mark.parametrize(("form", "count"), [("jsonl", 12), ("cloudevents", 12), ("otlp", 1)])
+@pytest.mark.each(("form", "count"), [("jsonl", 12), ("cloudevents", 12), ("otlp", 1)])
 def test_an_export_for_programs_is_json_in_lines(metier: Command, trail: int, form: str, count: int) -> None:
     code, out, _ = metier("audit", "export", "--format", form)
     assert code == 0
@@ -323,8 +323,8 @@ def test_a_tenant_has_a_trail_of_its_own(metier: Command, trail: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
-def test_the_records_that_come_are_followed_until_somebody_has_seen_enough(command: list[str], trail: int) -> None:
-    arguments = [*command, "audit", "tail", "-n", "1", "--follow", "--json"]
+def test_the_records_that_come_are_followed_until_somebody_has_seen_enough(forked: list[str], trail: int) -> None:
+    arguments = [*forked, "audit", "tail", "-n", "1", "--follow", "--json"]
     following = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with following, Store.open() as store:
         try:
@@ -371,7 +371,7 @@ def test_a_token_reads_the_records_of_its_own_tenant_alone(
         assert "[not-permitted]" in err
 
 
-@pytest.mark.parametrize("verb", ["tail", "search", "export", "checkpoint", "verify"])
+@pytest.mark.each("verb", ["tail", "search", "export", "checkpoint", "verify"])
 def test_a_token_that_does_not_count_reads_nothing(
     metier: Command, token: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

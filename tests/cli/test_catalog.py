@@ -71,8 +71,8 @@ def test_standard_output_is_exactly_the_catalog_and_a_line_feed(process: Process
     )
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-@pytest.mark.parametrize("budget", ["400", "4096", "100000"])
+@pytest.mark.each("format_", FORMATS)
+@pytest.mark.each("budget", ["400", "4096", "100000"])
 def test_standard_output_is_the_text_that_json_has(metier: Call, many: Path, format_: str, budget: str) -> None:
     arguments = (many, "catalog", "--format", format_, "--budget", budget, "--query", "zebras")
     assert metier("--skills", *arguments)[1] == shape(metier, *arguments)["text"] + "\n"
@@ -108,7 +108,7 @@ def test_no_more_reasons_are_said_than_one_can_read(metier: Call, write_skill: W
 
 
 @pytest.mark.covers("Y-08")
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.each("format_", FORMATS)
 def test_no_skills_is_no_text_and_fine(metier: Call, tmp_path: Path, format_: str) -> None:
     code, out, err = metier("--skills", tmp_path, "catalog", "--format", format_, "--budget", "1")
     assert (code, out) == (0, "")
@@ -130,9 +130,9 @@ def test_no_skill_that_models_may_see_is_explained_without_a_slip(
     assert ".," not in metier("--skills", tmp_path, "catalog")[2]
 
 
-def test_a_reader_that_has_seen_enough_causes_no_traceback(command: list[str], many: Path) -> None:
+def test_a_reader_that_has_seen_enough_causes_no_traceback(forked: list[str], many: Path) -> None:
     with subprocess.Popen(
-        [*command, "--skills", str(many), "catalog", "--budget", "100000"],
+        [*forked, "--skills", str(many), "catalog", "--budget", "100000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as child:
@@ -147,8 +147,8 @@ def test_a_reader_that_has_seen_enough_causes_no_traceback(command: list[str], m
 
 
 @pytest.mark.covers("G-20")
-@pytest.mark.parametrize("format_", FORMATS)
-@pytest.mark.parametrize("query", [None, "zebras"])
+@pytest.mark.each("format_", FORMATS)
+@pytest.mark.each("query", [None, "zebras"])
 def test_a_budget_is_never_exceeded(metier: Call, many: Path, format_: str, query: str | None) -> None:
     asked = [] if query is None else ["--query", query]
     for budget in (1, 101, 103, 150, 300, 999, 4_000, 6_000, 20_000):
@@ -164,7 +164,7 @@ def test_the_default_budget_is_four_kibibytes(metier: Call, many: Path) -> None:
     assert found["size"] <= 4_096
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.each("format_", FORMATS)
 def test_a_budget_too_small_for_many_is_wrong_usage_with_the_least_that_will_do(
     metier: Call, many: Path, format_: str
 ) -> None:
@@ -191,7 +191,7 @@ def test_a_budget_too_small_for_one_skill_counts_it_as_one(metier: Call, write_s
     assert "A catalog of 1 skill does not fit" in err
 
 
-@pytest.mark.parametrize("budget", ["0", "-1", "x", "1.5", "9" * 13, "9" * 10_000, "\x1b[2J", "4k"])
+@pytest.mark.each("budget", ["0", "-1", "x", "1.5", "9" * 13, "9" * 10_000, "\x1b[2J", "4k"])
 def test_a_budget_that_is_no_number_is_wrong_usage(metier: Call, two: Path, budget: str) -> None:
     code, out, err = metier("--skills", two, "catalog", f"--budget={budget}")
     assert (code, out) == (2, "")
@@ -200,7 +200,7 @@ def test_a_budget_that_is_no_number_is_wrong_usage(metier: Call, two: Path, budg
     assert len(err) < 2_000
 
 
-@pytest.mark.parametrize("budget", ["100000", "5000", "400"])
+@pytest.mark.each("budget", ["100000", "5000", "400"])
 def test_the_same_input_gives_the_same_text(metier: Call, many: Path, budget: str) -> None:
     arguments = ("--skills", many, "catalog", "--budget", budget, "--query", "zebras")
     first = metier(*arguments)
@@ -248,7 +248,7 @@ def test_pins_without_room_are_said(metier: Call, many: Path) -> None:
     assert len(found["unplaced_pins"]) + len(found["shown"]) == 20
 
 
-@pytest.mark.parametrize("pin", ["", " ", "../alpha", "\x1b[2J\n", "\udcff", "x" * 10_000, "alpha@nowhere"])
+@pytest.mark.each("pin", ["", " ", "../alpha", "\x1b[2J\n", "\udcff", "x" * 10_000, "alpha@nowhere"])
 def test_a_pin_that_is_no_name_is_said_harmlessly(metier: Call, two: Path, pin: str) -> None:
     code, out, err = metier("--skills", two, "catalog", f"--pin={pin}")
     assert code == 0
@@ -263,7 +263,7 @@ def test_a_pin_that_is_no_name_is_said_harmlessly(metier: Call, two: Path, pin: 
 
 
 @pytest.mark.covers("G-20")
-@pytest.mark.parametrize("budget", ["100000", "5000", "600"])
+@pytest.mark.each("budget", ["100000", "5000", "600"])
 def test_xml_is_well_formed_with_a_record_for_each_skill_shown(metier: Call, many: Path, budget: str) -> None:
     out = metier("--skills", many, "catalog", "--budget", budget)[1]
     shown = shape(metier, many, "catalog", "--budget", budget)["shown"]
@@ -273,7 +273,7 @@ def test_xml_is_well_formed_with_a_record_for_each_skill_shown(metier: Call, man
 
 
 @pytest.mark.covers("G-20")
-@pytest.mark.parametrize("budget", ["100000", "5000", "600"])
+@pytest.mark.each("budget", ["100000", "5000", "600"])
 def test_every_line_of_jsonl_is_an_object(metier: Call, many: Path, budget: str) -> None:
     arguments = (many, "catalog", "--budget", budget, "--format", "jsonl")
     rows = [json.loads(line) for line in metier("--skills", *arguments)[1].splitlines()]
@@ -285,7 +285,7 @@ def test_markdown_is_a_list_under_a_heading(metier: Call, two: Path) -> None:
     assert out == "## Available skills\n\n- `alpha`: Does a.\n- `beta`: Does b & \\<more\\>.\n"
 
 
-@pytest.mark.parametrize("format_", ["yaml", "", "XML", "\x1b[2J"])
+@pytest.mark.each("format_", ["yaml", "", "XML", "\x1b[2J"])
 def test_a_format_that_there_is_not_is_wrong_usage(metier: Call, two: Path, format_: str) -> None:
     code, out, err = metier("--skills", two, "catalog", f"--format={format_}")
     assert (code, out) == (2, "")
@@ -313,7 +313,7 @@ def test_json_is_an_object_with_exactly_the_promised_keys(metier: Call, two: Pat
     }
 
 
-@pytest.mark.parametrize(("budget", "rung"), [("100000", "full"), ("6000", "shortened"), ("600", "chosen")])
+@pytest.mark.each(("budget", "rung"), [("100000", "full"), ("6000", "shortened"), ("600", "chosen")])
 def test_json_says_what_had_to_be_done_to_make_it_fit(metier: Call, many: Path, budget: str, rung: str) -> None:
     found = shape(metier, many, "catalog", "--budget", budget)
     assert found["rung"] == rung
@@ -374,7 +374,7 @@ FORGERIES = (
 
 
 @pytest.mark.covers("G-20", "Y-05")
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.each("format_", FORMATS)
 @pytest.mark.parametrize("text", FORGERIES, ids=["terminal", "xml", "jsonl", "markdown"])
 def test_no_description_acts_on_a_terminal_or_forges_a_record(
     terminal: Terminal, write_skill: Write, tmp_path: Path, format_: str, text: str

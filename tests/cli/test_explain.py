@@ -27,7 +27,7 @@ def explain(metier: Call) -> Callable[..., dict[str, Any]]:
     return ask
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("command", "decision"),
     [
         ("git status", "allow"),
@@ -94,7 +94,7 @@ def test_a_person_gets_the_call_the_reason_the_rule_and_what_to_do(metier: Call)
     assert "rule: allowed-tools" in out and "hint: " in out
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         (),
@@ -125,10 +125,8 @@ def test_explaining_leaves_no_record(explain: Callable[..., dict[str, Any]], own
 
 
 @pytest.mark.covers("USE-4")
-@pytest.mark.parametrize("json_too", [[], ["--json"]])
-@pytest.mark.parametrize(
-    ("command", "code"), [("git status", 0), ("curl x", 1), ("git push", 4), ("git status && curl x", 1)]
-)
+@pytest.mark.each("json_too", [[], ["--json"]])
+@pytest.mark.each(("command", "code"), [("git status", 0), ("curl x", 1), ("git push", 4), ("git status && curl x", 1)])
 def test_a_script_learns_the_decision_from_the_exit_code(
     metier: Call, command: str, code: int, json_too: list[str]
 ) -> None:

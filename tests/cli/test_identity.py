@@ -64,7 +64,7 @@ def law(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
 # --- a terminal or a token --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", DECIDING, ids=" ".join)
+@pytest.mark.each("words", DECIDING)
 def test_what_people_decide_is_not_decided_in_a_shell_without_a_terminal(
     metier: Call, owned: Store, words: list[str]
 ) -> None:
@@ -93,7 +93,7 @@ def test_who_sets_up_a_store_where_nobody_is_at_a_terminal_is_told_the_command_t
     assert (code, secret.startswith("mtr_")) == (0, True)
 
 
-@pytest.mark.parametrize("words", DECIDING, ids=" ".join)
+@pytest.mark.each("words", DECIDING)
 def test_nor_where_an_administrators_policy_is_in_force(
     metier: Call, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

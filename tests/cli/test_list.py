@@ -229,7 +229,7 @@ def test_a_cache_that_cannot_be_written_does_not_matter(
     assert [shape["name"] for shape in listed(metier, "--skills", tmp_path / "skills", "list")] == ["alpha"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("place", "said"),
     [("nowhere", "There is no folder"), ("file", "is not a folder"), ("", "No folder was named")],
 )

@@ -72,7 +72,7 @@ def test_what_is_off_is_left_out_of_the_list_without_a_warning(metier: Call, ski
     )
 
 
-@pytest.mark.parametrize("arguments", [("plain", "hidden"), ("nowhere",), ("plain", "off", "--user", "--project")])
+@pytest.mark.each("arguments", [("plain", "hidden"), ("nowhere",), ("plain", "off", "--user", "--project")])
 def test_wrong_usage_is_told(metier: Call, skills: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = metier("--skills", skills, "listing", *arguments)
     assert (code, out) == (2, "") or code == 1

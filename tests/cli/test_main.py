@@ -58,7 +58,7 @@ def test_alone_it_says_what_it_can_do(metier: Call) -> None:
     assert "exit codes: 0 fine, 1 problems found, 2 wrong usage" in out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.each("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(metier: Call, command: str) -> None:
     code, out, err = metier(command, "--help")
     assert (code, err) == (0, "")
@@ -69,7 +69,7 @@ def test_the_version_is_printed(metier: Call) -> None:
     assert metier("--version") == (0, f"metier {__version__}\n", "")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         ["nonsense"],
@@ -96,7 +96,7 @@ def test_wrong_usage_is_two_and_shows_the_right_one(metier: Call, arguments: lis
 
 
 @pytest.mark.covers("USE-6")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "usage", "said"),
     [
         (["list", "--jsno"], "usage: metier list ", "unrecognized arguments: --jsno (did you mean --json?)"),
@@ -123,7 +123,7 @@ def test_wrong_usage_is_told_with_what_was_meant(metier: Call, arguments: list[s
 
 
 @pytest.mark.covers("USE-6")
-@pytest.mark.parametrize("words", [[], ["list"], ["policy", "check"]])
+@pytest.mark.each("words", [[], ["list"], ["policy", "check"]])
 def test_help_is_a_command_too(metier: Call, words: list[str]) -> None:
     assert metier("help", *words) == metier(*words, "--help")
 
@@ -149,7 +149,7 @@ def test_every_word_of_another_tool_leads_to_a_command_that_is_there(metier: Cal
         assert not {*words.split()} & {*COMMANDS}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "exit_code", "error"),
     [
         (["show", "gone"], 1, "skill-not-found"),
@@ -244,12 +244,12 @@ def test_whatever_is_typed_the_answer_is_an_exit_code(
 
 @posix_only
 def test_a_reader_that_has_seen_enough_causes_no_complaint(
-    command: list[str], write_skill: Write, tmp_path: Path
+    forked: list[str], write_skill: Write, tmp_path: Path
 ) -> None:
     for number in range(300):
         write_skill(tmp_path / f"skill-{number}", description="word " * 90)
     with subprocess.Popen(
-        [*command, "--skills", str(tmp_path), "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*forked, "--skills", str(tmp_path), "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         assert child.stderr is not None
@@ -301,7 +301,7 @@ def test_a_reader_that_is_gone_causes_no_complaint(
 
 
 @linux_only
-@pytest.mark.parametrize("arguments", [*_OUTPUTS, *_BEFORE_ANY_COMMAND], ids=" ".join)
+@pytest.mark.each("arguments", [*_OUTPUTS, *_BEFORE_ANY_COMMAND])
 def test_a_full_disk_is_a_problem_in_one_sentence(
     command: list[str], forked: list[str], skills: Path, arguments: list[str]
 ) -> None:
@@ -315,7 +315,7 @@ def test_a_full_disk_is_a_problem_in_one_sentence(
 
 
 @posix_only
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments", [["list"], ["show", "alpha"], ["show", "alpha", "--instructions"], ["doctor"], ["validate", "."]]
 )
 def test_without_a_standard_output_there_is_no_traceback(
@@ -430,7 +430,7 @@ def test_a_removed_working_folder_does_not_matter_when_nothing_is_looked_for_in_
 
 
 @posix_only
-@pytest.mark.parametrize("arguments", [["list"], ["doctor"], ["trust", "skills"]], ids=" ".join)
+@pytest.mark.each("arguments", [["list"], ["doctor"], ["trust", "skills"]])
 def test_a_user_without_a_home_is_no_traceback(
     metier: Call, skills: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
@@ -440,7 +440,7 @@ def test_a_user_without_a_home_is_no_traceback(
         raise KeyError(uid)
 
     monkeypatch.chdir(skills.parent)
-    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert metier(*arguments)[0] in (0, 2)
 
@@ -485,7 +485,7 @@ def _columns(line: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in plain)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 81, 200])
+@pytest.mark.each("columns", [60, 80, 81, 200])
 def test_a_description_takes_three_lines_of_a_terminal_at_most(
     terminal: Terminal, write_skill: Write, tmp_path: Path, columns: int
 ) -> None:
@@ -505,7 +505,7 @@ def test_the_width_may_be_said_by_the_environment(terminal: Terminal, write_skil
     assert max(map(_columns, out.splitlines()[:2])) in (49, 50)
 
 
-@pytest.mark.parametrize("columns", ["0", "-5", "1", "²", "nonsense", "99999999999999999999"])
+@pytest.mark.each("columns", ["0", "-5", "1", "²", "nonsense", "99999999999999999999"])
 def test_a_width_that_makes_no_sense_does_not_matter(terminal: Terminal, skills: Path, columns: str) -> None:
     code, out = terminal("--skills", skills, "list", columns=0, env={"COLUMNS": columns})
     assert code == 0

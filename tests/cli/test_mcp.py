@@ -319,12 +319,12 @@ def called(url: str, script: str) -> int:
 
 
 @needs_signals
-def test_a_person_who_starts_it_by_hand_is_told_what_it_waits_for(command: list[str], skills: Path) -> None:
+def test_a_person_who_starts_it_by_hand_is_told_what_it_waits_for(forked: list[str], skills: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*command, "--skills", str(skills), "mcp"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*forked, "--skills", str(skills), "mcp"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     os.close(theirs)
     try:
@@ -351,7 +351,7 @@ def test_a_port_that_is_taken_is_said(metier: Call, skills: Path) -> None:
     assert "\nhint: " in err
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         ("--http", "0.0.0.0:0"),
@@ -385,7 +385,7 @@ def test_no_other_text_is_an_address(text: str) -> None:
         address(text)
 
 
-@pytest.mark.parametrize("text", ["nonsense", "all", "-"])
+@pytest.mark.each("text", ["nonsense", "all", "-"])
 def test_a_word_that_is_neither_an_address_nor_a_port_is_said_to_be_none(metier: Call, text: str) -> None:
     code, _, err = metier("mcp", f"--http={text}")
     assert (code, f"{text!r} has no host to listen on" in err, "127.0.0.1:8321" in err) == (2, True, True)

@@ -101,8 +101,8 @@ def test_what_else_is_in_the_file_stays(metier: Call, project: Path) -> None:
     assert os.listdir(file.parent) == ["mcp.json"]
 
 
-@pytest.mark.parametrize("client", PROJECT)
-@pytest.mark.parametrize("content", [b"{ broken", b"\xff\xfe", b'{"mcpServers": 1, "servers": 1, "mcp_servers": 1}'])
+@pytest.mark.each("client", PROJECT)
+@pytest.mark.each("content", [b"{ broken", b"\xff\xfe", b'{"mcpServers": 1, "servers": 1, "mcp_servers": 1}'])
 def test_a_file_that_cannot_be_read_is_left_as_it_is(metier: Call, project: Path, client: str, content: bytes) -> None:
     file = project / PROJECT[client]
     file.parent.mkdir(exist_ok=True)
@@ -162,8 +162,8 @@ def test_nothing_is_written_outside_of_a_project(metier: Call, project: Path, tm
     assert os.listdir(tmp_path / "outside") == []
 
 
-@pytest.mark.parametrize("client", PROJECT)
-@pytest.mark.parametrize(
+@pytest.mark.each("client", PROJECT)
+@pytest.mark.each(
     "there",
     [
         {"type": "http", "url": "https://example.org", "headers": {"Authorization": "secret"}},
@@ -255,7 +255,7 @@ def test_values_that_begin_with_a_hyphen_survive(metier: Call, project: Path) ->
     assert server(project / ".gemini/settings.json", "gemini")["args"] == ["mcp", "--deny=-x", "--agent=-y"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         ("--skills", "a${HOME}"),
@@ -267,14 +267,14 @@ def test_values_that_begin_with_a_hyphen_survive(metier: Call, project: Path) ->
     ],
 )
 def test_what_would_not_be_what_was_named_is_refused(metier: Call, project: Path, arguments: tuple[str, ...]) -> None:
-    Path("a${HOME}").mkdir()
+    Path("a${HOME}").mkdir(exist_ok=True)
     for client in ("cursor", "claude-code"):
         code, _, err = metier("mcp", "--install", client, *arguments)
         assert (code, "\nhint: " in err) == (2, True)
         assert not (project / PROJECT[client]).exists()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         ("--install", "emacs"),

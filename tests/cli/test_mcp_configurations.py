@@ -138,7 +138,7 @@ def section_of(text: str, file: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     return dict(data)
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.each("client", FILES)
 def test_a_configuration_in_use_gets_the_server_and_is_given_back_as_it_was(
     metier: Call, own_home: Path, tmp_path: Path, client: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_configuration_in_use_gets_the_server_and_is_given_back_as_it_was(
     assert (code, "has no server 'metier'" in out) == (0, True)
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.each("client", FILES)
 def test_a_file_that_is_not_there_is_made_and_a_server_of_others_stays(
     metier: Call, own_home: Path, client: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_file_that_is_not_there_is_made_and_a_server_of_others_stays(
     assert section_of(file.read_text(), file, keys) == {} if file.suffix != ".toml" else not file.read_text()
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.each("client", FILES)
 def test_only_what_was_written_here_is_removed(metier: Call, own_home: Path, client: str) -> None:
     name, before, _ = FILES[client]
     file = own_home / name
@@ -197,7 +197,7 @@ def test_only_what_was_written_here_is_removed(metier: Call, own_home: Path, cli
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize("client", [name for name in FILES if name not in ("claude-desktop", "goose", "windsurf")])
+@pytest.mark.each("client", [name for name in FILES if name not in ("claude-desktop", "goose", "windsurf")])
 @pytest.mark.parametrize("first", ["project", "user"])
 def test_no_client_gets_the_server_twice(metier: Call, own_home: Path, project: Path, client: str, first: str) -> None:
     ways: dict[str, tuple[str, ...]] = {"project": (), "user": ("--user",)}
@@ -235,7 +235,7 @@ def test_opencode_s_older_form_and_its_other_name_are_kept(metier: Call, own_hom
     assert (project / "opencode.jsonc").read_text() == OPENCODE_1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "text",
     [
         "extensions: [a, b]\n",
@@ -249,7 +249,7 @@ def test_opencode_s_older_form_and_its_other_name_are_kept(metier: Call, own_hom
 )
 def test_yaml_that_cannot_be_changed_safely_is_left_alone(metier: Call, own_home: Path, text: str) -> None:
     file = own_home / "config/goose/config.yaml"
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     code, _, err = metier("mcp", "--install", "goose")
     assert (code, "was left as it is" in err) == (1, True)

@@ -19,7 +19,7 @@ from metier.skill.document import parse
 Call = Callable[..., tuple[int, str, str]]
 
 
-@pytest.mark.parametrize("name", ["a", "my-skill", "3d-print", "build", "null", "1", "true", "2024-01-01", "a" * 64])
+@pytest.mark.each("name", ["a", "my-skill", "3d-print", "build", "null", "1", "true", "2024-01-01", "a" * 64])
 def test_a_new_skill_passes_the_strictest_rules(metier: Call, tmp_path: Path, name: str) -> None:
     code, out, err = metier("new", name, "--into", tmp_path)
     assert (code, err) == (0, "")
@@ -76,7 +76,7 @@ def test_nothing_that_is_there_is_overwritten(metier: Call, tmp_path: Path, kind
 
 
 @pytest.mark.covers("O-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "hint"),
     [
         ("My Skill", "Try 'my-skill'."),
@@ -101,7 +101,7 @@ def test_an_invalid_name_is_wrong_usage_with_a_better_one(metier: Call, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("description", [" ", "x" * 1_025, "uses <b>", "bell \x07", "\u202eright to left", "\udcff"])
+@pytest.mark.each("description", [" ", "x" * 1_025, "uses <b>", "bell \x07", "\u202eright to left", "\udcff"])
 def test_a_description_that_uploads_refuse_is_wrong_usage(metier: Call, tmp_path: Path, description: str) -> None:
     code, _, err = metier("new", "my-skill", "--into", tmp_path, "--description", description)
     assert code == 2

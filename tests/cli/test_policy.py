@@ -236,7 +236,7 @@ def test_to_run_a_script_is_explained_with_what_loading_takes(
     assert [one["check"] for one in answer["considered"]] == ["rule R1", "rule R2"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "decision", "rule"),
     [
         (("pdf", "--command", "git status"), "allow", ""),
@@ -261,7 +261,7 @@ def test_points_go_by_both_names(explain: Callable[..., dict[str, Any]], ours: P
     assert explain("pdf", "--point", point)["decision"] == "deny"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "said"),
     [
         (("--point", "sleep"), "no point of decision 'sleep'"),
@@ -314,7 +314,7 @@ def test_a_case_that_fails_is_told_and_counts(metier: Call, cases: Path, skills:
     assert [(one["line"], one["decision"]) for one in report["cases"]] == [(2, "allow"), (3, "error")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "said"),
     [
         ("", "there are no cases"),
@@ -346,7 +346,7 @@ def test_a_file_of_cases_that_cannot_be_read_is_told(metier: Call, cases: Path, 
 
 
 @pytest.mark.covers("USE-4")
-@pytest.mark.parametrize(("command", "code"), [("git status", 0), ("rm x", 1), ("git push", 4)])
+@pytest.mark.each(("command", "code"), [("git status", 0), ("rm x", 1), ("git push", 4)])
 def test_the_exit_code_says_the_decision_where_that_is_asked_for(
     metier: Call, ours: Path, command: str, code: int
 ) -> None:

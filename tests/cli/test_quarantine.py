@@ -145,7 +145,7 @@ def test_everything_of_a_source_is_taken_out(metier: Call, scope: TenantScope) -
     assert scope.state().blocked == {("source", "acme-tools")}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "words",
     [
         [],

@@ -56,7 +56,7 @@ def test_a_workspace_that_nothing_can_grant_is_told_of_no_grant(metier: Call, tm
     assert "/:rw" not in err, err
 
 
-@pytest.mark.parametrize("dialect", ["runtime", "tool", "registry", "sandbox"])
+@pytest.mark.each("dialect", ["runtime", "tool", "registry", "sandbox"])
 def test_no_model_is_told_of_commands_or_of_python(dialect: Any, tmp_path: Path) -> None:
     reports = library(skill("reports", files={"scripts/total.py": "print(42)\n"}))
     session = reports.session(policy=Policy(scripts="deny", unsandboxed="allow"), workspace=tmp_path)

@@ -53,7 +53,7 @@ def mixed(write_skill: Write, tmp_path: Path) -> Path:
 
 
 @pytest.mark.covers("Y-15")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "expected"),
     [
         ("dev", ["cutter", "devops"]),
@@ -116,7 +116,7 @@ def test_a_hidden_skill_is_not_listed_by_a_part_of_its_name(metier: Call, tagged
     ]
 
 
-@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "\u202e", "\udcff", "x" * 10_000, "'", "%s{0}"])
+@pytest.mark.each("text", ["\x1b[2J", "a\nb", "\u202e", "\udcff", "x" * 10_000, "'", "%s{0}"])
 def test_a_text_that_acts_on_a_terminal_is_shown_and_never_sent(metier: Call, tagged: Path, text: str) -> None:
     code, out, err = metier("--skills", tagged, "list", text)
     assert (code, err) == (0, "")
@@ -317,7 +317,7 @@ def test_a_hidden_skill_that_cannot_work_is_not_mentioned(metier: Call, write_sk
 # --- words of a stranger -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["list", "--all"], ["show", "evil"], ["doctor"]], ids=" ".join)
+@pytest.mark.each("arguments", [["list"], ["list", "--all"], ["show", "evil"], ["doctor"]])
 def test_requirements_that_act_on_a_terminal_are_never_sent(
     terminal: Terminal, write_skill: Write, tmp_path: Path, arguments: list[str]
 ) -> None:

@@ -106,7 +106,7 @@ def test_a_shell_script_runs_virtually(run: Call, work: Path) -> None:
     assert (work / "note.txt").read_text() == "kept\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "words",
     [
         ("--json", "1", "2"),
@@ -120,7 +120,7 @@ def test_arguments_stand_where_people_put_them(run: Call, words: tuple[str, ...]
     assert of(run("add.py", *words))["stdout"] == "3\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "said"), [("only.sh", "only\n"), ("scripts/deep/only.sh", "only\n"), ("scripts/twin.sh", "upper\n")]
 )
 def test_a_name_alone_is_enough_where_no_other_has_it(run: Call, name: str, said: str) -> None:
@@ -133,9 +133,9 @@ def test_a_name_that_two_scripts_have_is_wrong_usage(run: Call) -> None:
     assert "scripts/deep/twin.sh, scripts/twin.sh" in err
 
 
-def test_what_is_written_comes_as_it_is_written(command: list[str], skills: Path, work: Path) -> None:
+def test_what_is_written_comes_as_it_is_written(forked: list[str], skills: Path, work: Path) -> None:
     child = subprocess.Popen(
-        [*command, "--skills", str(skills), "run", "tools", "slow.sh", "--workspace", str(work), "--runner", "plain"],
+        [*forked, "--skills", str(skills), "run", "tools", "slow.sh", "--workspace", str(work), "--runner", "plain"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -186,13 +186,13 @@ def test_output_beyond_the_cap_is_flagged(run: Call, skills: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_ends_the_script(
-    command: list[str], skills: Path, work: Path, tmp_path: Path
+    forked: list[str], skills: Path, work: Path, tmp_path: Path
 ) -> None:
     audit = tmp_path / "audit.jsonl"
     (skills / "tools" / "scripts" / "endless.sh").write_text("while sleep 0.05; do echo again; done\n")
     child = subprocess.Popen(
         [
-            *command,
+            *forked,
             "--skills",
             str(skills),
             "run",
@@ -286,7 +286,7 @@ def test_variables_of_whoever_calls_it_are_not_there(run: Call, skills: Path, mo
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "code", "error"),
     [
         (("nothing.sh",), 1, "file-missing"),
@@ -315,7 +315,7 @@ def test_what_cannot_be_run_is_said_with_a_code_and_what_to_do(
     assert shape["code"] == error and shape["message"] and shape["hint"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "words",
     [
         (),
@@ -457,10 +457,10 @@ def test_the_reference_names_every_key_of_the_json(run: Call) -> None:
 
 @pytest.mark.usefixtures("caged")
 def test_what_it_is_given_to_read_is_passed_on_when_that_is_asked_for(
-    command: list[str], skills: Path, work: Path
+    forked: list[str], skills: Path, work: Path
 ) -> None:
     (skills / "tools" / "scripts" / "read.sh").write_text("cat; echo end\n")
-    words = [*command, "--skills", str(skills), "run", "tools", "read.sh", "--workspace", str(work)]
+    words = [*forked, "--skills", str(skills), "run", "tools", "read.sh", "--workspace", str(work)]
     for more, expected in (["--stdin"], b"one\ntwo\nend\n"), ([], b"end\n"):
         done = subprocess.run([*words, *more], input=b"one\ntwo\n", capture_output=True, timeout=60)
         assert (done.returncode, done.stdout) == (0, expected), done.stderr
@@ -482,7 +482,7 @@ def test_whoever_ends_the_command_ends_the_script(command: list[str], skills: Pa
     assert os.listdir(temporary) == []
 
 
-@pytest.mark.parametrize("words", [("--network", "host"), ("--network", "restricted"), ("--host", "example.com")])
+@pytest.mark.each("words", [("--network", "host"), ("--network", "restricted"), ("--host", "example.com")])
 def test_the_virtual_shell_has_no_network_to_give(run: Call, words: tuple[str, ...]) -> None:
     code, out, err = run("only.sh", *words, runner="virtual")
     assert (code, out) == (2, "")
@@ -500,7 +500,7 @@ def test_the_users_policy_file_grants_a_name_to_scripts(run: Call, skills: Path,
     assert (run("edit.sh", runner=None)[0], (work / ".vscode" / "tasks.json").exists()) == (0, True)
 
 
-@pytest.mark.parametrize("command", ["run", "session", "explain", "shell"])
+@pytest.mark.each("command", ["run", "session", "explain", "shell"])
 def test_a_workspace_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path, metier: Call, command: str) -> None:
     rest = {"run": ["csv-analyst", "peek_csv.py"], "explain": ["--command", "ls"]}.get(command, [])
     code, _, err = metier(command, "--workspace", str(tmp_path / "typo"), *rest)

@@ -62,7 +62,7 @@ def test_people_see_rule_place_text_and_what_to_do(metier: Command, skills: Path
     assert out.splitlines()[-1] == "2 skills, 1 with findings of severity high or above."
 
 
-@pytest.mark.parametrize(("severity", "code"), [("info", 1), ("high", 1), ("critical", 0)])
+@pytest.mark.each(("severity", "code"), [("info", 1), ("high", 1), ("critical", 0)])
 def test_the_exit_code_follows_the_severity_to_fail_on(metier: Command, skills: Path, severity: str, code: int) -> None:
     assert metier("scan", skills, "--fail-on", severity)[0] == code
     assert metier("scan", skills / "clean", "--fail-on", severity)[0] == 0
@@ -72,7 +72,7 @@ def test_every_severity_can_be_failed_on(metier: Command, skills: Path) -> None:
     assert [metier("scan", skills / "clean", "--fail-on", severity)[0] for severity in SEVERITIES] == [0] * 5
 
 
-@pytest.mark.parametrize("form", ["folder", "file", "archive", "nested"])
+@pytest.mark.each("form", ["folder", "file", "archive", "nested"])
 def test_a_path_may_be_a_skill_a_file_an_archive_or_a_tree(metier: Command, skills: Path, form: str) -> None:
     path = {"folder": skills / "bad", "file": skills / "bad" / "SKILL.md", "nested": skills.parent}.get(form)
     if path is None:
@@ -96,12 +96,12 @@ def test_a_path_that_is_not_there_is_wrong_usage_but_the_others_are_scanned(meti
     assert [(one["name"], one["status"]) for one in said] == [("clean", "ok"), ("", "error")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [("nothing-here",), ("empty",), ("skills", "--fail-on", "awful"), ("skills", "--json", "--sarif"), ()],
 )
 def test_wrong_usage_is_told(metier: Command, skills: Path, arguments: tuple[str, ...]) -> None:
-    (skills.parent / "empty").mkdir()
+    (skills.parent / "empty").mkdir(exist_ok=True)
     code, out, err = metier("scan", *arguments)
     assert (code, out) == (2, "")
     assert err
@@ -131,7 +131,7 @@ def test_a_suppression_counts_until_it_expires(metier: Command, skills: Path, ex
     assert ("suppressed AUTORUN_FILE sitecustomize.py:1: Ours. (dana" in out) is (code == 0)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "said"),
     [("- rule: X\n  by: dana\n", "line 1"), ("\xff", "s.yaml"), (None, "s.yaml")],
 )

@@ -86,7 +86,7 @@ def test_what_only_the_body_says_is_found_and_said_so(metier: Call, skills: Path
     assert (shape["name"], shape["why"]) == ("letters", "body: zebra")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "says"),
     [
         ("qqqzzz", "Nothing fits among 3 skills. Try other words; `metier list` shows them all."),
@@ -156,7 +156,7 @@ def test_the_reference_names_every_key_of_the_json(metier: Call, skills: Path) -
 # --- how many ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "count"), [("1", 1), ("2", 2), ("12", 12), ("999999999999", 12)])
+@pytest.mark.each(("k", "count"), [("1", 1), ("2", 2), ("12", 12), ("999999999999", 12)])
 def test_no_more_are_found_than_asked_for(metier: Call, write_skill: Write, tmp_path: Path, k: str, count: int) -> None:
     for number in range(12):
         write_skill(tmp_path / f"skill-{number}", description="Polishes widgets.")
@@ -173,7 +173,7 @@ def test_fewer_are_the_first_of_more(metier: Call, skills: Path) -> None:
     assert found(metier, skills, "search", "csv", "-k", "1") == found(metier, skills, "search", "csv")[:1]
 
 
-@pytest.mark.parametrize("k", ["0", "-1", "x", "", "1.5", "1e3", "9" * 13, "9" * 10_000, "\x1b[2J", "nan"])
+@pytest.mark.each("k", ["0", "-1", "x", "", "1.5", "1e3", "9" * 13, "9" * 10_000, "\x1b[2J", "nan"])
 def test_a_number_that_is_none_is_wrong_usage(metier: Call, skills: Path, k: str) -> None:
     code, out, err = metier("--skills", skills, "search", "csv", f"-k{k}" if k else "-k=")
     assert (code, out) == (2, "")
@@ -185,7 +185,7 @@ def test_a_number_that_is_none_is_wrong_usage(metier: Call, skills: Path, k: str
 # --- filters and names -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         (["tag:charts"], ["csv-plots"]),
@@ -197,14 +197,13 @@ def test_a_number_that_is_none_is_wrong_usage(metier: Call, skills: Path, k: str
         (['"clean a csv"'], ["csv-clean"]),
         (["tag:data tag:charts"], ["csv-plots"]),
     ],
-    ids=" ".join,
 )
 def test_filters_and_phrases_narrow_a_search(metier: Call, skills: Path, query: list[str], expected: list[str]) -> None:
     assert set(names(metier, skills, "search", *query)) == set(expected)
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("query", ["/csv-clean", "csv-clean", "CSV clean", "/csv-clean this file"])
+@pytest.mark.each("query", ["/csv-clean", "csv-clean", "CSV clean", "/csv-clean this file"])
 def test_a_skill_asked_for_by_name_is_the_first(metier: Call, skills: Path, query: str) -> None:
     first = found(metier, skills, "search", query)[0]
     assert (first["name"], first["score"]) == ("csv-clean", 1.0)
@@ -333,15 +332,15 @@ def test_a_person_finds_what_is_for_people_only_and_it_is_marked(metier: Call, r
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("query", ["widgets", "deploy", "/deploy", "deplo", "ships"])
+@pytest.mark.each("query", ["widgets", "deploy", "/deploy", "deplo", "ships"])
 def test_on_behalf_of_an_agent_what_is_for_people_only_is_not_found(metier: Call, reserved: Path, query: str) -> None:
     assert "deploy" in names(metier, reserved, "search", query)
     assert "deploy" not in names(metier, reserved, "search", query, "--agent", "helper")
 
 
 @pytest.mark.covers("O-100")
-@pytest.mark.parametrize("query", ["widgets", "secret", "/secret", "secre", "paints"])
-@pytest.mark.parametrize("caller", [[], ["--agent", "helper"], ["--tenant", "acme"], ["--environment", "production"]])
+@pytest.mark.each("query", ["widgets", "secret", "/secret", "secre", "paints"])
+@pytest.mark.each("caller", [[], ["--agent", "helper"], ["--tenant", "acme"], ["--environment", "production"]])
 def test_what_is_out_of_scope_is_not_found(metier: Call, reserved: Path, query: str, caller: list[str]) -> None:
     assert "secret" not in names(metier, reserved, "search", query, *caller)
     assert "Paints" not in metier("--skills", reserved, "search", query, *caller)[1]

@@ -107,7 +107,7 @@ def test_what_is_wrong_with_a_skill_is_shown_with_its_line_and_what_to_do(
 
 
 @pytest.mark.covers("O-48")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "said"),
     [
         ("deplyo", "Did you mean 'deploy'?"),
@@ -130,7 +130,7 @@ def test_a_name_that_nothing_answers_to_is_a_problem_with_a_way_on(
     assert len(err.splitlines()) == 2
 
 
-@pytest.mark.parametrize("name", ["", " ", "\t"])
+@pytest.mark.each("name", ["", " ", "\t"])
 def test_an_empty_name_is_wrong_usage(metier: Call, skills: Path, name: str) -> None:
     code, _, err = metier("--skills", skills, "show", name)
     assert code == 2

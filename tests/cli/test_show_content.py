@@ -47,14 +47,14 @@ def test_the_instructions_are_utf8_whatever_the_encoding_of_the_terminal(
     assert (done.returncode, done.stdout.decode().strip(), done.stderr) == (0, "Überprüfe 技能 🎉.", b"")
 
 
-@pytest.mark.parametrize("path", ["./references/api.md", "references//api.md", "references\\api.md"])
+@pytest.mark.each("path", ["./references/api.md", "references//api.md", "references\\api.md"])
 def test_other_spellings_of_a_path_inside_are_understood(metier: Call, skills: Path, path: str) -> None:
     (skills / "alpha/references/api.md").write_text("api")
     assert metier("--skills", skills, "show", "alpha", path) == (0, "api", "")
 
 
 @pytest.mark.covers("Y-20")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "path", ["../../secret.txt", "/etc/passwd", "references/../../../secret.txt", "..", "C:\\x", "..\\..\\secret.txt"]
 )
 def test_a_path_that_leaves_the_skill_is_refused(metier: Call, skills: Path, path: str) -> None:
@@ -75,7 +75,7 @@ def test_a_link_that_leaves_the_skill_is_refused(metier: Call, skills: Path) -> 
 
 
 @pytest.mark.covers("Y-22", "O-107")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("path", "expected"),
     [
         ("nothing.md", "file-missing"),

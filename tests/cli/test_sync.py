@@ -82,7 +82,7 @@ def test_a_program_gets_json(metier: Call, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "code"),
     [
         ((), 2),

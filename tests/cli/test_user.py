@@ -84,7 +84,7 @@ def test_a_token_says_who_it_is(metier: Call, store: Store, as_admin: None, monk
     assert listed(metier, "user", "list")["you"]["name"] == "ada"
 
 
-@pytest.mark.parametrize("secret", ["mtr_wrong", "x", "mtr_", "x" * 500, "\x1b[2J", "mtr_" + "é" * 20])
+@pytest.mark.each("secret", ["mtr_wrong", "x", "mtr_", "x" * 500, "\x1b[2J", "mtr_" + "é" * 20])
 def test_a_wrong_token_is_nobodys_and_never_falls_back(
     metier: Call, as_admin: None, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_who_is_no_admin_adds_nobody_and_that_is_recorded(
     assert refused == [("person.refused", "ada", "deny")] * 2 + [("token.refused", "ada", "deny")]
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a,b", "user:ada", "\x1b[2J", "x" * 65, "a\nb", "-x", ".."])
+@pytest.mark.each("name", ["", "a b", "a,b", "user:ada", "\x1b[2J", "x" * 65, "a\nb", "-x", ".."])
 def test_a_name_is_a_plain_word(metier: Call, name: str) -> None:
     code, out, err = metier("user", "add", "--role", "admin", "--", name)
     assert (code, out) == (2, "")

@@ -116,7 +116,7 @@ def test_several_paths_are_checked_in_one_go(metier: Call, write_skill: Write, t
     assert [skill["name"] for skill in report["skills"]] == ["b", "a"]
 
 
-@pytest.mark.parametrize("path", ["nowhere", "nowhere/SKILL.md", "notes.txt", "nowhere.zip", "", "x" * 5_000, "\udcff"])
+@pytest.mark.each("path", ["nowhere", "nowhere/SKILL.md", "notes.txt", "nowhere.zip", "", "x" * 5_000, "\udcff"])
 def test_a_path_that_is_nothing_to_check_is_wrong_usage(
     metier: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -236,8 +236,8 @@ def test_a_file_of_another_case_is_checked_and_pointed_out(
     assert found_in(metier, file) == expected
 
 
-@pytest.mark.parametrize("option", [(), ("--strict",), ("--portable",)])
-@pytest.mark.parametrize(
+@pytest.mark.each("option", [(), ("--strict",), ("--portable",)])
+@pytest.mark.each(
     "data",
     [
         b"\x00" * 1_000,
@@ -268,7 +268,7 @@ def test_whatever_the_file_holds_there_is_a_verdict(
 
 
 @pytest.mark.covers("O-03", "O-04", "Y-02")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("text", "lenient", "strict"),
     [
         ("---\nname: alpha\n---\nDo it.", {"description-missing": 4}, {"spec-description-missing": 1}),
@@ -316,7 +316,7 @@ def test_what_loads_with_a_warning_is_an_error_when_the_specification_decides(
 
 
 @pytest.mark.covers("O-03")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "valid"),
     [
         ("test", True),
@@ -356,7 +356,7 @@ def test_several_problems_are_said_at_once_each_with_its_line(metier: Call, tmp_
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("frontmatter", "expected"),
     [
         ("name: {folder}\ndescription: Helps with <b>bold</b>.", {"portable-angle-brackets": 3}),
@@ -394,7 +394,7 @@ def test_uploads_have_a_size(metier: Call, write_skill: Write, tmp_path: Path) -
 
 
 @pytest.mark.covers("O-107")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("body", "expected"),
     [
         ("See [it](references/api.md).", {}),
@@ -422,7 +422,7 @@ def test_files_that_the_instructions_mention_must_be_there(
 
 
 @pytest.mark.covers("ACC-12")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("line", "missing"),
     [
         ("Everything else is in `docs/b.md`.", "docs/b.md"),
@@ -453,7 +453,7 @@ def test_a_missing_file_is_found_however_it_is_mentioned(
 
 
 @pytest.mark.covers("ACC-12")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "line",
     [
         "Look into `package.json` and `src/app.ts`, and edit `docs/guide/intro.md`.",
@@ -558,7 +558,7 @@ def test_a_script_that_python_merely_warns_about_has_no_syntax_error(
     assert found_in(metier, folder) == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "script",
     [b"\x00", b"\xff\xfe\xfa", b"# coding: nonsense\n", b"(" * 100_000, b"-" * 100_000 + b"1", b"x" + b".x" * 60_000],
 )

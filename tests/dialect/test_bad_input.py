@@ -171,7 +171,7 @@ def test_arguments_that_fit_a_schema_give_a_result(place: Path) -> None:
 
 
 @pytest.mark.each(("dialect", "tool"), TOOLS)
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "arguments",
     [
         "{",
@@ -186,7 +186,6 @@ def test_arguments_that_fit_a_schema_give_a_result(place: Path) -> None:
         {"skill_name": ["good"], "skill_id": {}, "skills": "good", "path": 1, "script": True, "command": []},
         {"skill_name": "good", "skill_id": "good", "skills": ["good"], "path": "x", "script": "x", "extra": 1},
     ],
-    ids=repr,
 )
 def test_arguments_that_cannot_fit_are_refused(
     executors: dict[str, Executor], dialect: str, tool: str, arguments: Any
@@ -197,7 +196,7 @@ def test_arguments_that_cannot_fit_are_refused(
 
 
 @pytest.mark.each(("dialect", "tool"), [one for one in TOOLS if one[1] not in ("list_skills", "skills_unload")])
-@pytest.mark.parametrize("arguments", [None, {}, "", "{}"], ids=repr)
+@pytest.mark.each("arguments", [None, {}, "", "{}"])
 def test_missing_arguments_are_named(executors: dict[str, Executor], dialect: str, tool: str, arguments: Any) -> None:
     result = executors[dialect].execute_blocking(tool, arguments)
     check(result)
@@ -226,7 +225,7 @@ def test_two_megabytes_are_refused(executors: dict[str, Executor]) -> None:
 LARGE = "x" * 900_000
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("dialect", "tool", "arguments"),
     [
         ("registry", "list_skills", {"query": LARGE}),
@@ -249,7 +248,6 @@ LARGE = "x" * 900_000
         ("sandbox", "get_skill", {"skill_name": LARGE}),
         ("sandbox", "sandbox_execute", {"command": LARGE}),
     ],
-    ids=lambda value: None if isinstance(value, dict) else str(value),
 )
 def test_what_is_just_small_enough_to_be_looked_at_is_handled(
     executors: dict[str, Executor], dialect: str, tool: str, arguments: dict[str, Any]
@@ -285,7 +283,7 @@ PATHS = [
 
 
 @pytest.mark.covers("Y-20")
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.each("path", PATHS)
 def test_no_path_leads_out_of_a_skill(executors: dict[str, Executor], place: Path, path: str) -> None:
     path = str(place / "secret.txt") if path == "SECRET" else path
     for dialect, tool, arguments in [
@@ -308,7 +306,7 @@ def test_a_script_that_is_a_link_is_not_run(executors: dict[str, Executor]) -> N
     assert result.code == "file-refused"
 
 
-@pytest.mark.parametrize("name", ["nowhere", "..", "../good", "/", "good/../good", "good\0", "\n", "a" * 1_000, "<x>"])
+@pytest.mark.each("name", ["nowhere", "..", "../good", "/", "good/../good", "good\0", "\n", "a" * 1_000, "<x>"])
 def test_no_skill_answers_to_a_name_that_is_none(executors: dict[str, Executor], name: str) -> None:
     for dialect, tool, arguments in [
         ("registry", "read_skill", {"skill_id": name}),
@@ -329,14 +327,14 @@ def test_no_skill_answers_to_a_name_that_is_none(executors: dict[str, Executor],
 
 
 @pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.parametrize("name", ["", "no_such", "SKILL", "skills load", "x" * 100_000, "\0", "../skill", None, 1, []])
+@pytest.mark.each("name", ["", "no_such", "SKILL", "skills load", "x" * 100_000, "\0", "../skill", None, 1, []])
 def test_a_tool_that_is_none_is_not_found(executors: dict[str, Executor], dialect: str, name: Any) -> None:
     result = executors[dialect].execute_blocking(name, {})
     check(result)
     assert result.code == "tool-not-found"
 
 
-@pytest.mark.parametrize(("dialect", "tool"), TOOLS)
+@pytest.mark.each(("dialect", "tool"), TOOLS)
 def test_a_tool_that_is_called_by_itself_raises_only_errors_of_ours(place: Path, dialect: Any, tool: str) -> None:
     found = begin(place).executor(dialect=dialect).registry.get(tool)
     assert found is not None

@@ -130,7 +130,7 @@ async def made_later() -> None:
 
 
 @pytest.mark.covers("Y-13")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "make",
     [
         lambda: IsAsync("Later."),
@@ -150,6 +150,7 @@ def test_a_provider_that_is_none_costs_nothing_but_itself(
     make: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     providers = [Says("Last.", 90), make(), Says("First.", 10)]
+    caplog.clear()
     with caplog.at_level(logging.ERROR, "metier.dialect"):
         assert enriched_prompt(providers, "Hello?") == f"First.{SEPARATOR}Last.{SEPARATOR}Hello?"
     assert "a context provider failed" in caplog.text

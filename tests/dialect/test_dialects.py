@@ -57,7 +57,7 @@ def keywords(schema: Any) -> Iterator[str]:
 
 
 @pytest.mark.covers("G-34")
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("name", DIALECTS)
 def test_a_dialect_has_its_tools_under_names_of_their_own(session: Session, name: Any) -> None:
     names = [tool.name for tool in session.tools(name)]
     assert len(set(names)) == len(names)
@@ -66,7 +66,7 @@ def test_a_dialect_has_its_tools_under_names_of_their_own(session: Session, name
 
 
 @pytest.mark.covers("G-34")
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("name", DIALECTS)
 def test_every_tool_and_parameter_is_described(session: Session, name: Any) -> None:
     for tool in tools_of(session, name):
         assert tool.description.strip()
@@ -80,14 +80,14 @@ def test_what_runs_something_is_tagged(session: Session) -> None:
     assert tagged == {"skills_run", "sandbox_execute", "skill"}
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("name", DIALECTS)
 def test_only_a_shell_is_more_than_a_way_to_control_skills(session: Session, name: Any) -> None:
     assert [tool.name for tool in session.tools(name) if not tool.is_control] == (
         ["sandbox_execute"] if name == "sandbox" else []
     )
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("name", DIALECTS)
 def test_schemas_are_flat_and_closed(session: Session, name: Any) -> None:
     for tool in tools_of(session, name):
         schema = tool.parameters
@@ -103,8 +103,8 @@ def test_schemas_are_flat_and_closed(session: Session, name: Any) -> None:
 
 
 @pytest.mark.covers("G-34")
-@pytest.mark.parametrize("delivery", ["result", "instructions"])
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.each("delivery", ["result", "instructions"])
+@pytest.mark.each("name", DIALECTS)
 def test_texts_name_only_tools_that_are_there(begin: Callable[..., Session], name: Any, delivery: str) -> None:
     session = begin(delivery=delivery)
     session.load(["letters", "forms"])
@@ -133,7 +133,7 @@ def test_a_dialect_is_chosen_by_name_whatever_was_imported_before(session: Sessi
         assert session.tools(chosen)[0].name == session.tools(name)[0].name
 
 
-@pytest.mark.parametrize("name", ["", "Runtime", "esperanto"])
+@pytest.mark.each("name", ["", "Runtime", "esperanto"])
 def test_an_unknown_dialect_is_refused(session: Session, name: Any) -> None:
     with pytest.raises(InvalidArgument, match="no dialect"):
         session.tools(name)

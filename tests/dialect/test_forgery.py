@@ -350,7 +350,7 @@ def test_names_of_files_are_names_of_files(
     assert sorted(content.files) == sorted(FILES)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("dialect", "tool", "arguments"),
     [
         ("tool", "skill", {"skill_name": "liar", "action": "run", "args": "scripts/none.py"}),

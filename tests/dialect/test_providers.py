@@ -128,7 +128,7 @@ ANSWERS: dict[Provider, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.each("result", RESULTS.values())
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.each("provider", PROVIDERS)
 def test_a_provider_takes_the_answer(provider: Provider, result: ToolResult) -> None:
     found = answer(result, provider, "call-1", "weather")
     ANSWERS[provider](found)
@@ -136,7 +136,7 @@ def test_a_provider_takes_the_answer(provider: Provider, result: ToolResult) -> 
     assert provider == "mcp" or "call-1" in _strings(found)
 
 
-@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.each("result", RESULTS.values())
 def test_a_failure_is_marked_where_a_provider_has_a_mark(result: ToolResult) -> None:
     assert answer(result, "anthropic", "1")["is_error"] is not result.success
     assert answer(result, "mcp", "1")["isError"] is not result.success

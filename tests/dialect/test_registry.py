@@ -28,7 +28,7 @@ def test_all_skills_are_listed_with_id_and_description(call: Call) -> None:
 
 
 @pytest.mark.covers("Y-15")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "ids"),
     [("", ["forms", "letters"]), ("LETT", ["letters"]), ("office", ["forms"]), ("nothing", []), ("deploy", [])],
 )
@@ -89,19 +89,19 @@ def test_a_file_of_a_skill_is_read(call: Call) -> None:
 
 
 @pytest.mark.covers("Y-20")
-@pytest.mark.parametrize("path", ["../letters/SKILL.md", "/etc/passwd", "a/../../..", "templates/../../secret", "link"])
-def test_a_path_that_leaves_the_skill_is_refused(call: Call, skills: Path, path: str) -> None:
+def test_a_path_that_leaves_the_skill_is_refused(call: Call, skills: Path) -> None:
     (skills / "secret").write_text("the secret")
     (skills / "forms" / "link").symlink_to(skills / "secret")
     call("read_skill", skill_id="forms")
-    result = call("read_skill_resource", skill_id="forms", path=path)
-    assert (result.success, result.code, result.result) == (False, "file-refused", None)
-    assert "traversal" in (result.error or "")
+    for path in ("../letters/SKILL.md", "/etc/passwd", "a/../../..", "templates/../../secret", "link"):
+        result = call("read_skill_resource", skill_id="forms", path=path)
+        assert (result.success, result.code, result.result) == (False, "file-refused", None), path
+        assert "traversal" in (result.error or "")
 
 
 @pytest.mark.covers("Y-21")
-@pytest.mark.parametrize("skill_id", ["..", "../forms", "/", "", " ", ".", "forms/..", "unknown", "\0", "a\nb"])
-@pytest.mark.parametrize(("tool", "more"), [("read_skill", {}), ("read_skill_resource", {"path": "templates/t.yaml"})])
+@pytest.mark.each("skill_id", ["..", "../forms", "/", "", " ", ".", "forms/..", "unknown", "\0", "a\nb"])
+@pytest.mark.each(("tool", "more"), [("read_skill", {}), ("read_skill_resource", {"path": "templates/t.yaml"})])
 def test_an_id_that_is_none_is_an_error(call: Call, tool: str, more: dict[str, Any], skill_id: str) -> None:
     call("read_skill", skill_id="forms")
     result = call(tool, skill_id=skill_id, **more)

@@ -24,7 +24,7 @@ def names(session: Session) -> list[str]:
 
 
 @pytest.mark.covers("G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tool", "arguments", "code"),
     [
         ("skills_load", {}, "invalid-arguments"),
@@ -174,7 +174,7 @@ def test_a_load_gives_the_instructions_of_every_skill_in_order(call: Call) -> No
 
 
 @pytest.mark.covers("G-26")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "lines"),
     [
         ({}, ["a: 1", "b: 2", "c: 3", "d: 4", ""]),
@@ -228,7 +228,7 @@ def test_arguments_variables_and_folder_reach_the_script(call: Call, session: Se
     assert result.data["exit_code"] == 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("arguments", "code"),
     [
         ({"script": "scripts/fail.py"}, "exit-code"),

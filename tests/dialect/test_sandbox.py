@@ -63,7 +63,7 @@ def test_a_skill_is_got_as_json_in_any_case(call: Call, shell: None, name: str) 
 
 
 @pytest.mark.covers("S-07")
-@pytest.mark.parametrize("name", ["none", "", "..", "/"])
+@pytest.mark.each("name", ["none", "", "..", "/"])
 def test_an_unknown_skill_is_an_error(call: Call, session: Session, name: str) -> None:
     result = call("get_skill", skill_name=name)
     assert (result.success, result.code) == (False, "skill-not-found" if name else "invalid-argument")
@@ -109,7 +109,7 @@ def test_a_command_that_takes_too_long_is_ended(call: Call) -> None:
 
 
 @pytest.mark.covers("S2-04")
-@pytest.mark.parametrize("command", ["", " \n", "echo \0", "x" * 100_000])
+@pytest.mark.each("command", ["", " \n", "echo \0", "x" * 100_000])
 def test_a_command_that_is_none_is_refused(call: Call, command: str) -> None:
     result = call("sandbox_execute", command=command)
     assert (result.success, result.code) == (False, "invalid-argument")

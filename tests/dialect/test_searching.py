@@ -68,7 +68,7 @@ def names(result: ToolResult) -> list[str]:
 
 
 @pytest.mark.covers("ACC-1")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("query", "expected"),
     [
         ("kubernetes", {"rollout", "kubernetes-costs", "pods"}),
@@ -132,7 +132,7 @@ def test_what_a_query_finds_has_pages_too(find: Callable[..., ToolResult]) -> No
 
 
 @pytest.mark.covers("ACC-1")
-@pytest.mark.parametrize("page", [2, 999_999, 10**12])
+@pytest.mark.each("page", [2, 999_999, 10**12])
 def test_a_page_that_is_not_there_is_an_error_that_names_the_last(find: Callable[..., ToolResult], page: int) -> None:
     result = find("tides", page)
     assert (result.success, result.result) == (False, None)
@@ -140,7 +140,7 @@ def test_a_page_that_is_not_there_is_an_error_that_names_the_last(find: Callable
 
 
 @pytest.mark.covers("ACC-1")
-@pytest.mark.parametrize("args", ["two", "-1", "0", "1.5", "²", "9" * 5_000])
+@pytest.mark.each("args", ["two", "-1", "0", "1.5", "²", "9" * 5_000])
 def test_what_is_no_page_is_an_error(library: Library, args: str) -> None:
     executor = library.session(guard=Guard(audit=MemoryLog())).executor(dialect="tool")
     result = executor.execute_blocking("skill", {"skill_name": "tides", "action": "search", "args": args})

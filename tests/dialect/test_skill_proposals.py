@@ -103,7 +103,7 @@ def test_policy_can_let_an_agent_make_a_skill_directly(calling: Callable[..., Ca
 
 
 @pytest.mark.covers("Y-35")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("tool", "arguments", "code"),
     [
         ("propose_skill_update", {"skill": "deplyo", "diff": DIFF, "justification": "x"}, "skill-not-found"),

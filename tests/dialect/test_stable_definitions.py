@@ -17,8 +17,8 @@ LOAD = {
 }
 
 
-@pytest.mark.parametrize("delivery", ["result", "instructions"])
-@pytest.mark.parametrize("dialect", ["runtime", "registry", "tool", "sandbox"])
+@pytest.mark.each("delivery", ["result", "instructions"])
+@pytest.mark.each("dialect", ["runtime", "registry", "tool", "sandbox"])
 def test_definitions_stay_the_same_whatever_is_loaded(dialect: DialectName, delivery: str) -> None:
     library = Library.from_files(
         {"SKILL.md": "---\nname: a\ndescription: A.\n---\nDo a."},

@@ -121,7 +121,7 @@ def test_allowed_tools_are_in_the_result_when_they_are_declared(line: str, expec
 
 
 @pytest.mark.covers("O-48")
-@pytest.mark.parametrize("arguments", [{}, {"skill_name": ""}, {"skill_name": "  \n"}, {"args": "x"}])
+@pytest.mark.each("arguments", [{}, {"skill_name": ""}, {"skill_name": "  \n"}, {"args": "x"}])
 def test_a_name_is_required(call: Call, arguments: dict[str, Any]) -> None:
     result = call("skill", **arguments)
     assert not result.success
@@ -228,7 +228,7 @@ def test_activating_and_checking_cost_little(begin: Callable[..., Session]) -> N
 
 
 @pytest.mark.covers("O-106")
-@pytest.mark.parametrize("dialect", ["registry", "tool", "runtime", "sandbox"])
+@pytest.mark.each("dialect", ["registry", "tool", "runtime", "sandbox"])
 def test_a_skill_for_people_is_neither_shown_to_a_model_nor_loaded_by_it(
     begin: Callable[..., Session], asking: Callable[..., tuple[str, dict[str, Any]]], dialect: Any
 ) -> None:
@@ -266,7 +266,7 @@ def test_a_file_is_read_and_a_script_is_run_by_action(call: Call) -> None:
     assert ran.result["exit_code"] == 0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("action", "args", "code"),
     [
         ("read", "", "file-refused"),

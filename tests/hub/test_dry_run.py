@@ -130,7 +130,7 @@ def test_the_requests_that_would_have_their_answer_are_named(
     assert dry_run_deploy(scope, ADA, made, guard=guard).approvals.answers == (asked.id,)
 
 
-@pytest.mark.parametrize("person", [BOB, BUILDER, Person(name="robot", kind="agent", roles=frozenset({"admin"}))])
+@pytest.mark.each("person", [BOB, BUILDER, Person(name="robot", kind="agent", roles=frozenset({"admin"}))])
 def test_who_may_not_deploy_is_told_and_nothing_is_recorded(
     made: Path, scope: TenantScope, guard: Guard, person: Person, nothing_changes: Begin
 ) -> None:

@@ -38,7 +38,7 @@ def pages(scope: TenantScope) -> list[Path]:
 
 
 @pytest.mark.covers("A-49")  # for the page of a proposal
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "hostile",
     [
         "<script>alert(1)</script>",
@@ -115,7 +115,7 @@ def test_new_capabilities_are_said_on_top(propose: Callable[..., Proposal], scop
 
 
 @pytest.mark.covers("Y-35")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("diff", "why", "error"),
     [
         (diff_of("Zwei.", "Drei."), "Why.", ProposalInvalid),
@@ -381,7 +381,7 @@ def test_what_is_in_quarantine_is_not_made_by_an_agent_either(
     assert not (skill.parent / "tidy").exists()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "files", "error"),
     [
         ("Tidy Up", NEW, MetierError),

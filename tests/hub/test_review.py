@@ -231,7 +231,7 @@ def test_only_the_author_withdraws(proposal: Proposal, scope: TenantScope, guard
 
 
 @pytest.mark.covers("Y-35")
-@pytest.mark.parametrize("id", ["p-nothing0", "", "x" * 5_000, "p-'; DROP TABLE proposals; --", "\0\ud800"])
+@pytest.mark.each("id", ["p-nothing0", "", "x" * 5_000, "p-'; DROP TABLE proposals; --", "\0\ud800"])
 def test_a_proposal_that_does_not_exist_is_an_error(scope: TenantScope, guard: Guard, id: str) -> None:  # noqa: A002
     decisions: list[Callable[[], Proposal]] = [
         lambda: approve(scope, ADA, id, guard=guard),

@@ -125,9 +125,7 @@ HONEST: list[str] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, id=f"{name}-{at}") for name, some in THREATS.items() for at, text in enumerate(some)]
-)
+@pytest.mark.each("text", [text for some in THREATS.values() for text in some])
 def test_a_threat_that_is_told_in_passing_is_seen(text: str) -> None:
     assert worst(skill(text, name="recipe-box", description="Recipes for dinner.")) >= HIGH
 

@@ -144,9 +144,7 @@ HONEST: list[str] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, id=f"{name}-{at}") for name, some in THREATS.items() for at, text in enumerate(some)]
-)
+@pytest.mark.each("text", [text for some in THREATS.values() for text in some])
 def test_a_threat_in_plain_words_is_seen(text: str) -> None:
     assert worst(skill(text)) >= HIGH
 

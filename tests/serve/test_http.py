@@ -119,7 +119,7 @@ class TestWhoIsLetIn:
         )
         assert status == 404
 
-    @pytest.mark.parametrize(
+    @pytest.mark.each(
         "options",
         [
             {"host": "0.0.0.0"},

@@ -84,7 +84,7 @@ def test_a_folder_is_enough(skills: Path) -> None:
     server.close()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "options",
     [
         {"guard": Guard(audit=MemoryLog()), "policy": Policy()},
@@ -93,7 +93,6 @@ def test_a_folder_is_enough(skills: Path) -> None:
         {"delivery": "instructions"},
         {"no_such": 1},
     ],
-    ids=lambda options: next(iter(options)),
 )
 def test_options_that_cannot_work_are_refused_at_once(skills: Path, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument) as refused:

@@ -54,7 +54,7 @@ def test_it_stays_at_the_address_of_the_agents_own() -> None:
     assert (found.model_name, found.base_url) == ("gpt-5", ELSEWHERE)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("own", "name"),
     [
         (claude, "openai:gpt-5"),

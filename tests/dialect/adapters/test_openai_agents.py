@@ -297,7 +297,7 @@ def test_commands_for_a_shell_are_decided_about(folder: Path, log: MemoryLog) ->
     assert [one.decision for one in log.records] == ["deny", "allow", "deny", "allow"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("commands", "is_made"),
     [
         (["git log", "git diff"], True),
@@ -310,18 +310,18 @@ def test_commands_for_a_shell_are_decided_about(folder: Path, log: MemoryLog) ->
         ([], False),
     ],
 )
-@pytest.mark.parametrize("policy", [Policy(allow="Bash(git:*)"), Policy(deny="Bash(rm:*)")])
+@pytest.mark.each("policy", [Policy(allow="Bash(git:*)"), Policy(deny="Bash(rm:*)")])
 def test_several_commands_are_decided_about_one_by_one(
-    folder: Path, log: MemoryLog, commands: list[str], is_made: bool, policy: Policy
+    folder: Path, commands: list[str], is_made: bool, policy: Policy
 ) -> None:
-    shell = Shell()
+    shell, log = Shell(), MemoryLog()
     [tool] = gated(folder, log, policy, ShellTool(executor=shell))
     anyio.run(tool.executor, asked(*commands))
     assert bool(shell.done) is is_made
     assert all(one.success is is_made for one in log.records)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "more",
     [
         {"env": {"GIT_EXTERNAL_DIFF": "rm -rf x"}},
@@ -329,7 +329,7 @@ def test_several_commands_are_decided_about_one_by_one(
         {"working_directory": ".git/hooks"},
     ],
 )
-@pytest.mark.parametrize("policy", [Policy(allow="Bash(git diff:*)"), Policy(deny="Bash(rm:*)")])
+@pytest.mark.each("policy", [Policy(allow="Bash(git diff:*)"), Policy(deny="Bash(rm:*)")])
 def test_how_a_command_is_run_is_decided_about_too(
     folder: Path, log: MemoryLog, more: dict[str, Any], policy: Policy
 ) -> None:

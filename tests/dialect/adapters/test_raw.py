@@ -36,7 +36,7 @@ FORMS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("provider", "response"), FORMS)
+@pytest.mark.each(("provider", "response"), FORMS)
 def test_a_response_is_read_in_each_of_its_forms(folder: Path, provider: Any, response: Any) -> None:
     with Skills(folder, provider=provider).conversation() as chat:
         [answer] = chat.answer_blocking(response)
@@ -44,7 +44,7 @@ def test_a_response_is_read_in_each_of_its_forms(folder: Path, provider: Any, re
         assert [one.name for one in chat.session.active] == ["letters"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("provider", "response"),
     [
         ("openai", {"role": "assistant", "content": "Hello."}),
@@ -66,7 +66,7 @@ def test_a_response_without_calls_has_no_answer(folder: Path, provider: Any, res
     assert Skills(folder, provider=provider).conversation().answer_blocking(response) == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("provider", "response", "name"),
     [
         ("anthropic", {"content": [USE | {"type": "server_tool_use", "name": "web_fetch"}]}, "web_fetch"),
@@ -77,17 +77,16 @@ def test_a_response_without_calls_has_no_answer(folder: Path, provider: Any, res
     ],
 )
 def test_what_the_provider_did_itself_is_recorded_and_not_answered(
-    folder: Path, log: MemoryLog, provider: Any, response: Any, name: str
+    folder: Path, provider: Any, response: Any, name: str
 ) -> None:
+    log = MemoryLog()
     chat = Skills(folder, provider=provider, audit=log).conversation()
     assert chat.answer_blocking(response) == []
     assert [(record.tool, record.decision) for record in log.records] == [(name, "allow")]
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic", "gemini"])
-@pytest.mark.parametrize(
-    "response", [None, 7, "text", [7], {"choices": []}, {"content": [{}]}, {"output": 7}, object()]
-)
+@pytest.mark.each("provider", ["openai", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.each("response", [None, 7, "text", [7], {"choices": []}, {"content": [{}]}, {"output": 7}, object()])
 def test_what_is_no_response_is_an_error_with_a_hint(folder: Path, provider: Any, response: Any) -> None:
     chat = Skills(folder, provider=provider).conversation()
     try:
