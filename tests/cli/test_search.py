@@ -221,8 +221,8 @@ ODD = [
 ]
 
 
-@pytest.mark.each("query", ODD)
-@pytest.mark.parametrize("json_too", [False, True])
+@pytest.mark.each("json_too", [False, True])
+@pytest.mark.each("query", ODD, every=3)
 def test_whatever_is_asked_the_answer_is_a_table_or_a_sentence(
     metier: Call, skills: Path, query: str, json_too: bool
 ) -> None:

@@ -248,6 +248,7 @@ LARGE = "x" * 900_000
         ("sandbox", "get_skill", {"skill_name": LARGE}),
         ("sandbox", "sandbox_execute", {"command": LARGE}),
     ],
+    every=3,
 )
 def test_what_is_just_small_enough_to_be_looked_at_is_handled(
     executors: dict[str, Executor], dialect: str, tool: str, arguments: dict[str, Any]

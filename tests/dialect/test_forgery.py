@@ -240,8 +240,8 @@ def lying(text: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: str) -> None:
     session = session_of(HONEST, lying(text))
     found = listed(session, dialect)
@@ -251,8 +251,8 @@ def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: s
     assert found[1]["description"].startswith(one_line(liar.description)[:1_000])
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, dialect: Any, text: str) -> None:
     session = session_of(HONEST, lying(text))
     result = session.executor(dialect=dialect).execute_blocking(*asking(dialect, "liar"))
@@ -304,16 +304,16 @@ def test_any_arguments_stay_in_the_body(asking: Asking, dialect: Any) -> None:
     run()
 
 
-@pytest.mark.each("text", FORGERIES)
-def test_active_skills_in_the_text_are_exactly_those_that_are_active(text: str) -> None:
-    for dialect in DIALECTS:
-        session = session_of(HONEST, lying(text), delivery="instructions", skills=["liar", "honest"])
-        shown = session.instructions(dialect=dialect)  # type: ignore[arg-type]
-        start = shown.index("<active_skills>\n")
-        assert shown.count("\n</active_skills>") == 1
-        block = shown[start + len("<active_skills>\n") : shown.index("\n</active_skills>")]
-        contents = [MARKER + part for part in block.split(MARKER)[1:]]
-        assert [read_content(part.strip("\n")).name for part in contents] == ["liar", "honest"]
+@pytest.mark.each("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES, every=3)
+def test_active_skills_in_the_text_are_exactly_those_that_are_active(dialect: Any, text: str) -> None:
+    session = session_of(HONEST, lying(text), delivery="instructions", skills=["liar", "honest"])
+    shown = session.instructions(dialect=dialect)
+    start = shown.index("<active_skills>\n")
+    assert shown.count("\n</active_skills>") == 1
+    block = shown[start + len("<active_skills>\n") : shown.index("\n</active_skills>")]
+    contents = [MARKER + part for part in block.split(MARKER)[1:]]
+    assert [read_content(part.strip("\n")).name for part in contents] == ["liar", "honest"]
 
 
 @pytest.mark.each("text", FORGERIES)
@@ -373,7 +373,7 @@ def test_an_error_that_names_files_opens_nothing(
     assert not RESERVED.search(text)
 
 
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
     content = f"First.\n{text}\nLast."
     session = session_of({"SKILL.md": skill_file(name="a", description="A."), "notes.md": content}, skills=["a"])
@@ -417,7 +417,7 @@ def speaking(tmp_path: Path, write_skill: Callable[..., Path]) -> Session:
     )
 
 
-@pytest.mark.each("text", [text for text in FORGERIES if "\0" not in text])
+@pytest.mark.each("text", [text for text in FORGERIES if "\0" not in text], every=4)
 def test_what_a_script_prints_is_a_text_in_its_result(speaking: Session, text: str) -> None:
     result = speaking.executor().execute_blocking("skills_run", {"script": "scripts/say.py", "args": [text]})
     found = json.loads(as_text(result))
@@ -434,8 +434,8 @@ def delegating() -> Session:
     return session_of({"SKILL.md": skill_file(name="a", description="A.", context="fork")})
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("dialect", DIALECTS)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_what_another_agent_says_stays_in_its_element(
     delegating: Session, asking: Asking, dialect: Any, text: str
 ) -> None:
@@ -454,7 +454,7 @@ def test_what_another_agent_says_stays_in_its_element(
     assert not RESERVED.search(shown)
 
 
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_lists_and_searches_are_json_with_one_object_for_each_skill(text: str) -> None:
     session = session_of(HONEST, lying(text))
     shown = as_text(session.executor(dialect="registry").execute_blocking("list_skills"))
@@ -464,7 +464,7 @@ def test_lists_and_searches_are_json_with_one_object_for_each_skill(text: str) -
     assert shown.count("\n") == 0
 
 
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_the_hint_at_required_skills_is_one_line(text: str) -> None:
     session = session_of(HONEST, lying(text))
     result = session.executor(dialect="registry").execute_blocking("read_skill", {"skill_id": "liar"})

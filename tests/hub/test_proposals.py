@@ -199,7 +199,7 @@ def test_a_very_large_proposal_is_refused_in_no_time(propose: Callable[..., Prop
 def test_a_difference_that_nobody_would_read_is_refused(
     library: Library, scope: TenantScope, guard: Guard, skill: Path
 ) -> None:
-    files = {**files_of(FolderPackage(skill)), "references/x.md": ("file", (b"text " * 100 + b"\n") * 10_000)}
+    files = {**files_of(FolderPackage(skill)), "references/x.md": ("file", (b"text " * 100 + b"\n") * 8_500)}
     with pytest.raises(ProposalInvalid, match="nobody reads"):
         propose_update(library, scope, "deploy", files, "Why.", author=EVE, guard=guard)
     assert scope.proposals.all() == []

@@ -35,7 +35,8 @@ anyio.run(server.run_stdio)
 """
 
 
-@pytest.mark.parametrize("mode", [pytest.param("auto", marks=pytest.mark.slow), "legacy"])
+@pytest.mark.slow  # The command does it in quick tests, where no interpreter has to import all of it.
+@pytest.mark.parametrize("mode", MODES)
 def test_a_program_serves_the_one_that_started_it(skills: Path, tmp_path: Path, mode: str) -> None:
     asked, answer = answering(YES)
     told: list[str | None] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,7 +130,12 @@ def test_over_http_a_client_is_no_person_either(
 @pytest.mark.covers("SEC-17")
 @pytest.mark.parametrize("how", ("nobody", *(pytest.param(how, marks=pytest.mark.slow) for how in GOVERNED)))
 def test_a_program_that_starts_the_server_gets_no_approval_by_answering_for_a_person(
-    tmp_path: Path, write_skill: Callable[..., Path], scope: TenantScope, govern: Callable[[str], None], how: str
+    programs: Path,
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    scope: TenantScope,
+    govern: Callable[[str], None],
+    how: str,
 ) -> None:
     if how != "nobody":
         govern(how)
@@ -139,9 +143,7 @@ def test_a_program_that_starts_the_server_gets_no_approval_by_answering_for_a_pe
     write_skill(home / ".metier" / "skills" / "forms")
     (home / ".metier" / "skills" / "forms" / "x.py").write_text("print('it ran')\n")
     (home / ".metier" / "policy.yaml").write_text("version: 1\nskill-policy: {require-approval-for: [scripts]}\n")
-    started = mcp.StdioServerParameters(
-        command=sys.executable, args=["-m", "metier", "mcp"], cwd=home, env=dict(os.environ)
-    )
+    started = mcp.StdioServerParameters(command=str(programs / "metier"), args=["mcp"], cwd=home, env=dict(os.environ))
     asked, answer = answering(*[YES] * 4)
     talk(started, twice, elicitation_callback=answer)
     assert scope.approvals.all() == []

@@ -23,10 +23,10 @@ from metier.guard import MemoryLog
 
 STREAMING: list[type[Performer]] = [PydanticAI, LangChain, LangChainSync, OpenAIAgents, AgentFramework]
 """Frameworks that stream by themselves."""
-SECOND_WAYS = [LangChainSync, RawAnthropic]
-"""The other way through an adapter: LangChain without an event loop, bare clients with one."""
 PERFORMERS = [*STREAMING, RawOpenAI, RawAnthropic]
-"""Every adapter; the second ways through one are walked by the play in `make test`, by all else in `make test-slow`."""
+"""Every adapter; that for bare clients without an event loop and with one."""
+QUICK = [PydanticAI, LangChain, RawOpenAI]
+"""Those that all is tried with in `make test`; the others have the play and tests of their own there."""
 ALL = [*PERFORMERS, RawResponses, RawGemini]
 
 FORKS = {"loop-a": "loop-b", "loop-b": "loop-a"} | {f"deep-{depth}": f"deep-{depth + 1}" for depth in range(1, 7)}
@@ -118,7 +118,7 @@ def outside() -> Outside:
 
 
 @pytest.fixture(
-    params=[pytest.param(one, marks=[pytest.mark.slow] if one in SECOND_WAYS else []) for one in PERFORMERS],
+    params=[pytest.param(one, marks=[] if one in QUICK else [pytest.mark.slow]) for one in PERFORMERS],
     ids=lambda performer: performer.name,
 )
 def performer(request: pytest.FixtureRequest) -> type[Performer]:
