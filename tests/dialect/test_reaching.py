@@ -18,13 +18,17 @@ SEARCHES: dict[DialectName, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.fixture
-def session() -> Session:
+@pytest.fixture(scope="module")
+def library() -> Library:
     def skill(name: str, about: str) -> dict[str, str]:
         return {"SKILL.md": f"---\nname: {name}\ndescription: {about} with great care and at length.\n---\nDo."}
 
     many = [skill(f"widget-{number:03}", f"Polishes widget {number}") for number in range(300)]
-    library = Library.from_files(*many, skill("zebra-painter", "Paints stripes on a zebra"))
+    return Library.from_files(*many, skill("zebra-painter", "Paints stripes on a zebra"))
+
+
+@pytest.fixture
+def session(library: Library) -> Session:
     return library.session(guard=Guard(audit=MemoryLog()), budget=1_024)
 
 

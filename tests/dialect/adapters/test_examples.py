@@ -20,7 +20,18 @@ It has 6 words. I was not allowed to send a mail.
 """
 
 
-@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("*.py")), ids=lambda program: program.name)
+# To import what these two use takes longer than all other examples.
+SLOW = ("raw_anthropic.py", "raw_gemini.py")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, marks=[pytest.mark.slow] if program.name in SLOW else [])
+        for program in sorted(EXAMPLES.glob("*.py"))
+    ],
+    ids=lambda program: program.name,
+)
 def test_an_example_runs(
     program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
