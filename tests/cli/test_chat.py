@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.cli.agents import MAX_KEPT, SavedChats
+from metier.cli.agents import SavedChats
 from metier.errors import InvalidArgument, SessionNotFound
 from metier.testing import ScriptedModel
 
@@ -116,15 +116,18 @@ def test_what_was_kept_and_damaged_is_said_so(talk: Call, text: str) -> None:
     assert "hint:" in err
 
 
-def test_conversations_are_for_nobody_else_and_not_kept_without_end(tmp_path: Path) -> None:
+def test_conversations_are_for_nobody_else_and_not_kept_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metier.cli.agents.MAX_KEPT", 10)
     chats = SavedChats(tmp_path / "chats")
-    for number in range(MAX_KEPT + 5):
+    for number in range(15):
         chats.keep(f"c{number}", {"number": number})
     kept = list(chats.folder.iterdir())
-    assert len(kept) == MAX_KEPT
+    assert len(kept) == 10
     if sys.platform != "win32":
         assert {path.stat().st_mode & 0o077 for path in kept} == {0}
-    assert chats.read("last")["number"] == MAX_KEPT + 4
+    assert chats.read("last")["number"] == 14
     assert json.loads(kept[0].read_text())
     with pytest.raises(SessionNotFound):
         SavedChats(tmp_path / "none").read("last")

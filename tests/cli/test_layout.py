@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.conftest import variables
 
+from metier.cli import main
 from metier.cli.identity import system_user
 from metier.cli.output import Style
 from metier.guard import Actor, Subject
@@ -62,18 +65,47 @@ class World:
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
         self.personal = ""
+        self.variables: dict[str, str] = {}
+        self.project = Path()
 
 
 @pytest.fixture
-def world(
-    typed: None, own_home: Path, tmp_path: Path, write_skill: Write, metier: Call, monkeypatch: pytest.MonkeyPatch
-) -> World:
-    """A person's machine after some weeks of use."""
-    home = own_home
-    project = tmp_path / "a-project-in-a-folder-with-a-rather-long-name" / "and-one-more-below-it"
-    project.mkdir(parents=True)
+def world(used: World, typed: None, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The machine of a person, who sits at it."""
+    for variable, path in used.variables.items():
+        monkeypatch.setenv(variable, path)
+    monkeypatch.chdir(used.project)
+    return used
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory, write_skill: Write) -> Iterator[World]:
+    """A person's machine after some weeks of use; what tests do to it changes nothing."""
+    home = tmp_path_factory.mktemp("used") / "home"
+    made = World()
+    made.variables = variables(home)
+    made.project = home.parent / "a-project-in-a-folder-with-a-rather-long-name" / "and-one-more-below-it"
+    made.project.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("metier.cli.identity.is_at_terminal", lambda: True)
+        monkeypatch.chdir(made.project)
+        for variable, path in made.variables.items():
+            monkeypatch.setenv(variable, path)
+        use(made, home, made.project, write_skill)
+    yield made
+
+
+def run_command(*words: str, given: str = "") -> tuple[int, str, str]:
+    """Call the command, with something to read."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8"))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            return main(list(words)), out.getvalue(), err.getvalue()
+
+
+def use(made: World, home: Path, project: Path, write_skill: Write) -> None:
     (project.parent / ".git").mkdir()
-    monkeypatch.chdir(project)
     personal = home / ".metier" / "skills"
     script = "requires: {bins: [no-such-program-anywhere]}\nallowed-tools: Bash(git:*) Read Grep\n"
     write_skill(personal / LONG, description=PROSE, more=script + f"license: {PROSE[:120]}\n")
@@ -96,7 +128,6 @@ def world(
         "version: 1\nskill-policy:\n  require-approval-for: [scripts, network-tools]\n"
         "tools:\n  deny: ['Bash(rm:*)', 'Bash(git push:*)']\n  ask: [WebFetch]\n"
     )
-    made = World()
     made.personal = str(personal)
     files: Files = {
         "SKILL.md": ("file", f"---\nname: {LONG}\ndescription: {PROSE}\n---\nRun scripts/x.py.\n".encode()),
@@ -124,24 +155,23 @@ def world(
         made.ids["request"] = asked.id
         made.ids["digest"] = asked.digest
     for skill in ("csv-analyst", LONG):
-        metier("session", skill, given="tools\n")
-    metier("session", "deploy", "--builtin", "Bash", given='call Bash {"command": "git push origin main"}\n')
-    code, out, err = metier(
+        run_command("session", skill, given="tools\n")
+    run_command("session", "deploy", "--builtin", "Bash", given='call Bash {"command": "git push origin main"}\n')
+    code, out, err = run_command(
         *("propose", "update", "deploy", "--diff", "-", "--why", PROSE, "--evidence", PROSE, "--json"), given=DIFF
     )
     assert code == 0, err
     made.ids["proposal"] = json.loads(out)["proposal"]["id"]
-    metier("approve", "grant", made.ids["request"], "--expires", "30d", "--reason", PROSE)
-    metier("user", "add", system_user(), "--role", "admin")
-    metier("user", "add", "a-colleague-with-a-long-name", "--role", "reviewer", "--role", "author")
-    _, out, _ = metier("user", "token", "--label", PROSE[:80], "--expires", "90d", "--json")
+    run_command("approve", "grant", made.ids["request"], "--expires", "30d", "--reason", PROSE)
+    run_command("user", "add", system_user(), "--role", "admin")
+    run_command("user", "add", "a-colleague-with-a-long-name", "--role", "reviewer", "--role", "author")
+    _, out, _ = run_command("user", "token", "--label", PROSE[:80], "--expires", "90d", "--json")
     made.ids["token"] = json.loads(out)["id"]
-    metier("propose", "approve", made.ids["proposal"], "--reason", "Right.")
-    metier("trust")
-    metier("quarantine", "add", "release-notes", "--reason", PROSE)
+    run_command("propose", "approve", made.ids["proposal"], "--reason", "Right.")
+    run_command("trust")
+    run_command("quarantine", "add", "release-notes", "--reason", PROSE)
     with Store.open() as store:
         made.ids["approval"] = store.of().approvals.all()[0].id
-    return made
 
 
 def commands_of(world: World) -> list[list[str]]:
