@@ -26,11 +26,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-ALL_NEED = ("metier.cli.list", "metier._session", "metier.library.places", "yaml")
+ALL_NEED = (
+    *("metier.cli.list", "metier._session", "metier._library", "metier.library.places", "metier.library.snapshot"),
+    *("metier.library.index", "metier.library.index_cache", "metier.library.index_rows", "metier.skill.openai_yaml"),
+    *("yaml", "argcomplete.finders"),
+)
 _STORE = (
     "metier.store.sqlite",
     "metier.store.schema",
     "metier.store.audit_log",
+    "metier.store.store",
+    "metier.store.state",
+)
+_SEARCHING = (
+    *("metier.find.search_engine", "metier.find.index_maintenance", "metier.find.index_writer", "metier.find.vectors"),
+    *("metier.find.word_vectors", "metier.find.build_catalog", "Stemmer"),
 )
 _DECIDING = (
     "metier.guard.audit.store_log",
@@ -41,10 +51,21 @@ _DECIDING = (
 )
 _LOOKING = ("metier.guard.policy.merge", "metier.scan.capabilities", "metier.scan.structure", *_DECIDING)
 _SCANNING = ("metier.scan.rules", "metier.scan.scanner", *_LOOKING)
-_RUNNING = ("metier._session", "metier.run.native.runner", "anyio._backends._asyncio", "jsonschema_rs", *_LOOKING)
-_AGENT = ("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "pydantic_ai.models.test", "jinja2")
+_RUNNING = (
+    *("metier.run.native.runner", "metier.run.native.bubblewrap", "metier.run.native.seccomp", "metier.run.plain"),
+    *("metier.session.loader", "metier.session.runs", "metier.session.job_sandbox", "metier.session.copies"),
+    *("metier.session.injection", "metier.session.substitution", "metier.session.load_transaction"),
+    *("metier.guard.audited_action", "metier.guard.audit.keys", "metier.guard.policy.allowed_tools"),
+    *("anyio._backends._asyncio", "jsonschema_rs", *_LOOKING),
+)
+_AGENT = (
+    *("metier.agent.agent", "metier.agent.agents", "metier.agent.prompt", "metier.dialect.runtime"),
+    *("pydantic_ai.models.test", "genai_prices.data", "jinja2.sandbox", *_SEARCHING),
+)
 _SERVER = ("metier.serve.mcp", "metier.serve.mcp.http", "uvicorn.protocols.http.auto")
 NEEDS = {
+    "search": ("metier.cli.search", *_SEARCHING),
+    "catalog": ("metier.cli.catalog", *_SEARCHING, *_STORE),
     "run": ("metier.cli.run", *_RUNNING),
     "session": ("metier.cli.session", "metier.tools.builtin.bash", *_RUNNING),
     "mcp": ("metier.cli.mcp", *_SERVER, *_RUNNING),
