@@ -41,7 +41,7 @@ def read_as_a_model_might(text: str) -> str:
 def tags_in(text: str) -> list[str]:
     """Every tag of ours, or of a host's, that somebody could see in a text, as `/name` or `name`."""
     plain = read_as_a_model_might(text)
-    found = re.findall(r"<([\s/!?]*)([a-z_:-]+)", plain)
+    found = re.findall(r"<([\s/!?]*)([\w:-]+)", plain)
     ours = re.compile(r"(skills?|available_skills|active_skills|system)\b|(skill|system)[_-]|function_|tool_|antml:")
     return [("/" if "/" in before else "") + name for before, name in found if ours.match(name)]
 
