@@ -15,7 +15,7 @@ import json
 import shutil
 import sqlite3
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -213,6 +213,11 @@ ARCHIVES: dict[str, Attack] = {
 }
 
 
+def some(cases: Iterable[Any], every: int) -> list[Any]:
+    """All cases, of which the first of so many is quick, and the others are slow."""
+    return [pytest.param(case, marks=[pytest.mark.slow] if at % every else []) for at, case in enumerate(cases)]
+
+
 def changed_archive(seed: Saved, path: Path, attack: Attack) -> Path:
     with zipfile.ZipFile(seed.archive) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -223,7 +228,7 @@ def changed_archive(seed: Saved, path: Path, attack: Attack) -> Path:
     return path
 
 
-@pytest.mark.parametrize("attack", ARCHIVES)
+@pytest.mark.parametrize("attack", some(ARCHIVES, 4))
 def test_an_archive_that_somebody_changed_is_refused_or_loosens_nothing(
     attack: str, seed: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,7 +352,7 @@ def decide(one: Saved, *commands: tuple[str, ...]) -> None:
         assert code == 0, text
 
 
-@pytest.mark.parametrize("since", SINCE)
+@pytest.mark.parametrize("since", some(SINCE, 3))
 def test_what_was_forbidden_since_a_backup_stays_so(since: str, store: Saved) -> None:
     commands, barred, roles = SINCE[since]
     decide(store, *commands)
@@ -373,7 +378,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("by_hand", BY_HAND)
+@pytest.mark.parametrize("by_hand", some(BY_HAND, 2))
 def test_rows_that_were_changed_by_hand_before_it_loosen_nothing(by_hand: str, store: Saved) -> None:
     decide(store, QUARANTINE, REVOKE, LOWER, *([("user", "revoke", "{token}")] if "token" in by_hand else []))
     with contextlib.closing(sqlite3.connect(store.file)) as database, database:
@@ -442,7 +447,7 @@ def cut_trail(one: Saved) -> None:
 HARM = [remove, truncate, overwrite_header, overwrite_all, drop_tables, forget_version, cut_trail]
 
 
-@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("harm", some(HARM, 3))
 def test_where_a_store_cannot_say_what_it_forbids_nothing_is_brought_back_unasked(
     harm: Callable[[Saved], None], store: Saved
 ) -> None:

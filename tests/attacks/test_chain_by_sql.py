@@ -473,12 +473,16 @@ FROZEN: dict[str, list[str]] = {
 
 
 def on_both(attempts: Iterable[str]) -> list[Any]:
-    """All on SQLite, and a quarter on PostgreSQL; the slow tests make the others there."""
-    on_sqlite = [("sqlite", name) for name in attempts]
-    on_postgres = [
-        pytest.param("postgresql", name, marks=[pytest.mark.slow] if at % 4 else []) for at, name in enumerate(attempts)
+    """A third on SQLite, and some of the others on PostgreSQL; the slow tests make all of them on both."""
+    return [*some("sqlite", attempts, 3, 0), *some("postgresql", attempts, 9, 1)]
+
+
+def some(kind: str, attempts: Iterable[str], every: int, first: int) -> list[Any]:
+    """All attempts on a database, of which the others are slow."""
+    return [
+        pytest.param(kind, name, marks=[] if at % every == first else [pytest.mark.slow])
+        for at, name in enumerate(attempts)
     ]
-    return [*on_sqlite, *on_postgres]
 
 
 @pytest.mark.parametrize(("seed", "attempt"), on_both(ROWS), indirect=["seed"])
@@ -499,16 +503,18 @@ def test_what_is_done_to_the_trail_is_named(attempt: str, database: Callable[[],
     require_nothing_loose(one)
 
 
-@pytest.mark.parametrize("attempt", dict.fromkeys([*ONLY_SQLITE, *ONLY_POSTGRESQL]))
+@pytest.mark.parametrize(
+    ("seed", "attempt"),
+    [*some("sqlite", ONLY_SQLITE, 3, 0), *some("postgresql", ONLY_POSTGRESQL, 3, 0)],
+    indirect=["seed"],
+)
 def test_what_is_done_with_means_of_one_database_is_named(
     attempt: str, seed: Database, database: Callable[[], Database]
 ) -> None:
-    attack = (ONLY_POSTGRESQL if seed.is_postgres else ONLY_SQLITE).get(attempt)
-    if attack is not None:
-        one = database()
-        attack(one)
-        assert command("audit", "verify")[0] in (1, 2)
-        require_nothing_loose(one)
+    one = database()
+    (ONLY_POSTGRESQL if seed.is_postgres else ONLY_SQLITE)[attempt](one)
+    assert command("audit", "verify")[0] in (1, 2)
+    require_nothing_loose(one)
 
 
 @pytest.mark.parametrize("attempt", REFUSED)
@@ -517,7 +523,7 @@ def test_the_database_refuses_what_is_not_the_next_record(attempt: str, seed: Da
         REFUSED[attempt](seed)
 
 
-@pytest.mark.parametrize("attempt", FROZEN)
+@pytest.mark.parametrize(("seed", "attempt"), on_both(FROZEN), indirect=["seed"])
 def test_what_somebody_decides_reaches_a_session_that_is_open(attempt: str, database: Callable[[], Database]) -> None:
     one = database()
     number, approval = one.rows("SELECT number FROM generations")[0][0], granted_id(one, "second")

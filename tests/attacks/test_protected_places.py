@@ -397,13 +397,15 @@ def test_a_workspace_without_a_session_is_closed_as_well(home: Path) -> None:
     assert around_the_store(home) == before
 
 
+@pytest.mark.parametrize("part", [16, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.each("form", PATCHES)
-def test_no_patch_names_a_protected_place(home: Path, form: str) -> None:
+def test_no_patch_names_a_protected_place(home: Path, form: str, part: int) -> None:
     with contextlib.suppress(FileExistsError):
         os.link(home / "project/.git/config", home / "project/second-name.txt")
     session = session_in(home / "project", home)
     # What leaves the workspace otherwise is for the tool to refuse.
-    paths = [path for path in (*PATHS[list(PATCHES).index(form) % 8 :: 8], *led(home)) if not path.endswith("notes.md")]
+    named = (*PATHS, *led(home))[list(PATCHES).index(form) % part :: part]
+    paths = [path for path in named if not path.endswith("notes.md")]
     assert around(session, *(("apply_patch", PATCHES[form](path)) for path in paths)) == []
 
 
@@ -426,7 +428,7 @@ PLAYS += [("script", tier, command) for at, tier in enumerate(TIERS) for command
 
 
 @pytest.mark.covers("SEC-3", "SEC-4", "SEC-15")
-@pytest.mark.each(("way", "tier", "command"), PLAYS)
+@pytest.mark.each(("way", "tier", "command"), PLAYS, every=3)
 def test_no_job_changes_a_protected_place(home: Path, way: str, tier: str, command: str) -> None:
     restore(home)
     before = judged(home)
@@ -466,7 +468,7 @@ def opened(home: Path, but: str = ".set-aside-") -> None:
 
 
 @pytest.mark.covers("SEC-3", "SEC-4")
-@pytest.mark.each("command", BROUGHT_BACK)
+@pytest.mark.each("command", BROUGHT_BACK, every=3)
 def test_nothing_protected_is_brought_back_from_the_virtual_shell(home: Path, command: str) -> None:
     pytest.importorskip("bashkit")
     restore(home)
@@ -499,7 +501,7 @@ WRITES: dict[str, Callable[[Session, str], object]] = {
 
 @pytest.mark.each(("workspace", "path", "ways"), [
     (*work, ("Write", "Edit", ("Bash", "script")[at % 2])) for at, work in enumerate(WORK)
-])  # fmt: skip
+], every=3)  # fmt: skip
 def test_a_workspace_in_a_protected_place_opens_nothing(
     home: Path, workspace: str, path: str, ways: tuple[str, ...]
 ) -> None:
@@ -556,7 +558,9 @@ def test_what_decides_about_skills_is_not_written_by_a_tool(
 
 
 @pytest.mark.each(
-    ("variable", "place", "path", "is_there"), [(*one, is_there) for one in OWN for is_there in (False, True)]
+    ("variable", "place", "path", "is_there"),
+    [(*one, is_there) for one in OWN for is_there in (False, True)],
+    every=3,
 )
 def test_what_decides_about_skills_is_not_written_by_a_job(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str, is_there: bool
@@ -582,7 +586,7 @@ SECOND = ["AGENTS.md", ".mcp.json", ".husky/pre-commit", ".git/config", ".git/ho
           ".github/workflows/ci.yml", "team.inc", "sub/.git/config", ".claude/settings.json"]  # fmt: skip
 
 
-@pytest.mark.each(("way", "name"), [(("Bash", "script")[at % 2], name) for at, name in enumerate(SECOND)])
+@pytest.mark.each(("way", "name"), [(("Bash", "script")[at % 2], name) for at, name in enumerate(SECOND)], every=3)
 def test_a_second_name_of_a_protected_file_opens_nothing_to_a_job(home: Path, way: str, name: str) -> None:
     restore(home)
     for other in ("second.txt", "deep/second.txt"):
@@ -655,7 +659,7 @@ GRANTED_JOBS = [
 ]
 
 
-@pytest.mark.each("command", GRANTED_JOBS)
+@pytest.mark.each("command", GRANTED_JOBS, every=3)
 def test_a_job_with_the_grant_of_the_repository_changes_nothing_that_git_starts(home: Path, command: str) -> None:
     restore(home)
     opens = (".git/HEAD", ".git/refs", ".git/objects", ".git/index")

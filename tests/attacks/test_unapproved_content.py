@@ -208,7 +208,7 @@ def used(session: Session) -> Iterator[object]:
             assert result.code not in (None, "tool-failed"), (call, result.error)
 
 
-@pytest.mark.each("what", CHANGES)
+@pytest.mark.each("what", CHANGES, every=2)
 def test_what_changed_before_it_is_loaded_is_not_used(world: World, what: str) -> None:
     world.restore()
     CHANGES[what](world.folder)
@@ -221,7 +221,7 @@ def test_what_changed_before_it_is_loaded_is_not_used(world: World, what: str) -
             assert EVIL not in str(given)
 
 
-@pytest.mark.each("what", CHANGES)
+@pytest.mark.each("what", CHANGES, every=3)
 def test_what_somebody_does_to_the_copy_is_mended_or_refused(world: World, what: str) -> None:
     world.restore()
     with world.session() as session:
@@ -317,8 +317,16 @@ def test_whatever_changes_after_it_is_loaded_a_model_has_what_was_approved(world
             world.session().load("tool")
 
 
-@pytest.mark.parametrize("workspace", ["work", "link"])
-@pytest.mark.parametrize("library", ["work", "link"])
+@pytest.mark.parametrize(
+    ("library", "workspace"),
+    [
+        ("work", "link"),
+        *(
+            pytest.param(*names, marks=pytest.mark.slow)
+            for names in (("work", "work"), ("link", "work"), ("link", "link"))
+        ),
+    ],
+)
 def test_in_the_workspace_too_commands_have_what_was_approved(
     own_home: Path, tmp_path: Path, workspace: str, library: str
 ) -> None:
