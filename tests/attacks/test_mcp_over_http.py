@@ -494,6 +494,7 @@ runpy.run_module("metier", run_name="__main__", alter_sys=True)
 
 @pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")
 @pytest.mark.covers("SEC-19")
+@pytest.mark.slow
 def test_half_requests_without_a_token_keep_nobody_out_where_descriptors_are_few(skills: Path) -> None:
     words = ("mcp", "--skills", str(skills), "--http", "127.0.0.1:0", "--token", TOKEN)
     with (

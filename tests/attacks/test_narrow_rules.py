@@ -817,7 +817,7 @@ def project(tmp_path: Path) -> Path:
         ("git diff", "git diff --no-index --output=../trace Makefile args"),
         ("python -m pytest", "python -m pytest -q tests"),
         ("python -m pytest", "python -m pytest -q tests link/test_outside.py"),
-        ("python -m pytest", "python -m pytest -q tests/*.py"),
+        pytest.param("python -m pytest", "python -m pytest -q tests/*.py", marks=pytest.mark.slow),
         ("python -m pytest", "python -m pytest -q tests l?nk/test_outside.py"),
         ("python -m pytest", "python -m pytest -q tests -k @args"),
     ],

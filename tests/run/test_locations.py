@@ -99,13 +99,13 @@ def blanks_and_letters(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "made",
     [
-        plain,
         link_to_environment,
-        link_to_programs,
-        link_to_project,
         links_in_a_chain,
         copy_of_the_program,
-        blanks_and_letters,
+        *(
+            pytest.param(made, marks=pytest.mark.slow)
+            for made in (plain, link_to_programs, link_to_project, blanks_and_letters)
+        ),
     ],
 )
 def test_the_shell_and_scripts_work_from_any_environment(made: Callable[[Path], Path], tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 @functools.cache
+@functools.cache
 def read_forms(text: str) -> list[Form]:
     """The forms of a profile, as the language it is written in reads them; a string begins with a quotation mark."""
     stack: list[list[Form]] = [[]]

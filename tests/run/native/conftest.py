@@ -36,6 +36,12 @@ TIERS = (
 )
 
 
+in_one_sandbox = pytest.mark.parametrize(
+    "tier", [TIERS[0], *(pytest.param(other, marks=pytest.mark.slow) for other in TIERS[1:])], indirect=True
+)
+"""For a test of what all sandboxes have in common: in the others it is slow."""
+
+
 @pytest.fixture(params=TIERS)
 def tier(request: pytest.FixtureRequest) -> str:
     """Each way to make a sandbox."""

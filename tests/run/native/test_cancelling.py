@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import Job, NativeRunner, Outcome, OutputLine
 
@@ -140,6 +141,7 @@ def test_a_job_that_is_cancelled_before_it_starts_never_starts(runner: NativeRun
     assert list(workspace.iterdir()) == []
 
 
+@in_one_sandbox
 def test_jobs_run_beside_the_event_loop(runner: NativeRunner, workspace: Path) -> None:
     outcomes: list[str] = []
 
@@ -178,6 +180,7 @@ def test_a_job_does_not_outlive_its_host(
     assert wait_until(lambda: not alive(mark))
 
 
+@in_one_sandbox
 def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
     run("true")
     for at in range(5):
@@ -218,6 +221,7 @@ def test_a_job_whose_launcher_is_killed_ends_or_can_be_ended(
     assert run("echo", "on").stdout == "on\n"
 
 
+@in_one_sandbox
 def test_a_launcher_that_does_not_answer_is_no_trouble_for_the_next_job(
     run: Run, launchers: Callable[[], list[int]], workspace: Path, mark: str, alive: Alive, wait_until: Wait
 ) -> None:
@@ -282,6 +286,7 @@ print("again", runner.run_blocking(job).stdout == "ran\\n")
 """
 
 
+@in_one_sandbox
 def test_a_fork_of_the_host_has_a_launcher_of_its_own(host: Start, tier: str, workspace: Path) -> None:
     said, _ = host(FORKING, tier, str(workspace)).communicate(timeout=60)
     assert sorted(said.splitlines()) == ["again True", "child True", "parent True"]
@@ -305,6 +310,7 @@ print(said == ["ran\\n"] * 8, len(set(children)))
 """
 
 
+@in_one_sandbox
 def test_threads_that_begin_at_once_share_a_launcher(host: Start, tier: str, workspace: Path) -> None:
     said, _ = host(STARTING, tier, str(workspace)).communicate(timeout=60)
     assert said == "True 1\n"
@@ -348,6 +354,7 @@ for _ in all_of_them:
 """
 
 
+@in_one_sandbox
 def test_a_job_does_not_depend_on_how_its_host_was_started(host: Start, tier: str, workspace: Path) -> None:
     surroundings = [
         "signals are ignored", "signals are blocked", "no standard streams", "private files", "few descriptors",

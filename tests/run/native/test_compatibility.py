@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import JobPath, Outcome, command_for
 
@@ -100,6 +101,7 @@ assert os.cpu_count() >= 1
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@in_one_sandbox
 def test_programs_of_python_work(python: Run, program: str) -> None:
     outcome = python(program)
     assert (outcome.stderr, outcome.exit_code) == ("", 0)
@@ -143,6 +145,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize(("script", "out", "err"), SCRIPTS.values(), ids=SCRIPTS)
+@in_one_sandbox
 def test_scripts_of_shells_work(sh: Run, script: str, out: str, err: str) -> None:
     outcome = sh(script, stdin=b"in\n", env={"TZ": "UTC"})
     assert (outcome.stdout, outcome.stderr) == (out, err)

@@ -132,10 +132,12 @@ def _leave_nothing(
 
 MOST_KEPT = 2
 RUNS = int(os.environ.get("METIER_TEST_RUNS", "24"))
+many_runs = pytest.mark.parametrize("runs", [3, pytest.param(RUNS, marks=pytest.mark.slow)], ids=["few", "many"])
 """How many times several jobs are run; a thousand takes a minute."""
 
 
 @pytest.mark.covers("O-70")
+@many_runs
 def test_many_runs_leave_nothing_behind(
     runner: NativeRunner,
     run: Run,
@@ -143,9 +145,10 @@ def test_many_runs_leave_nothing_behind(
     own_temp: Path,
     workspace: Path,
     wait_until: Callable[..., bool],
+    runs: int,
 ) -> None:
     def many() -> None:
-        for at in range(RUNS):
+        for at in range(runs):
             assert run("sh", "-c", "cat; echo err >&2; sleep 600 & exit 3", stdin=b"in").stdout == "in"
             assert run("no-such-program", stdin=b"in").exit_code == 127
             if at % 20 == 0:

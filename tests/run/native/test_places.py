@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.errors import IsolationMissing
 from metier.run import CANNOT_START, Job, JobPath, Outcome
@@ -217,6 +218,7 @@ NAMES = ["a b", "a\nb\t", "ünï ✓", "-rf", "'q'\"", "a,b:c=d%s", "\\x41 \\040
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name)[:20])
+@in_one_sandbox
 def test_any_name_of_a_folder_will_do(sh: Run, tmp_path: Path, name: str) -> None:
     folder = tmp_path.resolve() / name
     folder.mkdir()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import CANNOT_START, NativeRunner, Outcome, command_for
 
@@ -113,6 +114,7 @@ text = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["C
 
 @given(words=st.lists(text, max_size=8), values=st.lists(text, max_size=4))
 @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "5")), suppress_health_check=list(HealthCheck))
+@in_one_sandbox
 def test_any_text_arrives_as_it_is(run: Run, words: list[str], values: list[str]) -> None:
     env = {f"V{at}": value for at, value in enumerate(values)}
     names = [f"V{at}" for at in range(len(values))]
@@ -143,6 +145,7 @@ def test_any_text_arrives_as_it_is(run: Run, words: list[str], values: list[str]
     ],
     ids=lambda value: repr(value)[:40],
 )
+@in_one_sandbox
 def test_a_job_that_cannot_start_says_why(run: Run, workspace: Path, argv: tuple[Any, ...], reason: str) -> None:
     (workspace / "plain").write_text("not executable")
     outcome = run(*argv)
