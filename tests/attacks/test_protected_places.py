@@ -541,7 +541,7 @@ def own_place(home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place:
     return session_in(home / "project", home)
 
 
-@pytest.mark.each(("variable", "place", "path"), OWN)
+@pytest.mark.each(("variable", "place", "path"), OWN, every=2)
 def test_what_decides_about_skills_is_not_written_by_a_tool(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str, path: str
 ) -> None:
