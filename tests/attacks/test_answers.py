@@ -132,12 +132,12 @@ class Pretending:
         pytest.param(
             performer,
             how,
-            id=f"{performer.name}-{how}",
             marks=[pytest.mark.slow] if (at + number) % 2 and at % 4 else [],
         )
         for at, performer in enumerate(ALL)
         for number, how in enumerate(["nobody", "people"])
     ],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_no_adapter_makes_an_approval_of_the_yes_of_a_program(
     world: World, log: MemoryLog, performer: type[Performer], how: str
