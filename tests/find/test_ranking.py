@@ -129,7 +129,7 @@ def test_a_phrase_is_found_where_its_words_stand_together(skill: EncodedStems, f
 def test_a_word_that_the_index_does_not_know_is_left_out() -> None:
     ranks = ranking('"tax elephants" fill')
     asked = ranks.asked({"tax": "a", "fill": "b"})
-    assert [stem for stem, *_ in asked.words] == ["tax", "fill"]
+    assert [stem for stem, *_ in asked.body] == ["tax", "fill"]
     assert asked.pairs == asked.phrases == []
 
 

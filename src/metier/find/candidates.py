@@ -64,13 +64,14 @@ def candidates(
     """The ids of the skills worth ranking that the caller may see, by the number of their place."""
     allowed = {place.number: _tagged(place.index, query.tags) for place in places} if query.tags else None
     found: dict[int, list[int]] = {place.number: [] for place in places}
+    rows: dict[int, dict[int, IndexedSkill]] = {place.number: {} for place in places}
 
     def take(ids_of: Callable[[SearchedPlace], Iterable[int]], most: int) -> None:
         """The first `most` of each place that are admitted; ids come with the likeliest first."""
         for place in places:
             left, mine = most, found[place.number]
             known = set(mine)
-            for row in place.index.rows(ids_of(place)):
+            for row in place.index.rows(ids_of(place), rows[place.number]):
                 if allowed is not None and row.id not in allowed[place.number]:
                     continue
                 if row.id in known:

@@ -25,7 +25,7 @@ _log = logger("metier.find")
 
 Item = TypeVar("Item")
 
-_FORMAT = 4
+_FORMAT = 5
 _AT_ONCE = 500  # of the variables that older SQLite allows in one statement
 _LOCK_SECONDS = 5.0
 """The wait for another process that writes: many times what a batch takes. Reading never waits."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier.library.snapshot import Snapshot
 
 
-BATCH = 200
+BATCH = 500
 """The skills that are written at once: so long others wait to write, and so much is lost when a process is killed."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from codecs import utf_16_le_decode, utf_16_le_encode
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -74,11 +75,15 @@ class EncodedStems(NamedTuple):
     @classmethod
     def unpacked(cls, name: bytes, about: bytes, body: bytes, about_length: int, length: int) -> EncodedStems:
         """Words as they lie in the file."""
-        return cls(name.decode(), about.decode(), body.decode(), checked_count(about_length), checked_count(length))
+        # Two bytes for most letters, and read many times as fast as UTF-8.
+        decoded, whole = utf_16_le_decode, ("strict", True)
+        texts = decoded(name, *whole)[0], decoded(about, *whole)[0], decoded(body, *whole)[0]
+        return cls(*texts, checked_count(about_length), checked_count(length))
 
     def packed(self) -> tuple[bytes, bytes, bytes, int, int]:
         """Words as they lie in the file."""
-        return self.name.encode(), self.about.encode(), self.body.encode(), self.about_length, self.length
+        name, about, body = (utf_16_le_encode(part)[0] for part in (self.name, self.about, self.body))
+        return name, about, body, self.about_length, self.length
 
     def counted(self) -> CountedStems:
         """The same with the counts of each letter."""

@@ -85,10 +85,21 @@ class NewPostings:
                 for place, of_place in enumerate(lists)
                 for code, ids in zip(codes_of(of_place), of_place.values(), strict=True)
             }
-            in_order = [(key, found[key]) for key in sorted(found)]
-            is_any_gone = any(lists[1::_OF_LEVEL])
-            _append(connection, scope, _merged([in_order]) if is_any_gone else in_order)
+            _cancel(found)
+            _append(connection, scope, [(key, found[key]) for key in sorted(found)])
             _merge_tiers(connection, scope)
+
+
+def _cancel(lists: dict[int, _Ids]) -> None:
+    """Take out what both came and went: most words of an edited skill."""
+    for key in [key for key in lists if key % _OF_LEVEL]:
+        came, went = lists.pop(key - 1, None), lists[key]
+        if came is None:
+            continue
+        del lists[key]
+        if came != went:
+            came, went = _net(came, went)
+            lists.update({at: ids for at, ids in ((key - 1, came), (key, went)) if ids})
 
 
 def _append(connection: sqlite3.Connection, scope: int, lists: _Lists) -> None:

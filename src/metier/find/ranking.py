@@ -105,8 +105,10 @@ class Fit:
 class Asked(NamedTuple):
     """A query in the letters of one index; what it does not know is left out."""
 
-    words: list[tuple[str, str, float, float]]
-    """Stem and letter, and what they are worth in what a skill says of itself and in its body."""
+    about: list[tuple[str, str, float]]
+    """Stem and letter, and what they are worth in what a skill says of itself."""
+    body: list[tuple[str, str, float]]
+    """The same in a body."""
     pairs: list[tuple[tuple[str, str], str]]
     phrases: list[tuple[tuple[str, ...], str]]
 
@@ -123,12 +125,13 @@ class Ranking:
 
     def asked(self, letters: Mapping[str, str]) -> Asked:
         """The query in the letters of an index."""
-        rarity, parts = self._rarity, self._query.parts
+        rarity, known = self._rarity, [stem for stem in self._query.stems if stem in letters]
         return Asked(
-            words=[
-                (stem, letters[stem], rarity.about.get(stem, 0.0), 0.0 if stem in parts else rarity.body.get(stem, 0.0))
-                for stem in self._query.stems
-                if stem in letters
+            about=[(stem, letters[stem], worth) for stem in known if (worth := rarity.about.get(stem))],
+            body=[
+                (stem, letters[stem], worth)
+                for stem in known
+                if stem not in self._query.parts and (worth := rarity.body.get(stem))
             ],
             pairs=[(pair, _spelled(pair, letters)) for pair in self._pairs if letters.keys() >= set(pair)],
             phrases=[
@@ -145,22 +148,26 @@ class Ranking:
         score = 0.0
         named: dict[str, float] = {}
         said, in_name = skill.name + skill.about, skill.name.count
-        # Most words of a query are in neither, and looking for a letter is quicker than counting it.
-        for stem, letter, about, _ in [word for word in asked.words if word[1] in said]:
-            if about:
+        most = K1 + 1  # as in `saturated`, which would be called thousands of times for a query
+        for stem, letter, worth in asked.about:
+            if letter in said:
                 times = in_name(letter)
                 if times:
                     named[letter] = rarity.body.get(stem, rarity.unknown)
                     fit.in_name.add(stem)
                 else:
                     fit.in_about.add(stem)
-                count = said.count(letter) + (NAME_WEIGHT - 1) * times
-                score += about * saturated(min(count, MOST_SAID), of_about)
-        text = skill.body
-        for stem, letter, _, body in [word for word in asked.words if word[1] in text]:
-            if body:
-                score += body * saturated(min(text.count(letter), MOST_COUNTED), of_body)
-                fit.in_body.add(stem)
+                count = min(said.count(letter) + (NAME_WEIGHT - 1) * times, MOST_SAID)
+                score += worth * (count * most / (count + of_about))
+        text, in_body = skill.body, fit.in_body
+        # Most words of a query are in no body, and looking for a letter is quicker than counting it.
+        for stem, letter, worth in asked.body:
+            if letter in text:
+                count = text.count(letter)
+                if count > MOST_COUNTED:
+                    count = MOST_COUNTED
+                score += worth * (count * most / (count + of_body))
+                in_body.add(stem)
         if named:
             every = sum(named.get(letter, rarity.unknown) for letter in set(letters_in(skill.name)))
             score += NAME_COVERED_WEIGHT * sum(named.values()) / (every or 1.0) * self._mass

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metier.find.indexed_text import SkillText
 
-_ROWS_AT_ONCE = 32
+_ROWS_AT_ONCE = 50
 
 
 class IndexedSkill(NamedTuple):
@@ -99,18 +99,18 @@ class SearchIndex:
             marks = ",".join("?" * len(names))
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
-    def rows(self, ids: Iterable[int]) -> Iterator[IndexedSkill]:
-        """The rows of skills, in the order of the ids, read as they are asked for."""
-        rest = iter(ids)
+    def rows(self, ids: Iterable[int], known: dict[int, IndexedSkill] | None = None) -> Iterator[IndexedSkill]:
+        """The rows of skills, in the order of the ids, read as they are asked for, unless they are known already."""
+        rest, found = iter(ids), {} if known is None else known
         while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
-            marks = ",".join("?" * len(some))
-            with self.database.reading() as connection:
-                rows = connection.execute(
-                    f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})", some
-                ).fetchall()
-            found = {row[0]: IndexedSkill(*row) for row in rows}
-            if not all(isinstance(part, str) for row in found.values() for part in (row.key, row.name, row.needs)):
-                raise IndexDamaged("a skill whose name is no text")
+            if new := [id_ for id_ in some if id_ not in found]:
+                marks = ",".join("?" * len(new))
+                statement = f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})"
+                with self.database.reading() as connection:
+                    rows = list(map(IndexedSkill._make, connection.execute(statement, new)))
+                if not all(isinstance(part, str) for row in rows for part in (row.key, row.name, row.needs)):
+                    raise IndexDamaged("a skill whose name is no text")
+                found.update((row.id, row) for row in rows)
             yield from (found[id_] for id_ in some if id_ in found)
 
     def ids(self, scopes: Collection[int]) -> list[int]:
