@@ -5,9 +5,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 # One worker more than there are cores: tests also wait for processes and files.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-# With bytecode kept, workers need not each prepare every test anew.
+# With bytecode kept, tests need not be prepared anew each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
-PARALLEL := -n $(WORKERS) --dist worksteal
+PARALLEL := --workers $(WORKERS)
 
 .PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock clean
 

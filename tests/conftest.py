@@ -17,13 +17,15 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.disk import hurry, take_care
 from tests.forked import forking
+from tests.workers import pytest_addoption, pytest_runtestloop
 
 from metier.source import folder
+
+__all__ = ["pytest_addoption", "pytest_runtestloop"]
 
 # Where some of the tests are run by another user, it is not there.
 with contextlib.suppress(ModuleNotFoundError):
@@ -58,17 +60,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """All workers call one process that forks: it has imported what commands need once, and not once for each."""
-    if hasattr(os, "fork"):
-        if FORKING not in node.config.stash:
-            running = contextlib.ExitStack()
-            node.config.stash[FORKING] = running.enter_context(forking())
-            node.config.add_cleanup(running.close)
-        node.workerinput["forking"] = str(node.config.stash[FORKING])
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestReport) -> None:
     """Workers send no keywords: they are a large part of each report, and nobody reads them."""
@@ -79,14 +70,15 @@ def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestRepo
 @pytest.fixture(scope="session")
 def programs(pytestconfig: pytest.Config) -> Iterator[Path]:
     """The folder with a program `metier` that works as the installed one does, and need not import all over again."""
-    shared = getattr(pytestconfig, "workerinput", {}).get("forking")
-    if shared is not None:
-        yield Path(shared)
-    elif hasattr(os, "fork"):
-        with forking() as folder:
-            yield folder
+    if FORKING in pytestconfig.stash:
+        yield pytestconfig.stash[FORKING]  # one for all workers
     else:
-        yield Path(sys.executable).parent
+        with _programs() as folder:
+            yield folder
+
+
+def _programs() -> contextlib.AbstractContextManager[Path]:
+    return forking() if hasattr(os, "fork") else contextlib.nullcontext(Path(sys.executable).parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -157,7 +149,12 @@ def pytest_collection() -> None:
     gc.disable()  # all that is made now stays until the end
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if config.option.workers > 1 and any("programs" in getattr(item, "fixturenames", ()) for item in session.items):
+        running = contextlib.ExitStack()
+        config.stash[FORKING] = running.enter_context(_programs())
+        config.add_cleanup(running.close)
     set_aside()
     gc.enable()
 

@@ -16,9 +16,6 @@ from tests.wire.conversation import Conversation
 from tests.wire.reading import strings
 from tests.wire.script import ACTIVE, ANSWER, BODIES, FIELDS, RULES, SKILLS, TURNS, WEB
 
-# The two workers of a test run would each have all conversations otherwise.
-pytestmark = pytest.mark.xdist_group("wire")
-
 LAST_COUNTS = "the one that was loaded last counts"
 
 

@@ -19,8 +19,6 @@ from tests.wire.server import Recorder
 from metier import Library
 from metier.dialect import CONTROL_TOOLS, DialectName, Kit, Skills, definitions
 
-pytestmark = pytest.mark.xdist_group("wire")
-
 BUILTIN = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 PORTABLE = {"type", "description", "properties", "required", "additionalProperties", "items", "enum", "minimum"}
 """What all four services document for the schemas of tools."""

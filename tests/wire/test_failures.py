@@ -21,8 +21,6 @@ from metier import Library
 from metier.dialect.pydantic_ai import Skills
 from metier.guard import MemoryLog
 
-pytestmark = pytest.mark.xdist_group("wire")
-
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 SAYS: dict[Fault, str] = {
     "ratelimit": "429",

@@ -11,8 +11,6 @@ from tests.live.scenario import Measured, measure, tasks
 
 from metier.testing import ScriptedModel
 
-pytestmark = pytest.mark.xdist_group("wire")
-
 LOAD = ("skills_load", {"skills": ["order-forms"]})
 CHECK = ("skills_run", {"script": "scripts/check.py", "args": ["customer=M", "article=417", "amount=2", "country=AT"]})
 

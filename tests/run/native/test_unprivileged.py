@@ -110,7 +110,7 @@ def _copied(folder: Path) -> None:
     shutil.copy(TESTS.parent / "pyproject.toml", folder)
     (folder / "tests" / "run").mkdir(parents=True)
     (folder / "tests" / "attacks").mkdir()
-    for module in ("conftest.py", "disk.py", "forked.py", "protected.py", "attacks/test_left_behind.py"):
+    for module in ("conftest.py", "disk.py", "forked.py", "workers.py", "protected.py", "attacks/test_left_behind.py"):
         shutil.copy(TESTS / module, folder / "tests" / module)
     shutil.copytree(
         Path(__file__).parent, folder / "tests" / "run" / "native", ignore=shutil.ignore_patterns("__pycache__")
