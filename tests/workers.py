@@ -40,6 +40,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None:
         terminal.showfspath = False  # the files would be mixed
+    launcher = sys.modules.get("metier.run.native.launcher")
+    if launcher is not None:
+        launcher.close_shared()  # started by modules that ask what can run here; workers start their own
     config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all workers
     left = sorted(range(len(session.items)), key=lambda index: _order(session.items[index]))
     while left and not session.shouldfail:
@@ -107,7 +110,7 @@ class _Workers:
                     os.read(self._queue, 65_536)
         finally:
             for child in children.values():
-                os.kill(child, signal.SIGTERM)
+                os.kill(child, signal.SIGKILL)  # a test may have left a handler for anything less
                 os.waitpid(child, 0)
             os.close(self._queue)
         return ended
