@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import command, metier, one_parser, plain_surroundings, process, terminal, typed
+from tests.cli.conftest import command, forked, metier, one_parser, plain_surroundings, process, terminal, typed
 
-__all__ = ["command", "metier", "one_parser", "plain_surroundings", "process", "terminal", "typed"]
+__all__ = ["command", "forked", "metier", "one_parser", "plain_surroundings", "process", "terminal", "typed"]
