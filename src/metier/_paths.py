@@ -236,7 +236,7 @@ def open_own(path: str) -> IO[bytes]:
 
 
 def short_digest(data: bytes, digits: int) -> str:
-    """The first digits of the SHA-256 of a short text: the name of a file that is about it.
+    """The first digits of the SHA-256 of something short: a name for it.
 
     >>> short_digest(b"/srv/skills", 8)
     '9f0fc3e5'

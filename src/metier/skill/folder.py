@@ -13,7 +13,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from metier._paths import HAS_DIR_FD, LIST, READ, LinkRules, open_below, open_folder
+from metier._paths import HAS_DIR_FD, LIST, READ, LinkRules, open_below, open_folder, short_digest
 from metier.errors import FileMissing, FileRefused, FileTooLarge, MetierError, PackageTooLarge, SkillUnreadable
 from metier.hints import for_people
 from metier.skill.package import (
@@ -75,11 +75,9 @@ class Identity(NamedTuple):
     @classmethod
     def unsettled(cls, data: bytes) -> Identity:
         """Equal to no file on disk: what was read must be read again at the next look, and compared by content."""
-        import hashlib
-
-        digest = hashlib.blake2b(data, digest_size=14).digest()
         # A checksum would do against accidents, but not against somebody who makes two files look alike.
-        return cls(UNSETTLED_INODE, len(data), int.from_bytes(digest[:7], "big"), int.from_bytes(digest[7:], "big"))
+        digest = short_digest(data, 28)
+        return cls(UNSETTLED_INODE, len(data), int(digest[:14], 16), int(digest[14:], 16))
 
     @classmethod
     def of(cls, status: os.stat_result) -> Identity:
