@@ -134,6 +134,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+PARAMETERS = type(pytest.param())
+
+
 def table_of(definition: pytest.Function) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int]:
     """The names and the cases of a table, or of all that several tables have together, and which are quick."""
     names: tuple[str, ...] = ()
@@ -143,7 +146,12 @@ def table_of(definition: pytest.Function) -> tuple[tuple[str, ...], list[tuple[A
         names += columns
         tables.append([tuple(case) if len(columns) > 1 else (case,) for case in marker.args[1]])
         every = max(every, marker.kwargs.get("every", 1))
-    return names, [sum(rows, ()) for rows in itertools.product(*tables)], every
+    cases = [sum(rows, ()) for rows in itertools.product(*tables)]
+    # Such a value would be passed on as it is, and most tests of what is refused would be content with it.
+    strange = [case for case in cases if any(isinstance(value, PARAMETERS) for value in case)]
+    assert not strange, f"{definition.nodeid}: `pytest.param` is for `parametrize`: {strange[0]!r:.200}"
+    assert cases or not names, f"{definition.nodeid}: a table without a case, or one that can be gone through only once"
+    return names, cases, every
 
 
 def pytest_collection() -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+in_part = pytest.mark.parametrize("part", [0.3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+"""For a test of long texts: they have a part of their length in `make test`, and all of it in `make test-slow`."""
+
 
 def crossed(*columns: tuple[str | tuple[str, ...], Iterable[Any]], one_in: int) -> pytest.MarkDecorator:
     """A test for every combination: one in so many in `make test`, with each value among them; all in `make test-slow`.

@@ -28,8 +28,20 @@ def test_parts(number: int) -> None:
 def test_words(more: str, word: str) -> None:
     assert (more, word) != ("[a]", "it's y")
 """
+STRANGE = """
+import pytest
 
+@pytest.mark.each("number", [1, pytest.param(2)])
+def test_numbers(number: int) -> None:
+    pass
+"""
+ONCE = """
+import pytest
 
+@pytest.mark.each("number", iter([1]))
+def test_numbers(number: int) -> None:
+    pass
+"""
 RUNS = """
 import contextlib, io, json, sys
 import pytest
@@ -47,10 +59,12 @@ FAILING = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What is said of all cases, of those that fail, of a good one, of an absent one, and of the parts of a table."""
+    """What is said of all cases, those that fail, a good one, an absent one, parts of a table, and what is no table."""
     folder = tmp_path_factory.mktemp("table")
     table = folder / "test_table.py"
     table.write_text(TESTS)
+    (folder / "test_strange.py").write_text(STRANGE)
+    (folder / "test_once.py").write_text(ONCE)
     common = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "tests.conftest"]
     # Without `--confcutdir`, all folders beside those above are looked at as well.
     common += ["--confcutdir", str(folder), "--basetemp", str(folder / "temporary")]
@@ -62,6 +76,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         [f"{numbers}[each9]"],
         [parts, "-m", "not slow"],
         [parts, "-m", "slow"],
+        [str(folder / "test_strange.py")],
+        [str(folder / "test_once.py")],
     ]
     words = json.dumps([[*common, *which] for which in asked])
     command = [sys.executable, "-c", RUNS, words]
@@ -84,6 +100,11 @@ def test_a_case_that_is_not_there_is_an_error(outputs: list[str]) -> None:
 
 
 def test_only_some_cases_of_a_table_are_quick(outputs: list[str]) -> None:
-    quick, slow = (sorted(re.findall(r"alone: pytest \S*::test_parts\[each(\d)\]", text)) for text in outputs[4:])
+    quick, slow = (sorted(re.findall(r"alone: pytest \S*::test_parts\[each(\d)\]", text)) for text in outputs[4:6])
     assert (quick, slow) == (["0", "4"], ["1", "3"])
-    assert all("1 failed, 1 deselected" in text for text in outputs[4:])
+    assert all("1 failed, 1 deselected" in text for text in outputs[4:6])
+
+
+def test_what_would_not_be_tried_as_it_is_written_is_an_error(outputs: list[str]) -> None:
+    assert "`pytest.param` is for `parametrize`" in outputs[6] and "1 passed" not in outputs[6]
+    assert "can be gone through only once" in outputs[7] and "1 passed" not in outputs[7]

@@ -325,15 +325,18 @@ def test_an_answer_with_other_content_than_was_asked_for_is_a_no(
 
 # --- at the command line, without a person ----------------------------------------------------------------------------
 
+# Every second is quick: each command, and one flag.
 USING = [
     ("run", "greet", "scripts/hi.sh"),
+    ("run", "greet", "scripts/hi.sh", "-y"),
     ("session", "greet"),
+    ("run", "greet", "scripts/hi.sh", "--approve"),
     ("ask", "use greet", "--model", "test"),
+    ("run", "greet", "scripts/hi.sh", "--force"),
     ("chat", "--model", "test"),
-    *(
-        ("run", "greet", "scripts/hi.sh", flag)
-        for flag in ("--yes", "-y", "--approve", "--force", "--trusted", "--no-ask")
-    ),
+    ("run", "greet", "scripts/hi.sh", "--trusted"),
+    ("run", "greet", "scripts/hi.sh", "--yes"),
+    ("run", "greet", "scripts/hi.sh", "--no-ask"),
 ]
 DECIDING = [
     ("approve", "grant", "{request}", "--reason", "x"),

@@ -315,23 +315,23 @@ SINCE: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], tuple[str, ...]]]
         ("totals", "second"),
         ("reviewer",),
     ),
+    "a lower role": ([LOWER], (), LOWERED),
+    "a revocation": ([REVOKE], BLOCKED, ("reviewer",)),
+    "a refusal": ([DENY], (), ("reviewer",)),
+    "all of it": ([QUARANTINE, REVOKE, DENY, REMOVE], BLOCKED, OUT),
     "a quarantine, a release, and another": (
         [QUARANTINE, ("quarantine", "release", "totals", "--reason", "x"), QUARANTINE],
         BLOCKED,
         ("reviewer",),
     ),
-    "a revocation": ([REVOKE], BLOCKED, ("reviewer",)),
-    "a refusal": ([DENY], (), ("reviewer",)),
-    "all of it": ([QUARANTINE, REVOKE, DENY, REMOVE], BLOCKED, OUT),
-    "a lower role": ([LOWER], (), LOWERED),
     "a role lowered twice and raised by half": (
         [LOWER, ("user", "add", "ada", "--role", "author")],
         (),
         ("author",),
     ),
-    "somebody removed": ([REMOVE], (), OUT),
-    "somebody removed, and added with less": ([REMOVE, LOWER], (), OUT),
     "a token revoked": ([("user", "revoke", "{token}")], (), OUT),
+    "somebody removed, and added with less": ([REMOVE, LOWER], (), OUT),
+    "somebody removed": ([REMOVE], (), OUT),
 }
 
 

@@ -250,18 +250,19 @@ COMMANDS = [
 ]  # fmt: skip
 
 # What the virtual shell brings back to the folder.
+# Every third is quick: what is made, removed, moved, has a second name, and is written by a program.
 BROUGHT_BACK = [
     "mkdir -p .git/hooks; echo evil > .git/hooks/x; echo evil > AGENTS.md; echo evil > .envrc; echo evil > .ENVRC",
-    "rm -rf .git .vscode .github AGENTS.md .claude .husky team-hooks team.inc bare sub mod wt",
-    "mv .github g2; mkdir -p .github/workflows; echo evil > .github/workflows/ci.yml; rm -rf .claude; echo x > .claude",
     "mkdir -p deep/.vscode .GIT/hooks; echo evil > deep/.vscode/tasks.json; echo evil > deep/AGENTS.md; echo x > .GIT/hooks/x",
-    "echo evil > second-name.txt; echo evil > agents-by-link; echo evil > hooks-by-link/x; echo evil > vs/tasks.json",
-    "ln -s .git/hooks hk; echo evil > hk/x; rm -f agents-by-link; ln -s .envrc agents-by-link; echo evil > agents-by-link",
     "echo evil > team-hooks/pre-commit; echo evil > team.inc; mv team-hooks t2; echo evil > env/envrc; mkdir env; echo x > env/envrc",
+    "rm -rf .git .vscode .github AGENTS.md .claude .husky team-hooks team.inc bare sub mod wt",
     "echo evil > sub/.git/config; echo evil > bare/config; echo 'gitdir: x' > mod/.git; echo 'gitdir: x' > wt/.git",
     "mv a.txt .bashrc; cp docs/a.md .gitconfig; mkdir -p .ssh .config/fish; echo x > .ssh/rc; echo x > .config/fish/config.fish",
+    "mv .github g2; mkdir -p .github/workflows; echo evil > .github/workflows/ci.yml; rm -rf .claude; echo x > .claude",
     "mkdir -p deep/x/.git/objects deep/x/.git/refs; echo 'ref: refs/heads/m' > deep/x/.git/HEAD; echo x > deep/x/.git/config",
     "mkdir -p deep/r/objects deep/r/refs; echo 'ref: refs/heads/m' > deep/r/HEAD; echo x > deep/r/config; echo x > half/config",
+    "echo evil > second-name.txt; echo evil > agents-by-link; echo evil > hooks-by-link/x; echo evil > vs/tasks.json",
+    "ln -s .git/hooks hk; echo evil > hk/x; rm -f agents-by-link; ln -s .envrc agents-by-link; echo evil > agents-by-link",
     "chmod 777 .git/hooks/pre-commit AGENTS.md; rm -rf .github; ln -s docs .github; rm -rf deep; ln -s ../outside deep; echo x > deep/x",
     "python3 -c \"import os; os.makedirs('.git/hooks', exist_ok=True); open('.git/hooks/x', 'w').write('evil')\"",
 ]  # fmt: skip
@@ -520,14 +521,15 @@ def test_a_workspace_in_a_protected_place_opens_nothing(
 
 
 # What decides about skills, where a variable says that it is in the workspace.
+# In an order in which every second, and two of three, have each variable among them.
 OWN = [
-    ("METIER_CONFIG", "conf", "conf/trusted"), ("METIER_CONFIG", "conf", "conf/mcp-token"),
-    ("METIER_CONFIG", "conf", "conf/keys/audit.ed25519"), ("METIER_CONFIG", "conf", "conf/synced"),
-    ("METIER_DATA", "data", "data/metier.db"), ("METIER_DATA", "data", "data/checkpoints.jsonl"),
-    ("METIER_STORE", "st/x.db", "st/x.db"), ("METIER_STORE", "st/x.db", "st/x.db-wal"),
-    ("METIER_STORE", "st/x.db", "st/x.db-shm"), ("METIER_STORE", "st/x.db", "st/x.db-journal"),
-    ("METIER_POLICY", "pol.yaml", "pol.yaml"), ("METIER_AUDIT", "rec.jsonl", "rec.jsonl"),
-    ("METIER_ENTERPRISE", "ent", "ent/s/SKILL.md"), ("METIER_CACHE", "cch", "cch/index"),
+    ("METIER_CONFIG", "conf", "conf/trusted"), ("METIER_DATA", "data", "data/checkpoints.jsonl"),
+    ("METIER_DATA", "data", "data/metier.db"), ("METIER_CONFIG", "conf", "conf/mcp-token"),
+    ("METIER_POLICY", "pol.yaml", "pol.yaml"), ("METIER_CONFIG", "conf", "conf/synced"),
+    ("METIER_AUDIT", "rec.jsonl", "rec.jsonl"), ("METIER_STORE", "st/x.db", "st/x.db-wal"),
+    ("METIER_STORE", "st/x.db", "st/x.db"), ("METIER_STORE", "st/x.db", "st/x.db-shm"),
+    ("METIER_ENTERPRISE", "ent", "ent/s/SKILL.md"), ("METIER_CONFIG", "conf", "conf/keys/audit.ed25519"),
+    ("METIER_CACHE", "cch", "cch/index"), ("METIER_STORE", "st/x.db", "st/x.db-journal"),
 ]  # fmt: skip
 
 
@@ -647,14 +649,15 @@ def test_a_grant_opens_its_name_and_nothing_beside_it(
     assert codes == dict.fromkeys(closed, "protected-place") | dict.fromkeys(open_)
 
 
+# Every third is quick: hooks, settings, and where a repository is elsewhere.
 GRANTED_JOBS = [
     "echo evil > .git/hooks/x; mv .git/hooks .git/h; mkdir .git/hooks; echo evil > .git/hooks/x",
     "mv .git g; mkdir -p .git/hooks; echo evil > .git/hooks/x; cp -r g/* .git/",
-    "echo evil >> .git/config; git config core.pager evil; echo x > .git/config.worktree; ln -sf ../a.txt .git/config",
     "echo evil > sub/.git/hooks/x; echo evil > sub/.git/config; echo evil > bare/config; echo evil > bare/hooks/x",
-    "echo 'gitdir: docs' > mod/.git; echo 'gitdir: docs' > wt/.git; echo evil > .git/modules/mod/config",
+    "echo evil >> .git/config; git config core.pager evil; echo x > .git/config.worktree; ln -sf ../a.txt .git/config",
     "echo ../docs > .git/commondir; echo ../docs > .git/gitdir; echo '* filter=x' > .git/info/attributes",
     "mkdir .git/rebase-merge; echo 'exec evil' > .git/rebase-merge/git-rebase-todo; mkdir .git/sequencer",
+    "echo 'gitdir: docs' > mod/.git; echo 'gitdir: docs' > wt/.git; echo evil > .git/modules/mod/config",
     "echo evil > team-hooks/x; echo evil > team.inc; echo evil > .gitmodules; echo evil > .githooks; echo evil > .envrc",
 ]
 

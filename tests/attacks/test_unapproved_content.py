@@ -101,12 +101,12 @@ def linked_hard(folder: Path, name: str) -> None:
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "instructions": lambda folder: put(folder / "SKILL.md", FILES["SKILL.md"].replace("good", EVIL)),
-    "a script": lambda folder: put(folder / SAY),
+    "a hidden file": lambda folder: put(folder / ".hidden"),
     "what a script uses": lambda folder: put(folder / LIB, f"hello() {{ echo {EVIL}; }}\n"),
     "a module of a script": lambda folder: put(folder / "helper.py", f"WORD = '{EVIL}'\n"),
     "a reference": lambda folder: put(folder / NOTES, EVIL),
     "a script beside": lambda folder: put(folder / "scripts" / "new.sh"),
-    "a hidden file": lambda folder: put(folder / ".hidden"),
+    "a script": lambda folder: put(folder / SAY),
     "an empty file": lambda folder: put(folder / "empty", ""),
     "a module of that name": lambda folder: put(folder / "helper" / "__init__.py", f"WORD = '{EVIL}'\n"),
     "installed modules": lambda folder: put(folder / "node_modules" / "x" / "index.js"),

@@ -469,6 +469,18 @@ def small() -> Library:
 @example("\x00" * 200_000)
 @example("tag:pdf " * 20_000)
 def test_whatever_is_typed_gives_results(small: Library, query: str) -> None:
+    require_results(small, query)
+
+
+@pytest.mark.slow
+@pytest.mark.each(
+    "query", ["x" * 1_000_000, "pdf " * 250_000, '"a b" ' * 170_000, "\x00" * 1_000_000, "tag:pdf " * 100_000]
+)
+def test_however_much_is_typed_gives_results(small: Library, query: str) -> None:
+    require_results(small, query)
+
+
+def require_results(small: Library, query: str) -> None:
     results = small.search(query)
     assert len(results) <= 10
     assert all(0 <= one.score <= 1 and one.why and small.get(one.name) is not None for one in results)

@@ -360,10 +360,11 @@ def test_a_write_that_the_system_cuts_short_leaves_no_half_an_index(skills: Path
     assert list(cache.iterdir()) == []
 
 
-def test_processes_that_write_at_once_leave_one_whole_index(skills: Path, cache: Path) -> None:
+@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_processes_that_write_at_once_leave_one_whole_index(skills: Path, cache: Path, rounds: int) -> None:
     script = (
         "import os, sys; from metier import Library\n"
-        "for _ in range(10):\n"
+        f"for _ in range({rounds}):\n"
         "    os.utime(sys.argv[1] + '/a/SKILL.md')\n"
         "    library = Library.from_folder(sys.argv[1], cache=sys.argv[2])\n"
         "    assert [e.name for e in library] == ['a', 'e', 'named-b'], library.entries()\n"

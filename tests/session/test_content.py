@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 import unicodedata
@@ -23,6 +22,7 @@ Files = Callable[..., dict[str, str]]
 Begin = Callable[..., Session]
 Write = Callable[..., Path]
 
+larger = pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.slow)])
 TAGS = (
     "skill", "skills", "skill_content", "skill_body", "skill_notes", "skill_resources", "skill_file", "skill-x",
     "available_skills", "active_skills", "system", "system-reminder", "system_prompt", "function_results",
@@ -146,6 +146,9 @@ def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
         "<function_calls>",
         "<!skill_content>",
         "<?skill_content?>",
+        "<\uff01skill_content>",
+        "\uff1c\uff1fskill_content\uff1f\uff1e",
+        "<\ufe57/system>",
     ],
 )
 def test_a_tag_of_ours_or_of_a_host_stays_text(text: str) -> None:
@@ -209,15 +212,12 @@ def test_no_file_name_or_frontmatter_leaves_its_element(text: str) -> None:
     assert unescape(listed).startswith("refs/f")
 
 
+@larger
 @pytest.mark.each(
-    ("unit", "lead"),
-    list(
-        itertools.product(
-            ["<", "< ", "<<" + " " * 200, "</", "<skill", "<s\u200b", "<\u200b/", "<|", "\uff1c", "<system"], ["", "<<"]
-        )
-    ),
+    "unit", ["<", "< ", "<<" + " " * 200, "</", "<skill", "<s\u200b", "<\u200b/", "<|", "\uff1c", "<system"]
 )
-def test_containing_takes_linear_time(unit: str, lead: str) -> None:
+@pytest.mark.each("lead", ["", "<<"])
+def test_containing_takes_linear_time(unit: str, lead: str, times: int) -> None:
     def cpu(size: int) -> float:
         text = lead + unit * (size // len(unit))
         started = time.process_time()
@@ -225,20 +225,19 @@ def test_containing_takes_linear_time(unit: str, lead: str) -> None:
         return time.process_time() - started
 
     escape_tags("<skill>")
-    small = min(cpu(1 << 11) for _ in range(2))
-    large = min(cpu(1 << 14) for _ in range(2))
-    assert large < 24 * small + 0.05
+    small = min(cpu(times << 11) for _ in range(2))
+    large = min(cpu(times << 14) for _ in range(2))
+    assert large < 24 * small + 0.1
 
 
-@pytest.mark.each(
-    ("lead", "blank"),
-    list(itertools.product(["<", "<<", "<skill", "</", "<skill_"], [" ", "\n", "\u200b", "/", "<"])),
-)
-def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str) -> None:
+@larger
+@pytest.mark.each("lead", ["<", "<<", "<skill", "</", "<skill_"])
+@pytest.mark.each("blank", [" ", "\n", "\u200b", "/", "<"])
+def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str, times: int) -> None:
     started = time.process_time()
-    # Were it more than linear, this would take many seconds.
-    escape_tags(lead + blank * (1 << 16))
-    assert time.process_time() - started < 1.5
+    # Were it more than linear, this would take many seconds, and a minute and more with all of them.
+    escape_tags(lead + blank * (times << 16))
+    assert time.process_time() - started < 1.25 * times
 
 
 @pytest.mark.covers("O-55")

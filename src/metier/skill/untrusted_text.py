@@ -68,7 +68,7 @@ def _tag() -> re.Pattern[str]:
     """The beginning of a tag of ours, also with blanks or hidden characters inside it: models read over them."""
     # Every repetition is possessive, so that no text takes more than linear time.
     return re.compile(
-        f"[{_OPENING}](?=[\\s{_HIDDEN}/!?\uff0f]*+(?:(?:{'|'.join(map(_spelled, _WHOLE))})\\b"
+        f"[{_OPENING}](?=[\\s{_HIDDEN}/!?\uff0f\uff01\uff1f\ufe56\ufe57]*+(?:(?:{'|'.join(map(_spelled, _WHOLE))})\\b"
         f"|{'|'.join(map(_spelled, _BEGINNING))}|[{_OPENING}][\\s{_HIDDEN}/\uff0f]*+{_spelled('sys')}))",
         re.IGNORECASE,
     )
