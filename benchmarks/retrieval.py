@@ -353,6 +353,9 @@ def scale_row(data: Collection, count: int, letters: int) -> list[str]:
                 plain.add((text.name, text.about, text.body) for text in batch)
             if sys.stderr.isatty():
                 print(f"\rindexing {count:,}: {batch[-1].key.partition('/')[0]}", end="", file=sys.stderr)
+        start = time.process_time()
+        index.merge()
+        spent += time.process_time() - start
         peak = memory() - base
         edits, additions = updates(data, index)
         size = sum(os.path.getsize(file.path) for file in os.scandir(folder) if file.name.startswith("search"))

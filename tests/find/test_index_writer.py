@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import sqlite3
 from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -49,6 +53,7 @@ def test_counts_and_lists_are_those_of_the_skills_that_are_there(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_FAN", fan)
         patch.setattr(postings, "_ROW_IDS", row)
+        patch.setattr(postings, "_IDS_OF_STEP", 1)
         patch.setattr(index_writer, "_MOST_GONE", gone)
         index = SearchIndex()
         there: dict[str, SkillText] = {}
@@ -58,6 +63,8 @@ def test_counts_and_lists_are_those_of_the_skills_that_are_there(
             stamped = [skill._replace(stamp=f"{number}.{place}") for place, skill in enumerate(come)]
             there.update({skill.key: skill for skill in stamped})
             index.update(stamped, [f"k{one}" for one in went])
+            if number % 3 == 2:
+                index.merge()
         scopes = index.scopes()
         for some in ({""}, {SCOPES[1]}, set(SCOPES), set[str]()):
             numbers = {number for number, value in scopes.items() if value in some}
@@ -91,6 +98,69 @@ def test_segments_that_are_large_are_left_alone(monkeypatch: pytest.MonkeyPatch)
         index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
     assert len(segments(index)) == 3 * postings._FAN
     assert counted(index, set(index.scopes())) == {"fruit": (0, 3 * postings._FAN)}
+
+
+def large_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchIndex:
+    """An index whose segments are merged in steps alone, a list at a time."""
+    monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)
+    monkeypatch.setattr(postings, "_IDS_OF_STEP", 1)
+    monkeypatch.setattr(postings, "_ROWS_OF_STEP", 1)
+    index = SearchIndex(str(path / "search.db"))
+    for number in range(4):
+        index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit oven spoon")])
+    return index
+
+
+class Interrupted(Exception):
+    """Somebody ended the process."""
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_merge_that_ends_in_the_middle_loses_nothing_and_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    index = large_segments(tmp_path, monkeypatch)
+    transaction, steps = index.database.transaction, itertools.count(1)
+
+    def interrupted() -> AbstractContextManager[sqlite3.Connection]:
+        if next(steps) > step:
+            raise Interrupted
+        return transaction()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index.database, "transaction", interrupted)
+        with pytest.raises(Interrupted):
+            index.merge()
+    whole = {"fruit": (0, 4), "oven": (0, 4), "spoon": (0, 4)}
+    assert counted(index, set(index.scopes())) == whole
+    index.update([SkillText(key="4", stamp="1", name="x", body="fruit")])
+    index.merge()
+    assert counted(index, set(index.scopes())) == {**whole, "fruit": (0, 5)}
+    assert segments(index) == [18]
+
+
+def test_two_that_merge_and_one_that_writes_at_once_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = large_segments(tmp_path, monkeypatch)
+    other = SearchIndex(index.database.path)
+    transaction, steps = index.database.transaction, itertools.count(1)
+
+    def meanwhile() -> AbstractContextManager[sqlite3.Connection]:
+        step = next(steps)
+        if step == 4:
+            other.merge()
+        elif step == 3:
+            other.update([SkillText(key="0", stamp="2", name="x", body="oven knife")])
+        return transaction()
+
+    monkeypatch.setattr(index.database, "transaction", meanwhile)
+    index.merge()
+    assert next(steps) > 5
+    assert counted(index, set(index.scopes())) == {
+        "fruit": (0, 3), "knife": (0, 1), "oven": (0, 4), "spoon": (0, 3),
+    }  # fmt: skip
+    assert len(segments(index)) == 1
 
 
 @pytest.mark.parametrize("table", ["stem", "segment", "posting", "spelling"])

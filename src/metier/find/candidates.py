@@ -94,10 +94,15 @@ def candidates(
         about = _likely(query, places, "about", of_about, rarity.about, allowed)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
         body = _likely(query, places, "body", of_body, rarity.body, allowed)
-        take(lambda place: _best(about[place.number], BEST_OF_EACH), BEST_OF_EACH)
-        take(lambda place: _best(body[place.number], BEST_OF_EACH), BEST_OF_EACH)
         most = max(BEST_OF_BOTH, k)
-        take(lambda place: _best(_sum(about[place.number], body[place.number], 2 * most), most), most)
+        likeliest: dict[int, set[int]] = {place.number: set() for place in places}
+        for likely in (about, body):
+            # The order of thousands is found out once, for the best by one field and for those by both.
+            orders = {number: itertools.tee(_best(scores, 2 * most)) for number, scores in likely.items()}
+            take(lambda place, orders=orders: orders[place.number][0], BEST_OF_EACH)
+            for number, (_, order) in orders.items():
+                likeliest[number].update(itertools.islice(order, 2 * most))
+        take(lambda place: _best(_sum(about[place.number], body[place.number], likeliest[place.number]), most), most)
     elif allowed is not None:
         take(lambda place: sorted(allowed[place.number]), MOST_CHECKED)
     elif query.layers:
@@ -159,10 +164,8 @@ def _likely(
     }
 
 
-def _sum(one: Mapping[int, float], other: Mapping[int, float], wide: int) -> dict[int, float]:
-    """The sums of two scores, for those that are among the likeliest by one of them."""
-    likely = {*itertools.islice(_best(one, wide), wide), *itertools.islice(_best(other, wide), wide)}
-    return {id_: one.get(id_, 0.0) + other.get(id_, 0.0) for id_ in likely}
+def _sum(one: Mapping[int, float], other: Mapping[int, float], ids: Iterable[int]) -> dict[int, float]:
+    return {id_: one.get(id_, 0.0) + other.get(id_, 0.0) for id_ in ids}
 
 
 def _best(scores: Mapping[int, float], most: int) -> Iterable[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 BATCH = 500
 """The skills that are written at once: so long others wait to write, and so much is lost when a process is killed."""
+_FEW = 100
+"""The skills that can be written without merging the index afterwards."""
 
 
 def bring_up_to_date(
@@ -35,7 +38,11 @@ def bring_up_to_date(
     index.database.follow()
     known = index.stamps()
     _take_out(index, _gone(rows, known))
-    _write(index, _differing(place, rows, known), progress)
+    differing = _differing(place, rows, known)
+    _write(index, differing, progress)
+    if len(differing) > max(_FEW, len(rows) // 4):
+        with contextlib.suppress(IndexBusy):  # somebody else writes, and nothing is missing without it
+            index.merge()
 
 
 def restore(index: SearchIndex, place: Place, rows: IndexRows) -> None:

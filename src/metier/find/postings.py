@@ -45,7 +45,11 @@ _ROW_IDS, _ROW_LISTS = 1_024, 256
 _FAN = 8
 """The number of segments of about one size, where each size is as many times the one before, that become one."""
 _LARGEST_MERGED = 1 << 21
-"""Segments with more ids stay as they are: merging them would keep other writers waiting for seconds."""
+"""Segments with more ids are merged in steps only: at once it would keep other writers waiting for seconds."""
+_IDS_OF_STEP, _ROWS_OF_STEP = 1 << 18, 2_000
+"""The ids that are merged in one transaction, and the rows that are removed: a fraction of a second."""
+_UNFINISHED, _REPLACED = -1, -2
+"""Instead of a scope, so that nobody reads them: of a segment that is written in steps, and of one to be removed."""
 
 _LISTS_OF = """
 SELECT wanted.value, posting.id & 0xffffffff, keys, counts, CASE WHEN length(ids) <= :longest THEN ids END
@@ -55,7 +59,7 @@ WHERE scope IN (SELECT value FROM json_each(:scopes)) AND posting.id BETWEEN
     AND (number << 32) + wanted.value + :span
 """
 _UNPOSTED = """
-SELECT 1 FROM segment WHERE NOT EXISTS
+SELECT 1 FROM segment WHERE scope >= 0 AND NOT EXISTS
     (SELECT 1 FROM posting WHERE id BETWEEN number << 32 AND (number << 32) + 0xffffffff)
 UNION ALL SELECT 1 FROM scope WHERE about + body > 0 AND NOT EXISTS (SELECT 1 FROM segment WHERE scope = scope.id)
 """
@@ -103,11 +107,15 @@ def _cancel(lists: dict[int, _Ids]) -> None:
 
 
 def _append(connection: sqlite3.Connection, scope: int, lists: _Lists) -> None:
-    number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM segment").fetchone()[0]
+    number = _next_number(connection)
     sizes: list[int] = []
     connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(number, lists, sizes))
     if sizes:
         connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (number, scope, sum(sizes)))
+
+
+def _next_number(connection: sqlite3.Connection) -> int:
+    return 1 + checked_count(connection.execute("SELECT coalesce(max(number), 0) FROM segment").fetchone()[0])
 
 
 def _rows(number: int, lists: _Lists, sizes: list[int]) -> Iterator[tuple[int, bytes, bytes, bytes]]:
@@ -147,7 +155,7 @@ def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
 def merge_all(connection: sqlite3.Connection) -> None:
     """Merge the segments of each scope, so that nothing is left of what was taken back."""
     scopes: dict[int, list[int]] = {}
-    for number, scope, size in connection.execute("SELECT number, scope, size FROM segment"):
+    for number, scope, size in connection.execute("SELECT number, scope, size FROM segment WHERE scope >= 0"):
         if checked_count(size) < _LARGEST_MERGED:
             scopes.setdefault(scope, []).append(number)
     for scope, numbers in scopes.items():
@@ -157,19 +165,96 @@ def merge_all(connection: sqlite3.Connection) -> None:
 def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -> None:
     _append(connection, scope, _merged([_lists_of(connection, number) for number in numbers]))
     for number in numbers:
-        bounds = (number << _SEGMENT, (number + 1 << _SEGMENT) - 1)
-        connection.execute("DELETE FROM posting WHERE id BETWEEN ? AND ?", bounds)
+        connection.execute("DELETE FROM posting WHERE id BETWEEN ? AND ?", _bounds(number))
         connection.execute("DELETE FROM segment WHERE number = ?", (number,))
 
 
-def _lists_of(connection: sqlite3.Connection, number: int) -> Iterator[tuple[int, _Ids]]:
-    bounds = (number << _SEGMENT, (number + 1 << _SEGMENT) - 1)
-    statement = "SELECT id & 0xffffffff, keys, counts, ids FROM posting WHERE id BETWEEN ? AND ? ORDER BY id"
-    for row in connection.execute(statement, bounds):
+def merge_in_steps(database: IndexDatabase) -> None:
+    """Merge all segments of each scope, however large; others can write in between, and nothing is lost by a kill."""
+    scopes: dict[int, list[int]] = {}
+    with database.transaction() as connection:
+        connection.execute("UPDATE segment SET scope = ? WHERE scope = ?", (_REPLACED, _UNFINISHED))
+        for number, scope in connection.execute("SELECT number, scope FROM segment WHERE scope >= 0 ORDER BY number"):
+            scopes.setdefault(scope, []).append(number)
+    for scope, numbers in scopes.items():
+        if len(numbers) > 1:
+            _merge_in_steps(database, scope, numbers)
+    while _remove_replaced(database):
+        pass
+
+
+def _merge_in_steps(database: IndexDatabase, scope: int, numbers: Sequence[int]) -> None:
+    """Write a segment that nobody reads yet, then put it in the place of the others; give up if somebody was faster."""
+    with database.transaction() as connection:
+        merged = _next_number(connection)
+        connection.execute("INSERT INTO segment VALUES (?, ?, 0)", (merged, _UNFINISHED))
+    expected = {merged: _UNFINISHED, **dict.fromkeys(numbers, scope)}
+    following: int | None = 0
+    while following is not None:
+        with database.transaction() as connection:
+            found = dict(connection.execute("SELECT number, scope FROM segment"))
+            if not found.items() >= expected.items():
+                connection.execute("UPDATE segment SET scope = ? WHERE number = ?", (_REPLACED, merged))
+                return
+            sizes: list[int] = []
+            part = _Part(_merged([_lists_of(connection, number, following) for number in numbers]))
+            connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(merged, part, sizes))
+            connection.execute("UPDATE segment SET size = size + ? WHERE number = ?", (sum(sizes), merged))
+            following = part.following
+            if following is None:
+                replaced = [(_REPLACED, number) for number in numbers]
+                connection.executemany("UPDATE segment SET scope = ? WHERE number = ?", replaced)
+                connection.execute("UPDATE segment SET scope = ? WHERE number = ? AND size > 0", (scope, merged))
+
+
+class _Part:
+    """The lists that are merged in one step."""
+
+    def __init__(self, lists: _Lists) -> None:
+        self._lists = lists
+        self.following: int | None = None
+        """The key that the next step begins with."""
+
+    def __iter__(self) -> Iterator[tuple[int, _Ids]]:
+        left, last = _IDS_OF_STEP, -1
+        for key, ids in self._lists:
+            first = key - key % _OF_LEVEL  # those that came and those that went stay together
+            if left <= 0 and first != last:
+                self.following = first
+                return
+            yield key, ids
+            left, last = left - len(ids), first
+
+
+def _remove_replaced(database: IndexDatabase) -> bool:
+    """Remove some rows that nobody reads any more; whether there may be others."""
+    with database.transaction() as connection:
+        row = connection.execute("SELECT number FROM segment WHERE scope = ?", (_REPLACED,)).fetchone()
+        if row is None:
+            return False
+        some = "SELECT id FROM posting WHERE id BETWEEN ? AND ? LIMIT ?"
+        removed = connection.execute(f"DELETE FROM posting WHERE id IN ({some})", (*_bounds(row[0]), _ROWS_OF_STEP))
+        if not removed.rowcount:
+            connection.execute("DELETE FROM segment WHERE number = ?", row)
+        return True
+
+
+def _bounds(number: int) -> tuple[int, int]:
+    """The first and the last id that a row of a segment can have."""
+    return number << _SEGMENT, (number + 1 << _SEGMENT) - 1
+
+
+def _lists_of(connection: sqlite3.Connection, number: int, first: int = 0) -> Iterator[tuple[int, _Ids]]:
+    """The lists of a segment, from a key on."""
+    low, high = _bounds(number)
+    begin = "SELECT coalesce(max(id), ?1) FROM posting WHERE id BETWEEN ?1 AND ?2"
+    statement = f"SELECT id & 0xffffffff, keys, counts, ids FROM posting WHERE id BETWEEN ({begin}) AND ?3 ORDER BY id"
+    for row in connection.execute(statement, (low, low + first, high)):
         keys, counts, ids = _unpacked(*row)
         start = 0
         for key, count in zip(keys, counts, strict=True):
-            yield key, ids[start : start + count]
+            if key >= first:
+                yield key, ids[start : start + count]
             start += count
 
 

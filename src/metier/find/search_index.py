@@ -13,7 +13,7 @@ from metier.find import lexicon
 from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
 from metier.find.index_writer import IndexWriter
 from metier.find.indexed_text import EncodedStems
-from metier.find.postings import Postings
+from metier.find.postings import Postings, merge_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,6 +64,10 @@ class SearchIndex:
                 writer.take_out(key)
             writer.put_in(list(texts))
             writer.save()
+
+    def merge(self) -> None:
+        """Merge the postings that many updates have left in pieces: a search then looks for each word in one place."""
+        merge_in_steps(self.database)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
