@@ -207,6 +207,15 @@ def test_a_thread_that_was_slower_gets_the_method_of_the_class_it_asked() -> Non
     assert below().first == 1
 
 
+def test_a_thread_that_was_slower_makes_its_object_with_the_compiled_method() -> None:
+    cls = example(ours)
+    asked = vars(cls)["__init__"]
+    assert cls.__init__ is not asked
+    made = cls.__new__(cls)
+    asked.__get__(made, cls)(1)
+    assert made.first == 1
+
+
 def test_types_of_parameters_can_be_found() -> None:
     assert typing.get_type_hints(Pickled.__init__)["value"] is int
     assert typing.get_type_hints(_WithPath.__init__)["where"] is Path

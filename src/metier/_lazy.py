@@ -145,12 +145,16 @@ class _Generated:
         self.name, self.generate = name, generate
 
     def __get__(self, instance: object, owner: type) -> Any:
-        home = next((one for one in owner.__mro__ if vars(one).get(self.name) is self), None)
-        if home is not None:  # else another thread was quicker
+        home = self.home(owner)
+        if home is not None:
             self.member = self.generate(home)
             setattr(home, self.name, self.member)
         member = self.member
         return member.__get__(instance, owner) if instance is not None and callable(member) else member
+
+    def home(self, owner: type) -> type | None:
+        """The class that this is a member of; None where another thread was quicker to put one in its place."""
+        return next((one for one in owner.__mro__ if vars(one).get(self.name) is self), None)
 
 
 class _GeneratedInit(_Generated):
@@ -163,10 +167,10 @@ class _GeneratedInit(_Generated):
         self.left = _FEW_OBJECTS
 
     def __get__(self, instance: object, owner: type) -> Any:
-        if instance is None or self.left <= 0:
+        home = self.home(owner)
+        if home is None or instance is None or self.left <= 0:
             return super().__get__(instance, owner)
         self.left -= 1
-        home = next(one for one in owner.__mro__ if vars(one).get(self.name) is self)
         return lambda *args, **kwargs: _initialize(home, instance, args, kwargs)
 
 
