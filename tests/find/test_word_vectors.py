@@ -139,6 +139,15 @@ def test_a_damaged_vocabulary_is_made_again(tmp_path: Path, damage: Callable[[Pa
     assert file.is_dir() or file.read_bytes() == good
 
 
+@pytest.mark.parametrize("number", [10**9, 10**30])
+def test_a_number_of_no_token_leaves_a_text_to_the_packages(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    table_of = metier.find.word_vectors._table_of
+    monkeypatch.setattr(
+        "metier.find.word_vectors._table_of", lambda numbers: table_of({**numbers, "\u2581form": number})
+    )
+    assert WordVectors().embed_short(["fill a form"]) is None
+
+
 def test_a_vocabulary_of_another_file_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = package_folder("wordllama", "", "")
     package = tmp_path / "wordllama"

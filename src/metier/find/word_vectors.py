@@ -92,7 +92,7 @@ class WordVectors:
                 self._vocabulary = _Vocabulary.read(f"{folder}/{_TOKENIZER}", self._cache_folder)
             tokens = [self._vocabulary.tokens(_telling(text)) for text in texts]
             return _means(f"{folder}/{_WEIGHTS}", tokens)
-        except (OSError, ValueError, LookupError, TypeError, struct.error):
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError, MemoryError, struct.error):
             return None  # whatever it is, the packages that read such files know better what to say of it
 
     def _model(self) -> tuple[Any, Matrix]:
