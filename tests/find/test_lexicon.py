@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metier.find.index_database
+import metier.find.lexicon
 from metier import Library
 from metier.find.index_database import IndexDamaged
+from metier.find.indexed_text import SkillText
 from metier.find.lexicon import MOST, letter_of, letters_in
+from metier.find.search_index import SearchIndex
 
 EDGES = (0, 1, 0x6FF, 0x700, 0xD6FF, 0xD700, 0xFEFF, 0xFF00, 980_000, 980_735, 980_736, 1_046_271, 1_046_272, MOST - 1)
 
@@ -81,3 +84,15 @@ def test_the_same_is_found_whatever_letters_the_words_have(already: int, monkeyp
 
     monkeypatch.setattr(metier.find.index_database, "_prepare", with_many_stems)
     assert found() == expected
+
+
+def test_a_writer_keeps_no_more_than_so_many_bytes_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metier.find.lexicon, "_MOST_KEPT", 50_000)
+    index = SearchIndex()
+    for number in range(6):
+        body = f"knife {'x' * 60_000}{number} {'字' * 5_000}{number}"
+        index.update([SkillText(key=f"{number}.{place}", stamp="1", name="x", body=body) for place in range(9)])
+    kept = sum(map(len, index._letters))
+    assert kept < 2 * 80_000
+    found = index.postings(index.letters(["knife"]), set(index.scopes()))
+    assert found.counts == {"knife": (0, 54)}

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 4, 16
-_MOST_KEPT = 200_000
-"""The most words that a writer keeps from one transaction to the next: some 50 MB with their stems."""
+_MOST_KEPT = 2_000_000
+"""The most bytes of words that a writer keeps from one transaction to the next: some 50 MB with their stems."""
 
 
 def variants(word: str) -> set[str]:
@@ -126,6 +126,8 @@ class Letters(dict[bytes, str]):
         self._spelled: set[str] = set()
         """Stems whose misspellings are in the index."""
         self._numbers = 0
+        self._kept = 0
+        """The bytes of all words: of a text without blanks, or of data, one may be as long as a body."""
         self._has_all = False
         """Whether each stem of the index is known here, so that none need be looked for."""
         self._state: tuple[sqlite3.Connection, int, int] | None = None
@@ -134,7 +136,7 @@ class Letters(dict[bytes, str]):
     def begin(self, connection: sqlite3.Connection, rollbacks: int) -> None:
         """Begin a transaction with what is known, if nothing has happened since the last one."""
         state = (connection, connection.execute("PRAGMA data_version").fetchone()[0], rollbacks)
-        if state != self._state or len(self) > _MOST_KEPT:
+        if state != self._state or self._kept > _MOST_KEPT:
             self.clear()
             self._state = state
         # No number is given twice, so that whoever reads meanwhile does not take one stem for another.
@@ -147,12 +149,13 @@ class Letters(dict[bytes, str]):
         super().clear()
         for known in (self.odd, self._stems, self._new, self._said, self._spelled):
             known.clear()
-        self._state, self._has_all = None, False
+        self._state, self._has_all, self._kept = None, False, 0
 
     def __missing__(self, word: bytes) -> str:
         stems = self._stems_of(word)
         each = list(map(self._letter, stems))
         letters = self[word] = "".join(each)
+        self._kept += len(word)
         if not word.isascii():
             unspaced = len(stems) - sum(map(str.isascii, stems))
             if unspaced or len(stems) > 1:
