@@ -100,6 +100,19 @@ def test_segments_that_are_large_are_left_alone(monkeypatch: pytest.MonkeyPatch)
     assert counted(index, set(index.scopes())) == {"fruit": (0, 3 * postings._FAN)}
 
 
+def test_large_segments_are_merged_once_as_many_skills_have_gone_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)
+    monkeypatch.setattr(index_writer, "_MOST_GONE", 5)
+    index = SearchIndex()
+    sizes = []
+    for number in range(40):
+        body = WORDS[number % len(WORDS)]
+        index.update([SkillText(key="a", stamp=str(number), name="x", body=body)])
+        sizes.append(sum(segments(index)))
+        assert counted(index, set(index.scopes())) == {body: (0, 1)}
+    assert max(sizes[20:]) == max(sizes[:20])
+
+
 def large_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchIndex:
     """An index whose segments are merged in steps alone, a list at a time."""
     monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)

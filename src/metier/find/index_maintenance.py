@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -41,8 +40,7 @@ def bring_up_to_date(
     differing = _differing(place, rows, known)
     _write(index, differing, progress)
     if len(differing) > max(_FEW, len(rows) // 4):
-        with contextlib.suppress(IndexBusy):  # somebody else writes, and nothing is missing without it
-            index.merge()
+        index.merge()
 
 
 def restore(index: SearchIndex, place: Place, rows: IndexRows) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier.find.index_database import checked_count, portions
 from metier.find.indexed_text import MAX_TEXT, EncodedStems, encoded
-from metier.find.lexicon import forget_all_but
-from metier.find.postings import NewPostings, merge_all, posted_codes
+from metier.find.postings import NewPostings
 from metier.find.tokenizer import words
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ class IndexWriter:
         for place, amount in enumerate((1, skill.stems.about_length, skill.stems.length)):
             totals[place] += sign * amount
 
-    def save(self) -> None:
-        """Write what the skills of this transaction have together, and clear up when many have gone since."""
+    def save(self) -> bool:
+        """Write what the skills of this transaction have together; whether so many have gone that it shows."""
         connection = self._connection
         self._letters.save(connection)
         self._postings.save(connection)
@@ -109,15 +108,8 @@ class IndexWriter:
             "UPDATE scope SET skills = skills + ?, about = about + ?, body = body + ? WHERE id = ?",
             [(*totals, scope) for scope, totals in self._totals.items()],
         )
-        if self._gone:
-            connection.execute("UPDATE made_by SET gone = gone + ?", (self._gone,))
-            (gone, skills) = connection.execute("SELECT gone, (SELECT sum(skills) FROM scope) FROM made_by").fetchone()
-            if checked_count(gone) > max(_MOST_GONE, skills):
-                self._clear_up()
-
-    def _clear_up(self) -> None:
-        """Leave nothing of skills that have gone: neither postings nor stems that nobody else has."""
-        merge_all(self._connection)
-        forget_all_but(self._connection, posted_codes(self._connection))
-        self._connection.execute("UPDATE made_by SET gone = 0")
-        self._letters.clear()
+        if not self._gone:
+            return False
+        connection.execute("UPDATE made_by SET gone = gone + ?", (self._gone,))
+        (gone, skills) = connection.execute("SELECT gone, (SELECT sum(skills) FROM scope) FROM made_by").fetchone()
+        return checked_count(gone) > max(_MOST_GONE, skills)

@@ -152,16 +152,6 @@ def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
         _merge(connection, scope, full[0])
 
 
-def merge_all(connection: sqlite3.Connection) -> None:
-    """Merge the segments of each scope, so that nothing is left of what was taken back."""
-    scopes: dict[int, list[int]] = {}
-    for number, scope, size in connection.execute("SELECT number, scope, size FROM segment WHERE scope >= 0"):
-        if checked_count(size) < _LARGEST_MERGED:
-            scopes.setdefault(scope, []).append(number)
-    for scope, numbers in scopes.items():
-        _merge(connection, scope, numbers)
-
-
 def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -> None:
     _append(connection, scope, _merged([_lists_of(connection, number) for number in numbers]))
     for number in numbers:
@@ -170,7 +160,10 @@ def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -
 
 
 def merge_in_steps(database: IndexDatabase) -> None:
-    """Merge all segments of each scope, however large; others can write in between, and nothing is lost by a kill."""
+    """Merge all segments of each scope, so that nothing is left of what was taken back.
+
+    Others can write in between, and nothing is lost by a kill.
+    """
     scopes: dict[int, list[int]] = {}
     with database.transaction() as connection:
         connection.execute("UPDATE segment SET scope = ? WHERE scope = ?", (_REPLACED, _UNFINISHED))
@@ -204,7 +197,8 @@ def _merge_in_steps(database: IndexDatabase, scope: int, numbers: Sequence[int])
             if following is None:
                 replaced = [(_REPLACED, number) for number in numbers]
                 connection.executemany("UPDATE segment SET scope = ? WHERE number = ?", replaced)
-                connection.execute("UPDATE segment SET scope = ? WHERE number = ? AND size > 0", (scope, merged))
+                kept = "UPDATE segment SET scope = CASE WHEN size > 0 THEN ? ELSE ? END WHERE number = ?"
+                connection.execute(kept, (scope, _REPLACED, merged))
 
 
 class _Part:

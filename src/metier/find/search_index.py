@@ -5,15 +5,16 @@ Derived from the skills and always rebuildable. A changed skill is written again
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.find import lexicon
-from metier.find.index_database import IndexDamaged, IndexDatabase, checked_count, portions
+from metier.find.index_database import IndexBusy, IndexDamaged, IndexDatabase, checked_count, portions
 from metier.find.index_writer import IndexWriter
 from metier.find.indexed_text import EncodedStems
-from metier.find.postings import Postings, merge_in_steps
+from metier.find.postings import Postings, merge_in_steps, posted_codes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,11 +64,22 @@ class SearchIndex:
             for key in gone:
                 writer.take_out(key)
             writer.put_in(list(texts))
-            writer.save()
+            have_many_gone = writer.save()
+        if have_many_gone:
+            self._clear_up()
+
+    def _clear_up(self) -> None:
+        """Leave nothing of skills that have gone: neither postings nor stems that nobody else has."""
+        self.merge()
+        with contextlib.suppress(IndexBusy), self.database.transaction() as connection:
+            lexicon.forget_all_but(connection, posted_codes(connection))
+            connection.execute("UPDATE made_by SET gone = 0")
+            self._letters.clear()
 
     def merge(self) -> None:
         """Merge the postings that many updates have left in pieces: a search then looks for each word in one place."""
-        merge_in_steps(self.database)
+        with contextlib.suppress(IndexBusy):  # somebody else writes, and nothing is missing without it
+            merge_in_steps(self.database)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
