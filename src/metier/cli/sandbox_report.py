@@ -90,8 +90,11 @@ def _runner(name: str, found: Callable[[], tuple[RunnerCapabilities, list[str]]]
 
 
 def _native_runner() -> tuple[RunnerCapabilities, list[str]]:
+    from metier.run.native.runner import BEST, probe
     from metier.run.selection import native_runner
 
+    if platform.system() == "Linux":
+        probe(BEST)  # and believe no earlier process
     runner = native_runner()
     capabilities = runner.capabilities()
     if platform.system() != "Linux":

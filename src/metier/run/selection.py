@@ -40,8 +40,8 @@ class AutoRunner:
     def native(self) -> Runner:
         """The sandbox of this operating system, whatever it can do here."""
         with self._lock:
-            if self._native is None:
-                self._native = native_runner()
+            if self._native is None or getattr(self._native, "is_outdated", False):
+                self._native, self._virtual = native_runner(), None
             return self._native
 
     @property

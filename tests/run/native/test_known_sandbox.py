@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from metier.cli import sandbox_report
 from metier.errors import IsolationMissing
 from metier.run import CANNOT_START, Job, NativeRunner
 from metier.run.native import runner
+from metier.run.selection import AutoRunner
+from metier.run.virtual.worker_process import sandbox_tier
 
 pytestmark = pytest.mark.skipif(not runner.works("namespaces"), reason="no namespaces here")
 
@@ -85,21 +88,66 @@ def test_the_file_of_another_user_is_not_believed(known: Path, tests: list[str])
     assert tests == ["namespaces"]
 
 
-def test_an_answer_that_no_longer_holds_leads_to_an_error_and_no_weaker_sandbox(
-    known: Path, tests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def broken(known: Path, tests: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that no longer holds: no sandbox can be made, whatever an earlier process noted."""
+
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(runner, "enter_sandbox", refuse)
+
+
+@pytest.mark.usefixtures("broken")
+def test_an_answer_that_no_longer_holds_leads_to_an_error_and_no_weaker_sandbox(
+    known: Path, tests: list[str], tmp_path: Path
+) -> None:
     job = Job(argv=("true",), folder=str(tmp_path))
-    native = NativeRunner()
+    native, other = NativeRunner(), NativeRunner()
+    assert other.tier == "namespaces"
     outcome = native.run_blocking(job)
-    assert (outcome.exit_code, tests) == (CANNOT_START, [])
+    assert (outcome.exit_code, tests) == (CANNOT_START, ["namespaces"])
     assert "Operation not permitted" in outcome.stderr
     assert not known.exists()
+    for one in (native, other):
+        with pytest.raises(IsolationMissing):
+            one.run_blocking(job)
+    assert tests == ["namespaces"]
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_job_that_was_given_to_one_kind_of_sandbox_runs_in_no_weaker_one(
+    tests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_try", lambda tier: tier == "landlock")
+    job = Job(argv=("true",), folder=str(tmp_path))
+    chooser = AutoRunner(required=("hosts",))
+    chosen = chooser.choose(job)
+    assert chosen.run_blocking(job).exit_code == CANNOT_START
     with pytest.raises(IsolationMissing):
-        native.run_blocking(job)
+        chosen.run_blocking(job)
+    with pytest.raises(IsolationMissing):
+        chooser.choose(Job(argv=("/bin/true",), folder=str(tmp_path)))
+    weaker = AutoRunner().native
+    assert isinstance(weaker, NativeRunner)
+    assert weaker.tier == "landlock"
+
+
+def test_an_answer_that_cannot_be_taken_back_is_not_believed(
+    known: Path, tests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(known.parent))
+    assert not runner.works("namespaces")
+    assert tests == ["namespaces"]
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("who", ["metier doctor", "a virtual shell"])
+def test_one_who_needs_to_know_tests_it(tests: list[str], who: str) -> None:
+    if who == "metier doctor":
+        assert not sandbox_report.runners()[0]["isolates"]
+    else:
+        assert sandbox_tier.__wrapped__() is None
     assert tests == ["namespaces", "bubblewrap", "landlock"]
 
 

@@ -191,7 +191,7 @@ _SETTINGS = (
     _STATUS,
     "/proc/self/attr/current",
     "/proc/sys/kernel/random/boot_id",
-    "/proc/sys/user/max_user_namespaces",
+    *(f"/proc/sys/user/max_{name}_namespaces" for name in ("user", "mnt", "pid", "net")),
     "/proc/sys/kernel/unprivileged_userns_clone",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )

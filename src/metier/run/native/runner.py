@@ -74,12 +74,20 @@ class NativeRunner(Runner):
 
     @property
     def tier(self) -> Tier | None:
-        """The kind of sandbox that works here; None if none does. Found by making one."""
+        """The kind of sandbox that works here; None if none does. Found once, by making one.
+
+        It stays the same: what was decided about a job for one kind must not be run in a weaker one.
+        """
         if not self._was_looked_for:
             candidates = _MEANS if self._asked is None else (self._asked,)
             self._found = next((tier for tier in candidates if works(tier)), None)
             self._was_looked_for = True
         return self._found
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether its kind of sandbox cannot be made here after all, so that it runs nothing any more."""
+        return self._found is not None and not works(self._found)
 
     def capabilities(self) -> RunnerCapabilities:
         """The guarantees that are enforced here."""
@@ -114,7 +122,7 @@ class NativeRunner(Runner):
     ) -> Outcome:
         """Run a job to its end; `should_stop` is asked some twenty times a second, and ends it."""
         tier = self.tier
-        if tier is None:
+        if tier is None or self.is_outdated:
             raise IsolationMissing(
                 f"This machine has no sandbox for programs: {why_not()}.",
                 hint=NO_ISOLATION,
@@ -127,8 +135,8 @@ class NativeRunner(Runner):
                 missing=["hosts"],
             )
         outcome = self._run(job, tier, should_stop, on_output)
-        if outcome.exit_code == CANNOT_START and _forget(tier):
-            self._was_looked_for = False
+        if outcome.exit_code == CANNOT_START and tier in _believed:
+            probe(tier)
         return outcome
 
     def _run(
@@ -374,23 +382,34 @@ def works(tier: Tier) -> bool:
     """Whether sandboxes of this kind can be made here; found once, by running a program that does nothing in one.
 
     For the best kind, the answer of an earlier process under the same circumstances will do. It can lead to no weaker
-    sandbox: a job whose own cannot be made does not start, and then the answer is forgotten.
+    sandbox: a job whose own cannot be made does not start, and then this process tests it.
     """
     if tier not in _worked:
-        proof = _proof() if tier == _BEST else None
+        proof = _proof() if tier == BEST else None
         if proof is not None and _holds(*proof):
             _believed.add(tier)
             _worked[tier] = True
-            return True
-        _worked[tier] = _try(tier)
-        if proof is not None and _worked[tier]:
-            with contextlib.suppress(OSError):
-                os.makedirs(os.path.dirname(proof[0]), mode=0o700, exist_ok=True)
-                write_file(*proof)
+        else:
+            probe(tier)
     return _worked[tier]
 
 
-_BEST: Tier = "namespaces"
+def probe(tier: Tier) -> None:
+    """Test whether sandboxes of a kind can be made here, unless this process has; earlier ones are not believed."""
+    if tier in _worked and tier not in _believed:
+        return
+    _worked[tier] = _try(tier)
+    _believed.discard(tier)
+    if tier == BEST and (proof := _proof()) is not None:
+        with contextlib.suppress(OSError):
+            if _worked[tier]:
+                os.makedirs(os.path.dirname(proof[0]), mode=0o700, exist_ok=True)
+                write_file(*proof)
+            else:
+                os.unlink(proof[0])
+
+
+BEST: Tier = "namespaces"
 _believed: set[Tier] = set()
 """The kinds of sandboxes that this process has not tested itself."""
 
@@ -412,21 +431,11 @@ def _proof() -> tuple[str, bytes] | None:
 
 
 def _holds(path: str, content: bytes) -> bool:
+    if not os.access(os.path.dirname(path), os.W_OK):
+        return False  # it could not be taken back
     with contextlib.suppress(OSError), open_own(path) as file:
         return file.read(len(content) + 1) == content
     return False
-
-
-def _forget(tier: Tier) -> bool:
-    """Test a kind of sandbox that was only believed to work when it is next needed; whether it was."""
-    if tier not in _believed:
-        return False
-    _believed.discard(tier)
-    _worked.pop(tier, None)
-    if (proof := _proof()) is not None:
-        with contextlib.suppress(OSError):
-            os.unlink(proof[0])
-    return True
 
 
 def why_not() -> str:

@@ -101,8 +101,9 @@ def sandbox_tier() -> Tier | None:
     """The kind of sandbox for workers; None if none can be made here."""
     if sys.platform != "linux":
         return None
-    from metier.run.native.runner import NativeRunner
+    from metier.run.native.runner import BEST, NativeRunner, probe
 
+    probe(BEST)  # a worker whose sandbox cannot be made has none around it
     return NativeRunner().tier
 
 
