@@ -16,11 +16,12 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier._lazy import dataclass, field, logger
-from metier._paths import HAS_DIR_FD, LIST, READ, open_folder, write_file
+from metier._paths import HAS_DIR_FD, LIST, READ, open_folder, replace_file
 from metier.errors import ShellRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import IO
 
 log = logger("metier.run")
 
@@ -28,6 +29,8 @@ Record: TypeAlias = tuple[str, str, int]
 """A path from the folder (`/a/b`), what is there (`f`, `d` or `l`), and its mode."""
 File: TypeAlias = tuple[str, str, int, bytes]
 """A record with its content: the bytes of a file, or where a link leads."""
+FileToWrite: TypeAlias = "tuple[str, str, int, bytes | IO[bytes]]"
+"""The same, or with a file that is open in place of the content, which is then read piece by piece."""
 Closed: TypeAlias = "Callable[[Sequence[tuple[str, bool]]], Iterable[str | None]]"
 """Says of paths from the folder, each with whether a link is to be put there, what closes them to writing, if anything
 does."""
@@ -140,7 +143,7 @@ def with_executable_scripts(files: Sequence[File]) -> list[File]:
 
 def change(
     folder: str,
-    files: Sequence[File],
+    files: Sequence[FileToWrite],
     gone: Sequence[str] = (),
     *,
     any_link: bool = False,
@@ -286,9 +289,10 @@ def _content(top: _Folder, path: str, kind: str, limits: FolderLimits) -> bytes:
     return bytes(data)
 
 
-def _write(top: _Folder, file: File, *, any_link: bool) -> None:
+def _write(top: _Folder, file: FileToWrite, *, any_link: bool) -> None:
     path, kind, mode, content = file
-    if kind == "l" and not any_link and not stays(path, content):
+    target = content if isinstance(content, bytes) else b""
+    if kind == "l" and not any_link and not stays(path, target):
         raise ValueError(LEADS_OUT)
     with _parent(top, path, make=True) as (folder, name):
         _make_room(folder, name, kind)
@@ -296,10 +300,14 @@ def _write(top: _Folder, file: File, *, any_link: bool) -> None:
             with folder.step(name, make=True):
                 return
         if kind == "f":
-            write_file(folder.at(name), content, exact_mode=0o600 | mode & 0o777, dir_fd=folder.descriptor)
+            with replace_file(folder.at(name), exact_mode=0o600 | mode & 0o777, dir_fd=folder.descriptor) as written:
+                if isinstance(content, bytes):
+                    written.write(content)
+                else:
+                    written.writelines(iter(functools.partial(content.read, _CHUNK), b""))
             return
         temporary = f".{secrets.token_hex(8)}.tmp"
-        os.symlink(os.fsdecode(content), folder.at(temporary), dir_fd=folder.descriptor)
+        os.symlink(os.fsdecode(target), folder.at(temporary), dir_fd=folder.descriptor)
         try:
             # Whatever is there is replaced itself, also if it is a link.
             os.replace(

@@ -26,6 +26,7 @@ from metier.run.native.request import NOBODY, may_drop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import IO
 
     from metier.run.job import Job
     from metier.run.protection import Protection
@@ -86,13 +87,14 @@ class WorkspaceCopy:
             if not kind:
                 notes.append(f"It made {path}, which is no file, folder or link. That was not kept.")
                 continue
-            try:
-                content = _content(os.path.join(self.path, path), kind)
-            except OSError as error:
-                failed.append(f"{path}: {error.strerror}")
-                continue
-            file = (f"/{path}", kind, stat.S_IMODE(status.st_mode), content)
-            failed += change(self.folder, [file], any_link=True)
+            with contextlib.ExitStack() as opened:
+                try:
+                    content = _content(os.path.join(self.path, path), kind, opened)
+                except OSError as error:
+                    failed.append(f"{path}: {error.strerror}")
+                    continue
+                file = (f"/{path}", kind, stat.S_IMODE(status.st_mode), content)
+                failed += change(self.folder, [file], any_link=True)
         return failed, notes
 
     def _is_closed(self, path: str) -> bool:
@@ -219,11 +221,12 @@ def _mark(status: os.stat_result) -> tuple[str | int, ...]:
     return kind, status.st_ino, status.st_size, status.st_mode, status.st_ctime_ns
 
 
-def _content(path: str, kind: str) -> bytes:
+def _content(path: str, kind: str, opened: contextlib.ExitStack) -> bytes | IO[bytes]:
+    """The target of a link, or a file that is open until `opened` is closed: it may be too large to be read whole."""
     if kind == "d":
         return b""
     if kind == "l":
         return os.fsencode(os.readlink(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    file = opened.enter_context(os.fdopen(descriptor, "rb"))
+    return file if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
