@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import io
 import os
+import stat
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,16 @@ async def _lines(descriptor: int) -> AsyncIterator[str]:
 async def _read(descriptor: int) -> bytes:
     """Wait for the client to send something; empty when it is gone."""
     try:
-        await anyio.wait_readable(descriptor)
-    except PermissionError:  # a file, which nobody has to wait for
-        await anyio.lowlevel.checkpoint()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):  # nobody has to wait for it, and some systems would at its end
+            await anyio.lowlevel.checkpoint()
+        else:
+            await anyio.wait_readable(descriptor)
+    except OSError:  # a device that cannot be waited for
+        return await anyio.to_thread.run_sync(_read_now, descriptor, abandon_on_cancel=True)
+    return _read_now(descriptor)
+
+
+def _read_now(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _PIECE)
     except OSError:  # the client ended without reading what it was sent
