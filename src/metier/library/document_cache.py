@@ -85,9 +85,11 @@ class PackageDigest:
 
     digest: str
     texts: frozenset[bytes]
+    count: int
+    """The number of its files."""
 
     @classmethod
     def of(cls, entries: list[DigestEntry]) -> PackageDigest:
         """Of all files of a package."""
         texts = (one.content for one in entries if one.mode != "link" and one.path.lower().endswith(".md"))
-        return cls(digest=digest_of(entries), texts=frozenset(texts))
+        return cls(digest=digest_of(entries), texts=frozenset(texts), count=len(entries))

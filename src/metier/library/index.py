@@ -273,8 +273,12 @@ class SkillIndex:
         return known[1] if known is not None and known[0] is content else entry.package.listing()
 
     def keep_listing(self, entry: Entry, content: PackageDigest, listing: PackageListing) -> None:
-        """Keep the files of a content, which `content` has returned both before and after they were looked at."""
-        self._state.documents.listings[_where(entry)] = (content, listing)
+        """Keep the files of a content, which `content` has returned both before and after they were looked at.
+
+        Not where another file was there in between: no later look would tell that it is gone.
+        """
+        if len(listing.files) == content.count:
+            self._state.documents.listings[_where(entry)] = (content, listing)
 
     def refresh(self) -> Change:
         """Look at every place again; reads only the files that changed, and returns the changes."""
