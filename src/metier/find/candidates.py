@@ -95,14 +95,16 @@ def candidates(
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
         body = _likely(query, places, "body", of_body, rarity.body, allowed)
         most = max(BEST_OF_BOTH, k)
-        likeliest: dict[int, set[int]] = {place.number: set() for place in places}
-        for likely in (about, body):
-            # The order of thousands is found out once, for the best by one field and for those by both.
+
+        def take_best(likely: Mapping[int, Mapping[int, float]]) -> dict[int, set[int]]:
+            """Take the best by one field; the likeliest by it, as the order of thousands is found out once."""
             orders = {number: itertools.tee(_best(scores, 2 * most)) for number, scores in likely.items()}
-            take(lambda place, orders=orders: orders[place.number][0], BEST_OF_EACH)
-            for number, (_, order) in orders.items():
-                likeliest[number].update(itertools.islice(order, 2 * most))
-        take(lambda place: _best(_sum(about[place.number], body[place.number], likeliest[place.number]), most), most)
+            take(lambda place: orders[place.number][0], BEST_OF_EACH)
+            return {number: set(itertools.islice(order, 2 * most)) for number, (_, order) in orders.items()}
+
+        by_about, by_body = take_best(about), take_best(body)
+        wide = {number: by_about[number] | by_body[number] for number in by_about}
+        take(lambda place: _best(_sum(about[place.number], body[place.number], wide[place.number]), most), most)
     elif allowed is not None:
         take(lambda place: sorted(allowed[place.number]), MOST_CHECKED)
     elif query.layers:

@@ -112,4 +112,4 @@ class IndexWriter:
             return False
         connection.execute("UPDATE made_by SET gone = gone + ?", (self._gone,))
         (gone, skills) = connection.execute("SELECT gone, (SELECT sum(skills) FROM scope) FROM made_by").fetchone()
-        return checked_count(gone) > max(_MOST_GONE, skills)
+        return checked_count(gone) > max(_MOST_GONE, checked_count(skills))
