@@ -49,6 +49,7 @@ def run(folder: Path, *options: str, dying: str = "()") -> tuple[str, list[list[
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
+@pytest.mark.slow
 def test_each_test_runs_once_and_is_reported_whoever_runs_it(tmp_path: Path) -> None:
     out, ran = run(tmp_path, "--workers", "2")
     assert "1 failed, 98 passed, 1 skipped" in out
@@ -65,6 +66,7 @@ def test_the_death_of_a_worker_is_the_failure_of_one_test(tmp_path: Path) -> Non
     assert sorted(int(number) for number, _ in ran) == list(range(100))
 
 
+@pytest.mark.slow
 def test_no_part_is_begun_after_as_many_failures_as_are_allowed(tmp_path: Path) -> None:
     out, ran = run(tmp_path, "--workers", "2", "-x", dying="range(80)")
     assert "stopping after" in out
