@@ -41,7 +41,7 @@ _MAX_SHORT = 8_192
 _MAX_WORD = 64
 """The characters of a word whose parts are joined here: the work grows with the square."""
 _SPECIAL = ("<unk>", "<s>", "</s>", "\u2581")
-"""What a tokenizer takes for something else than the letters of a word."""
+"""Texts that the tokenizer takes for something else than the letters of a word."""
 
 _FORMAT = 1
 _BUCKETS = 4_096
