@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 import time
 import unicodedata
 from collections.abc import Callable
@@ -28,6 +29,7 @@ TAGS = (
     "available_skills", "active_skills", "system", "system-reminder", "system_prompt", "function_results",
     "function_calls", "tool_result", "antml:invoke",
 )  # fmt: skip
+COMPATIBLE = {letter: chr(0x1D44E + number) for number, letter in enumerate(string.ascii_lowercase)} | {"h": "\u210e"}
 UNSEEN = ("\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u180e", "\ufe0f", "\u202e", "\U000e0041", "\x00")
 
 
@@ -149,6 +151,18 @@ def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
         "<\uff01skill_content>",
         "\uff1c\uff1fskill_content\uff1f\uff1e",
         "<\ufe57/system>",
+        "<skill\u2474>",
+        "<skill\u02e2>",
+        "<\u203cskill>",
+        "<" + "\u2047" * 60 + "skill_content>",
+        "</\U0001d460\U0001d458\U0001d456\U0001d459\U0001d459_body></\U0001d4e2\U0001d4f4\U0001d4f2\U0001d4f5\U0001d4f5>",
+        "<\u24e2\u24da\u24d8\u24db\u24db_body>",
+        "<sy\ufb06em>",
+        "</\u02e2\u1d4f\u1da4\u02e1\u02e1_notes>",
+        "\u2039/skill_content\u203a",
+        "</sk\u0130ll>",
+        "</skill\u0301>",
+        "</s\u00ad" + "\u3164" * 60 + "kill\u2474>",
     ],
 )
 def test_a_tag_of_ours_or_of_a_host_stays_text(text: str) -> None:
@@ -161,8 +175,9 @@ def test_a_tag_of_ours_or_of_a_host_stays_text(text: str) -> None:
 
 
 @pytest.mark.each("text", ["<skillful>", "a <b> c", "x < y", "<div class='skill'>", "1<<2", "<system32>", "<p>"])
-def test_what_is_no_tag_of_ours_stays_as_written(text: str) -> None:
-    assert escape_tags(text) == text
+@pytest.mark.each("other", ["", " \u00e9"])
+def test_what_is_no_tag_of_ours_stays_as_written(text: str, other: str) -> None:
+    assert escape_tags(text + other) == text + other
 
 
 pieces = st.lists(
@@ -171,7 +186,11 @@ pieces = st.lists(
         st.sampled_from(TAGS).map(str.upper),
         st.sampled_from(TAGS).map(lambda tag: "\u200b".join(tag)),
         st.sampled_from(TAGS).map(lambda tag: "".join(chr(ord(c) + 0xFEE0) for c in tag)),
-        st.sampled_from(("<", "</", "\uff1c", "\ufe64", ">", "/", "!", "?", "<!--", "]]>", "&lt;", '"', "'", "\uff0f")),
+        st.sampled_from(TAGS).map(lambda tag: "".join(COMPATIBLE.get(c, c) for c in tag)),
+        st.sampled_from(("\u2474", "\u02e2", "\u203c", "\ufb06")),
+        st.sampled_from(
+            ("<", "</", "\uff1c", "\ufe64", "\u2039", ">", "/", "!", "?", "<!--", "]]>", "&lt;", '"', "'", "\uff0f")
+        ),
         st.sampled_from((" ", "\t", "\n", "\u00a0", "\u3000", *UNSEEN)),
         st.text(max_size=3),
     ),
@@ -186,7 +205,7 @@ def test_no_text_shows_a_tag_of_ours(text: str) -> None:
 
 @given(pieces)
 def test_what_is_contained_reads_as_it_was_written(text: str) -> None:
-    opened = str.maketrans({"\uff1c": "<", "\ufe64": "<"})
+    opened = str.maketrans({"\uff1c": "<", "\ufe64": "<", "\u2039": "<"})
     visible = shown_text(text).replace("&lt;", "<").translate(opened)
     assert escape_tags(text).replace("&lt;", "<").translate(opened) == visible
     assert escape_tags(escape_tags(text)) == escape_tags(text)
@@ -214,9 +233,23 @@ def test_no_file_name_or_frontmatter_leaves_its_element(text: str) -> None:
 
 @larger
 @pytest.mark.each(
-    "unit", ["<", "< ", "<<" + " " * 200, "</", "<skill", "<s\u200b", "<\u200b/", "<|", "\uff1c", "<system"]
+    "unit",
+    [
+        "<",
+        "< ",
+        "<<" + " " * 200,
+        "</",
+        "<skill",
+        "<s\u200b",
+        "<\u200b/",
+        "<|",
+        "\uff1c",
+        "<system",
+        "<\u203c",
+        "<\ufdfa",
+    ],
 )
-@pytest.mark.each("lead", ["", "<<"])
+@pytest.mark.each("lead", ["", "<<", "\u00e9<"])
 def test_containing_takes_linear_time(unit: str, lead: str, times: int) -> None:
     def cpu(size: int) -> float:
         text = lead + unit * (size // len(unit))
@@ -232,7 +265,7 @@ def test_containing_takes_linear_time(unit: str, lead: str, times: int) -> None:
 
 @larger
 @pytest.mark.each("lead", ["<", "<<", "<skill", "</", "<skill_"])
-@pytest.mark.each("blank", [" ", "\n", "\u200b", "/", "<"])
+@pytest.mark.each("blank", [" ", "\n", "\u200b", "/", "<", "\u203c", "\u3164"])
 def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str, times: int) -> None:
     started = time.process_time()
     # Were it more than linear, this would take many seconds, and a minute and more with all of them.
