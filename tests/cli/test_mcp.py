@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -104,6 +105,25 @@ def test_it_ends_well_when_it_is_told_to(started: Callable[..., Client], skills:
     client.process.send_signal(number)
     assert client.process.wait(timeout=30) == 0
     assert client.end() == (0, "", "")
+
+
+@needs_signals
+def test_it_ends_also_while_its_client_reads_nothing(started: Callable[..., Client], skills: Path) -> None:
+    client = started("mcp", "--skills", skills)
+    client.send({"id": "x" * 1_000_000, "method": "ping", "params": {}})  # the answer has it too
+    until(lambda: waiting_bytes(client.process.stdout) > 0)  # there is no room for all of it
+    client.process.send_signal(signal.SIGTERM)
+    assert client.process.wait(timeout=30) == 0
+
+
+def waiting_bytes(stream: IO[bytes] | None) -> int:
+    """How much was written to a pipe that nobody has read yet."""
+    import fcntl
+    import termios
+
+    assert stream is not None
+    (size,) = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
+    return int(size)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are listed in /proc")

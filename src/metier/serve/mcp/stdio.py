@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import io
 import os
+import select
 import stat
 import sys
 import threading
@@ -79,21 +80,23 @@ def _read_now(descriptor: int) -> bytes:
 
 
 class _Output:
-    """Writes each answer in a thread: a client that does not read holds up nothing else."""
+    """Writes to the client when there is room: one that does not read holds up nothing else, nor the server's end."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
 
     async def write(self, text: str) -> None:
-        await anyio.to_thread.run_sync(self._write, text.encode())
+        left = memoryview(text.encode())
+        while left:
+            if not self._room.poll(0):
+                await anyio.wait_writable(self._descriptor)
+            # No more than is certain to have room; the descriptor is shared, so it must stay one that blocks.
+            left = left[os.write(self._descriptor, left[: select.PIPE_BUF]) :]
 
     async def flush(self) -> None:
         """Nothing is held back."""
-
-    def _write(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
 
 
 @contextlib.contextmanager
