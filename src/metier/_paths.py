@@ -1,4 +1,4 @@
-"""Paths below a folder: containment, opening without following a link out, atomic writes, removing a tree."""
+"""Paths: containment, opening without following a link out, atomic writes, removing a tree, and the cache folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import time
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -42,6 +43,19 @@ _CAN_REMOVE = HAS_DIR_FD and os.supports_dir_fd >= {os.rename, os.unlink, os.rmd
 _MOST_SECONDS = 60.0
 """Seconds for removing a tree, in which another process may be making files faster than they are removed."""
 _REPLACE = CREATE & ~os.O_WRONLY | os.O_RDWR
+
+
+def default_cache_folder() -> str | None:
+    """The folder of the index and the like: `$METIER_CACHE`, else the user's cache folder; None when that is `off`."""
+    chosen = os.environ.get("METIER_CACHE")
+    if chosen:
+        return None if chosen.lower() == "off" else chosen
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        return os.path.join(os.environ.get("LOCALAPPDATA") or home, "metier", "cache")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "metier")
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "metier")
 
 
 def is_inside(path: str, folder: str) -> bool:

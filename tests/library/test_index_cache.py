@@ -18,7 +18,7 @@ from tests.tables import crossed
 import metier.library.index
 import metier.library.refresh
 from metier import Library
-from metier.library.index_cache import default_cache_folder
+from metier._paths import default_cache_folder
 from metier.skill import Diagnostic, Identity
 from metier.source import Source
 from metier.source.source import SkillFileError, read_skill

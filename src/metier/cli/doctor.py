@@ -12,6 +12,7 @@ import metier
 import metier.agent
 import metier.skill
 import metier.source
+from metier._paths import default_cache_folder
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
@@ -82,8 +83,6 @@ def run(options: Namespace) -> int:
 
 
 def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnostic]) -> dict[str, Any]:
-    from metier.library.index_cache import default_cache_folder
-
     everything = library.entries(all=True)
     broken = [entry for entry in everything if entry.is_broken]
     errors = [finding for finding in findings if finding.diagnostic.severity == "error"]

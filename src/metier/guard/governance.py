@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier._cache import BoundedCache, cached_property
 from metier._lazy import dataclass, logger, replace
-from metier._paths import is_inside
+from metier._paths import default_cache_folder, is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores
 from metier.guard.decision import Actor
@@ -191,8 +191,6 @@ class Governance:
     @property
     def own_folders(self) -> tuple[str, ...]:
         """The folders that we make where they are not there: settings, what is trusted, the index, and of the store."""
-        from metier.library.index_cache import default_cache_folder
-
         address = self.address
         found = (default_config_folder(), default_cache_folder(), address.folder if address is not None else None)
         return tuple(os.fspath(folder) for folder in found if folder is not None)
@@ -203,7 +201,6 @@ class Governance:
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
         from metier.guard.audit.checkpoints import default_key_file
-        from metier.library.index_cache import default_cache_folder
 
         named, address = self.policies.current().audit.key, self.address
         found = (default_config_folder(), default_key_file().parent, default_cache_folder(), named)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from metier._lazy import logger
+from metier._paths import default_cache_folder
 from metier._version import __version__
 from metier.errors import (
     MetierError,
@@ -18,7 +19,7 @@ from metier.errors import (
     SourceUnavailable,
 )
 from metier.library.document_cache import DocumentCache, PackageDigest
-from metier.library.index_cache import IndexCache, default_cache_folder
+from metier.library.index_cache import IndexCache
 from metier.library.index_rows import IndexRows
 from metier.library.places import LAYERS, Caller, admits, checked_order, named_apart
 from metier.library.refresh import Change, difference, look_again, read_whole

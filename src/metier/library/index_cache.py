@@ -31,19 +31,6 @@ _FORMAT = 3
 _MAX_HEADER = 32_768
 
 
-def default_cache_folder() -> str | None:
-    """The folder that keeps the index: `$METIER_CACHE`, else the user's cache folder; None when that is `off`."""
-    chosen = os.environ.get("METIER_CACHE")
-    if chosen:
-        return None if chosen.lower() == "off" else chosen
-    home = os.path.expanduser("~")
-    if sys.platform == "win32":
-        return os.path.join(os.environ.get("LOCALAPPDATA") or home, "metier", "cache")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Caches", "metier")
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "metier")
-
-
 class IndexCache:
     """Index rows kept in a folder, one file for each source. Safe to use from any number of processes at once."""
 

@@ -24,7 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, logger, replace
-from metier._paths import moved_path
+from metier._paths import default_cache_folder, moved_path
 from metier.guard.files.protected_names import MOST_FOLDERS, protected_name_in
 from metier.guard.files.protected_places import STAND_INS, STAND_INS_IN_REPOSITORY, find_protected_places
 
@@ -442,8 +442,6 @@ _journals: dict[str | None, Journal] = {}
 
 
 def _journal() -> Journal:
-    from metier.library.index_cache import default_cache_folder
-
     cache = default_cache_folder() if os.name == "posix" else None
     folder = os.path.join(cache, "jobs") if cache is not None else None
     with _opening:

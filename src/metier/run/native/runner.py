@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._lazy import logger
-from metier._paths import open_own, safe_rmtree, short_digest, write_file
+from metier._paths import default_cache_folder, open_own, safe_rmtree, short_digest, write_file
 from metier._version import __version__
 from metier.errors import IsolationMissing, MetierError
 from metier.hints import NO_ISOLATION
@@ -416,8 +416,6 @@ _believed: set[Tier] = set()
 
 def _proof() -> tuple[str, bytes] | None:
     """The file in the cache that says where sandboxes could be made, and its content for here; None without a cache."""
-    from metier.library.index_cache import default_cache_folder
-
     cache = default_cache_folder()
     if cache is None or sys.platform != "linux":
         return None
