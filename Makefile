@@ -8,6 +8,8 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # With bytecode kept, tests need not be prepared anew each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := --workers $(WORKERS)
+# The parts of the suite that are measured one after the other.
+PARTS ?= $(sort $(dir $(wildcard tests/*/test_*.py))) 'tests/test_*.py'
 
 .PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock clean
 
@@ -36,11 +38,16 @@ test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE
 	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) -m "not slow" $$tests || [ $$? -eq 5 ]; \
 	else echo "The change touches no test."; fi
 
-coverage: $(READY) ## run the quick tests with branch coverage; fails if a room is below 85 %
+coverage: $(READY) ## run the quick tests with branch coverage, part by part; fails if a room is below 85 %
 	$(BIN)/coverage erase
 	@# What counts here is what was run: a test that fails while it is traced fails `make test` if it is broken.
-	-PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest $(PARALLEL) -m "not slow"
-	$(BIN)/coverage combine --quiet
+	@# Each part adds to what was measured, so that one that is stopped leaves the others.
+	@for part in $(PARTS); do \
+		echo "$$part"; \
+		PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest $(PARALLEL) -q -m "not slow" $$part; \
+		[ $$? -ne 2 ] || exit 2; `# interrupted` \
+		$(BIN)/coverage combine --quiet --append; \
+	done
 	$(BIN)/python -m tests.coverage_by_room 85
 
 lint: $(READY) ## style, types, and no module over 800 lines

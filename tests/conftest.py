@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import sandbox_trace
 from tests.disk import hurry, take_care
 from tests.forked import forking
 from tests.workers import pytest_addoption, pytest_runtestloop
@@ -59,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell has what it starts in the background ignore Ctrl-C, and all that is started from there would, too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if "coverage" in sys.modules:
+        sandbox_trace.measure(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ Reads what `make coverage` has measured. The modules of a room that are covered 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
@@ -42,30 +43,35 @@ def by_room(files: dict[str, Any]) -> dict[str, dict[str, dict[str, int]]]:
     return dict(rooms)
 
 
+def table(rooms: dict[str, dict[str, dict[str, int]]], least: float) -> tuple[list[str], list[str]]:
+    """The lines of the table, and the rooms that are below the least."""
+    lines = [f"{'room':<14}{'lines':>8}{'branches':>10}{'covered':>9}"]
+    below = []
+    for room, modules in sorted(rooms.items()):
+        total = {count: sum(module[count] for module in modules.values()) for count in _COUNTS}
+        start = f"{room:<14}{total['num_statements']:>8,}{total['num_branches']:>10,}{percent(total):>7.1f} %"
+        if percent(total) >= least:
+            lines.append(start)
+            continue
+        below.append(room)
+        lines.append(f"{start}  below {least:g} %")
+        worst = sorted(modules.items(), key=lambda module: percent(module[1]))[:SHOWN]
+        lines += [f"    {name:<40}{percent(counts):>6.1f} %" for name, counts in worst]
+    lines.append(f"Below {least:g} %: {', '.join(below)}" if below else f"Every room is at {least:g} % or above.")
+    return lines, below
+
+
 def main() -> int:
     least = float(sys.argv[1]) if len(sys.argv) > 1 else LEAST
     measured = coverage.Coverage()
     measured.load()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "coverage.json"
-        sys.stdout, kept = io.StringIO(), sys.stdout
-        try:
+        with contextlib.redirect_stdout(io.StringIO()):
             measured.json_report(outfile=str(out))
-        finally:
-            sys.stdout = kept
         rooms = by_room(json.loads(out.read_text())["files"])
-    print(f"{'room':<14}{'lines':>8}{'branches':>10}{'covered':>9}")
-    below = []
-    for room, modules in sorted(rooms.items()):
-        total = {count: sum(module[count] for module in modules.values()) for count in _COUNTS}
-        if percent(total) < least:
-            below.append(room)
-        is_below = f"  below {least:g} %" if room in below else ""
-        print(f"{room:<14}{total['num_statements']:>8,}{total['num_branches']:>10,}{percent(total):>7.1f} %{is_below}")
-        worst = sorted(modules.items(), key=lambda module: percent(module[1]))[: SHOWN if room in below else 0]
-        for name, counts in worst:
-            print(f"    {name:<40}{percent(counts):>6.1f} %")
-    print(f"Below {least:g} %: {', '.join(below)}" if below else f"Every room is at {least:g} % or above.")
+    lines, below = table(rooms, least)
+    print(*lines, sep="\n")
     return int(bool(below))
 
 
