@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-import re
-import shutil
 import sys
-import tempfile
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from metier._lazy import pattern
+from metier._paths import CREATE
 from metier.errors import InvalidArgument, ScriptUnsupported
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MAX_VARIABLES = 64
 MAX_VALUE_BYTES = 64 * 1024
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _WINDOWS_NEEDS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT")
 """Without these hardly a program starts on Windows."""
@@ -84,7 +85,7 @@ def job_environment(
 
 def base_environment(workspace: str) -> dict[str, str]:
     """The few variables that every job gets."""
-    scratch = tempfile.gettempdir()
+    scratch = temporary_folder()
     env = {
         "PATH": search_path(),
         "HOME": workspace,
@@ -145,7 +146,7 @@ def _check_variables(extra: Mapping[str, str], names: Collection[str] | None) ->
             f"{len(extra)} environment variables are too many.", hint=f"At most {MAX_VARIABLES} are passed."
         )
     for name, value in extra.items():
-        if not isinstance(name, str) or not _NAME(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidArgument(
                 f"{str(name)[:80]!r} is no name of an environment variable.",
                 hint="Names are letters, digits and underscores, and do not begin with a digit.",
@@ -243,7 +244,7 @@ def own_python() -> str:
     it does not matter by which links the environment is reached.
     """
     base = getattr(sys, "_base_executable", None)
-    found = base if base and os.path.exists(base) else sys.executable or shutil.which("python3", path=search_path())
+    found = base if base and os.path.exists(base) else sys.executable or which("python3", search_path())
     return os.path.realpath(found) if found else "python3"
 
 
@@ -295,11 +296,49 @@ def _base_of(environment: str, name: str) -> str | None:
     return next((path for path in found if os.path.isabs(home) and os.path.isfile(path)), None)
 
 
+def which(name: str, path: str) -> str | None:
+    """`shutil.which`, whose module imports three compressors, for systems without file extensions."""
+    if os.name == "nt":
+        import shutil
+
+        return shutil.which(name, path=path)
+    folders = [""] if os.path.dirname(name) else path.split(os.pathsep) if path else []
+    candidates = (os.path.join(folder, name) for folder in folders)
+    return next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+
+
+def temporary_folder() -> str:
+    """`tempfile.gettempdir`, whose module takes longer to import than a short command has, if nobody has done so."""
+    folder = None if "tempfile" in sys.modules or os.name == "nt" else _first_temporary_folder()
+    if folder is not None:
+        return folder
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+@functools.cache
+def _first_temporary_folder() -> str | None:
+    """The first folder that `tempfile` tries; None where no file can be written to it, so that it tries others."""
+    named = next(filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))), "/tmp")
+    folder = os.path.abspath(named)
+    with contextlib.suppress(OSError):
+        probe = os.path.join(folder, f"metier-{os.urandom(8).hex()}")
+        file = os.open(probe, CREATE, 0o600)
+        try:
+            os.write(file, b"probe")
+            return folder
+        finally:
+            os.close(file)
+            os.unlink(probe)
+    return None
+
+
 def find_program(name: str) -> str:
     """The path of an interpreter by its name; the name itself if there is none."""
     if name == "python3" and sys.platform == "win32":
         return sys.executable  # where `python3` is often a stub that opens a shop
-    found = shutil.which(name, path=search_path())
+    found = which(name, search_path())
     if name == "python3" and (found is None or _is_script(found)):
         return environment_python()
     return _in_real_folder(found) if found else name

@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
-import secrets
 import stat
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from metier._lazy import dataclass, field, logger
+from metier._lazy import dataclass, field, logger, pattern
 from metier._paths import HAS_DIR_FD, LIST, READ, open_folder, replace_file
 from metier.errors import ShellRefused
 
@@ -38,9 +36,9 @@ does."""
 MOST_BYTES = 4_096
 MOST_NAME = 255
 """Of a path, and of each name in it."""
-unseen = re.compile(
+unseen = pattern(
     "[\x01-\x1f\x7f-\x9f\u180e\u200b-\u200d\u202a-\u202e\u2060\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-).search
+)
 """A character that no name may have, as two names would look the same by it. The interpreter refuses them too."""
 _CAN_STEP = HAS_DIR_FD and {os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd
 _CHUNK = 1024 * 1024
@@ -306,7 +304,7 @@ def _write(top: _Folder, file: FileToWrite, *, any_link: bool) -> None:
                 else:
                     written.writelines(iter(functools.partial(content.read, _CHUNK), b""))
             return
-        temporary = f".{secrets.token_hex(8)}.tmp"
+        temporary = f".{os.urandom(8).hex()}.tmp"
         os.symlink(os.fsdecode(target), folder.at(temporary), dir_fd=folder.descriptor)
         try:
             # Whatever is there is replaced itself, also if it is a link.
@@ -362,7 +360,7 @@ def _file_state(about: os.stat_result) -> tuple[int, ...]:
 def _is_text(name: str) -> bool:
     with contextlib.suppress(UnicodeEncodeError):
         name.encode()
-        if not unseen(name):
+        if not unseen.search(name):
             return True
     log.warning("%r is left out of the virtual shell: its name cannot be read", name)
     return False
@@ -374,7 +372,7 @@ def _is_readable(target: bytes) -> bool:
         text = target.decode()
     except UnicodeDecodeError:
         return False
-    return not unseen(text) and all(len(part) <= MOST_NAME for part in target.split(b"/"))
+    return not unseen.search(text) and all(len(part) <= MOST_NAME for part in target.split(b"/"))
 
 
 def stays(path: str, target: bytes) -> bool:

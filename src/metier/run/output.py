@@ -7,7 +7,6 @@ import contextlib
 import os
 import select
 import sys
-import tempfile
 import threading
 import time
 from typing import IO, TYPE_CHECKING, Literal
@@ -129,8 +128,7 @@ def outcome_of(
 def input_of(data: bytes) -> Iterator[int]:
     """The standard input of a job: a file without a name, which nobody has to stand by to write."""
     if data:
-        in_memory = os.memfd_create("metier-stdin", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
-        with tempfile.TemporaryFile() if in_memory is None else open(in_memory, "w+b") as file:
+        with _nameless_file() as file:
             file.write(data)
             file.seek(0)
             yield file.fileno()
@@ -140,6 +138,14 @@ def input_of(data: bytes) -> Iterator[int]:
         yield nothing
     finally:
         os.close(nothing)
+
+
+def _nameless_file() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("metier-stdin", os.MFD_CLOEXEC), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()
 
 
 class OutputReader:

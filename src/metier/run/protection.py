@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import stat
 import threading
 import time
@@ -360,7 +359,7 @@ class Journal:
             return
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self._turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._path = os.path.join(self.folder, f"{os.getpid()}-{secrets.token_hex(8)}")
+        self._path = os.path.join(self.folder, f"{os.getpid()}-{os.urandom(8).hex()}")
         try:
             with self.turn():  # a file that has no lock yet looks like that of a process that is gone
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -12,8 +12,6 @@ import atexit
 import contextlib
 import hashlib
 import os
-import secrets
-import tempfile
 import threading
 import time
 import weakref
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from metier._lazy import logger
 from metier._paths import is_inside, safe_rmtree
 from metier.errors import MetierError, SkillChanged, SkillUnreadable
+from metier.run.environment import temporary_folder
 from metier.skill import FolderPackage
 from metier.skill.folder import Identity
 from metier.skill.package import MAX_PACKAGE_BYTES, DigestEntry, checked_path, digest_of
@@ -159,7 +158,7 @@ class _Shared:
         atexit.register(self.end)
 
     def acquire(self, name: str, digest: str) -> _Copy:
-        key = (os.path.realpath(tempfile.gettempdir()), name, digest)
+        key = (os.path.realpath(temporary_folder()), name, digest)
         with self._lock:
             copy = self._copies.get(key)
             if copy is None:
@@ -279,7 +278,7 @@ class _Copy:
                 safe_rmtree(self._folder)
                 if not self._digest:
                     # What models are told although it is not there must be nobody else's to make.
-                    self._set(f"skill-copy-{secrets.token_hex(16)}")
+                    self._set(f"skill-copy-{os.urandom(16).hex()}")
                 if isinstance(error, OSError):
                     raise SkillUnreadable(
                         f"The files of skill {entry.name!r} cannot be copied: {error.strerror or error}.",
@@ -293,7 +292,7 @@ class _Copy:
         self.size = sum(identity.size for _, identity in self._snapshot.values())
         # What was made by the process that this one was forked from is not ours to move.
         if self._snapshot and self._owner == os.getpid():
-            self._aside = os.path.join(self.key[0], f"skill-idle-{secrets.token_hex(16)}")
+            self._aside = os.path.join(self.key[0], f"skill-idle-{os.urandom(16).hex()}")
             with contextlib.suppress(OSError):
                 os.rename(self._folder, self._aside)
                 return
@@ -328,7 +327,7 @@ class _Copy:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._folder, 0o700)
                 return
-            self._set(f"skill-copy-{secrets.token_hex(16)}")
+            self._set(f"skill-copy-{os.urandom(16).hex()}")
         os.mkdir(self._folder, 0o700)
 
     def _set(self, folder: str) -> None:

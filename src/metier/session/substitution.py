@@ -43,7 +43,7 @@ _PLACEHOLDER = pattern(
     """,
     re.VERBOSE,
 )
-_UPPER = re.compile(r"[A-Z][A-Z0-9_]*").fullmatch
+_UPPER = pattern(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def substitute(
             return parts[int(name)] if int(name) < len(parts) else None
         if name in named:
             return named[name]
-        if kind == "variable" and _UPPER(name):
+        if kind == "variable" and _UPPER.fullmatch(name):
             return arguments if name == "ARGUMENTS" and name not in variables else variables.get(name)
         return variables.get("SKILL_DIR") if kind == "base" else None
 
@@ -123,7 +123,7 @@ def substitute(
     asks = any(kind == "position" or name in named or name == "ARGUMENTS" for kind, name in done.applied)
     if append and arguments.strip() and not asks:
         text = f"{text}\n\nARGUMENTS: {arguments}"
-    undefined = [name for kind, name in done.left if kind == "variable" and _UPPER(name)]
+    undefined = [name for kind, name in done.left if kind == "variable" and _UPPER.fullmatch(name)]
     return Substituted(
         text=text,
         count=done.count,
@@ -330,7 +330,7 @@ def render(
     return Rendered(text=done.text, applied=used, unknown=unknown, warnings=tuple(warnings))
 
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_argument_name(name: str) -> bool:
@@ -339,4 +339,4 @@ def is_argument_name(name: str) -> bool:
     >>> is_argument_name("a1_b2"), is_argument_name("bad-name")
     (True, False)
     """
-    return isinstance(name, str) and _NAME(name) is not None
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None

@@ -8,8 +8,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rfc8785 import dumps
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,14 +24,20 @@ _MAX_ROOM = 8 * 1024
 def serialize(record: Mapping[str, Any]) -> str | None:
     """Return the canonical JSON of a record; None for one that has none, or that nobody could read."""
     try:
-        return dumps(dict(record)).decode() if is_readable(record) else None
+        return _dumps(dict(record)) if is_readable(record) else None
     except (ValueError, RecursionError):
         return None
 
 
 def serialize_anything(record: Mapping[str, Any]) -> str:
     """Return canonical JSON as close to a record as JSON allows, shortened where it is too long."""
-    return dumps(_Sanitizer().value(dict(record), 0)).decode()
+    return _dumps(_Sanitizer().value(dict(record), 0))
+
+
+def _dumps(value: Any) -> str:
+    from rfc8785 import dumps  # most records are written without it
+
+    return dumps(value).decode()
 
 
 def is_readable(value: Any) -> bool:
@@ -62,7 +66,7 @@ def escape_surrogates(text: str) -> str:
 
 def canonical_text(text: str) -> str:
     """Return a text as it stands in canonical JSON, with its quotes."""
-    return dumps(text).decode()
+    return _dumps(text)
 
 
 def parse_strict(text: str) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import os
@@ -50,6 +49,8 @@ class SigningKey:
 
     def sign(self, data: bytes) -> str:
         """Return the signature of some bytes, in Base64."""
+        import base64
+
         return base64.b64encode(self._private.sign(data)).decode()
 
 
@@ -81,6 +82,8 @@ def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
 
 def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
     """Whether the owner of a key signed these bytes."""
+    import base64
+
     from cryptography.exceptions import InvalidSignature
 
     try:

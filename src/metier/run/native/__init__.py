@@ -9,7 +9,7 @@ The parts, from the outside in:
     launcher_process  a small process that forks a supervisor for each job
     supervisor        builds a sandbox, starts the job in it, watches it and ends it
     protocol          the messages between these processes
-    light_stdlib      sockets and signals for the launcher process, which must start quickly
+    light_stdlib      signals for the launcher process, which must start quickly
     mounts, bubblewrap, landlock, seccomp   the means of a sandbox
     staging           a copy of a folder, where Landlock alone cannot protect places in it
     usage_watch       memory, processes and disk of a job

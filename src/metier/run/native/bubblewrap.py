@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from typing import Any
 
-from metier.run.environment import isolated_python, package_folder
+from metier.run.environment import isolated_python, package_folder, which
 from metier.run.native.filesystem_view import settings
 
 _CODE = (
@@ -21,7 +20,7 @@ _TRUSTED = "/usr/local/bin:/usr/bin:/bin:/run/current-system/sw/bin"
 @functools.cache
 def found() -> str | None:
     """The program, where it is installed."""
-    return shutil.which("bwrap", path=_TRUSTED)
+    return which("bwrap", _TRUSTED)
 
 
 def command(asked: dict[str, Any]) -> list[str]:

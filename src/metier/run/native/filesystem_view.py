@@ -8,17 +8,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 import stat
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
 from metier._paths import is_inside, moved_path
 from metier.errors import InvalidArgument, IsolationMissing
 from metier.hints import NO_ISOLATION
-from metier.run.environment import environment_python, own_python, programs_behind, search_path
+from metier.run.environment import environment_python, own_python, package_folder, programs_behind, search_path, which
 from metier.run.job import JobPath
 
 if TYPE_CHECKING:
@@ -239,7 +237,7 @@ def _steps(place: JobPath, path: str) -> list[JobPath]:
 @functools.cache
 def _own_roots() -> tuple[str, ...]:
     """The folders that this very process runs from: a job that can write there is no longer in a sandbox."""
-    package = str(Path(__file__).absolute().parents[2])
+    package = os.path.join(package_folder(), "metier")
     programs = (environment_python(), own_python())
     paths = (sys.prefix, sys.exec_prefix, sys.base_prefix, package, *map(os.path.dirname, programs))
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
@@ -287,7 +285,7 @@ def _roots_of(program: str, path: str) -> tuple[tuple[str, str], ...]:
     Scripts are run by an interpreter that may belong to a user: below a home folder, in a virtual environment.
     """
     found: dict[str, None] = {}
-    wanted = [shutil.which(name, path=path) for name in (program, "python3", "node")]
+    wanted = [which(name, path) for name in (program, "python3", "node")]
     for name in (*wanted, environment_python(), own_python()):
         if not name or not os.path.isabs(name):
             continue

@@ -13,7 +13,6 @@ import marshal
 import os
 import select
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -22,9 +21,10 @@ from typing import TYPE_CHECKING
 from metier.errors import IsolationMissing
 from metier.hints import for_people
 from metier.run.environment import isolated_python, package_folder
-from metier.run.native.protocol import parse_report, write_request
+from metier.run.native.protocol import parse_report, recv_fds, send_fds, socket_pair, write_request
 
 if TYPE_CHECKING:
+    from metier.run.native.protocol import Socket
     from metier.run.native.request import Base, SandboxRequest
 
 _CODE = (
@@ -43,7 +43,7 @@ class Launcher:
     """A running launcher process."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket_pair()
         with theirs:
             try:
                 self._process = subprocess.Popen(
@@ -82,8 +82,8 @@ class Launcher:
             try:
                 if base.key not in self._known:
                     self._send_base(base)
-                socket.send_fds(self._requests, [data], descriptors)
-                answer, received, _, _ = socket.recv_fds(self._requests, _ANSWER, 1)
+                send_fds(self._requests, data, descriptors)
+                answer, received = recv_fds(self._requests, _ANSWER, 1)
             except BaseException:
                 # An answer that comes later would be taken for that to the next request.
                 self._is_broken = True
@@ -100,7 +100,7 @@ class Launcher:
         """Send the part that many requests have in common."""
         content = write_request(base.content)
         try:
-            socket.send_fds(self._requests, [marshal.dumps({"learn": base.key})], [content])
+            send_fds(self._requests, marshal.dumps({"learn": base.key}), [content])
         finally:
             os.close(content)
         self._known.add(base.key)
@@ -120,7 +120,7 @@ class Launcher:
 class Sandbox:
     """A sandbox by the control socket and the process descriptor of its supervisor."""
 
-    def __init__(self, control: socket.socket, supervisor: int) -> None:
+    def __init__(self, control: Socket, supervisor: int) -> None:
         self.control, self.supervisor = control, supervisor
         self.is_used = False
         """Whether another job ran in it before."""
@@ -200,7 +200,7 @@ if hasattr(os, "register_at_fork"):
 
 def launch(request: SandboxRequest, streams: tuple[int, int, int]) -> Sandbox:
     """Start a job with these streams in a new sandbox."""
-    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control, theirs = socket_pair()
     try:
         with theirs, contextlib.ExitStack() as given:
             content = write_request(request.content)
@@ -243,7 +243,7 @@ def _send_job(sandbox: Sandbox, request: SandboxRequest, streams: tuple[int, int
     content = write_request(request.content)
     try:
         with contextlib.suppress(OSError):
-            socket.send_fds(sandbox.control, [b"job"], [content, *streams])
+            send_fds(sandbox.control, b"job", [content, *streams])
             return True
     finally:
         os.close(content)

@@ -14,8 +14,8 @@ import sys
 import time
 
 from metier.run.native import kernel, seccomp, supervisor
-from metier.run.native.light_stdlib import Socket, recv_fds, send_fds, signal
-from metier.run.native.protocol import read_request
+from metier.run.native.light_stdlib import signal
+from metier.run.native.protocol import Socket, read_request, recv_fds, send_fds
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer
 if TYPE_CHECKING:

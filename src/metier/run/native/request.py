@@ -6,11 +6,10 @@ import contextlib
 import functools
 import itertools
 import os
-import shutil
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._lazy import dataclass
-from metier.run.environment import base_environment
+from metier.run.environment import base_environment, which
 from metier.run.native import bubblewrap, kernel, seccomp
 from metier.run.native.filesystem_view import (
     DEVICES,
@@ -175,7 +174,7 @@ def may_drop() -> bool:
 
 
 def _program(name: str, path: str) -> str:
-    return name if os.sep in name else shutil.which(name, path=path) or name
+    return name if os.sep in name else which(name, path) or name
 
 
 def _environment(job: Job, view: FilesystemView, network: str, scratch: str) -> dict[str, str]:

@@ -6,9 +6,7 @@ import contextlib
 import os
 import select
 import signal
-import socket
 import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING
 
@@ -30,7 +28,7 @@ from metier.run.job import (
     not_started,
 )
 from metier.run.native.launcher import close_shared, enter_sandbox, keep_sandbox
-from metier.run.native.protocol import TAKEN, parse_report
+from metier.run.native.protocol import TAKEN, parse_report, recv_fds
 from metier.run.output import OutputPipes, input_of, outcome_of, streams
 from metier.run.protection import conclude, protect
 
@@ -196,6 +194,8 @@ class _SandboxedJob:
 
         scratch = ""
         if self._tier == "landlock":
+            import tempfile
+
             scratch = os.path.realpath(tempfile.mkdtemp(prefix="metier-tmp-"))
             self._open.callback(safe_rmtree, scratch)
             with open(os.path.join(scratch, request.GIT_SETTINGS), "xb") as file:
@@ -280,13 +280,13 @@ class _SandboxedJob:
     def _hear(self) -> bool:
         """Read a message of the supervisor; whether more may come."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._sandbox.control, _MOST_REPORT, 1)
+            data, descriptors = recv_fds(self._sandbox.control, _MOST_REPORT, 1)
         except OSError:
             # The other end is gone, with something that it had not read.
             data, descriptors = b"", []
         if descriptors:
             os.set_inheritable(descriptors[0], False)
-            self._open_way_out(socket.socket(fileno=descriptors[0]))
+            self._open_way_out(descriptors[0])
             return True
         if data == TAKEN:
             self._pipes.give_away()
@@ -301,12 +301,14 @@ class _SandboxedJob:
         self._report += data
         return bool(data) and len(self._report) <= _MOST_REPORT and b"\nstatus " not in data
 
-    def _open_way_out(self, listener: socket.socket) -> None:
+    def _open_way_out(self, listener: int) -> None:
+        import socket
+
         from metier.run.proxy import AllowListProxy, Contacts
 
         contacts = Contacts()
         self._contacts = contacts.seen
-        self._proxy = AllowListProxy(listener, self._job.hosts, on_decision=contacts.note)
+        self._proxy = AllowListProxy(socket.socket(fileno=listener), self._job.hosts, on_decision=contacts.note)
         self._proxy.start()
 
     def _stop(self, why: KilledBy) -> None:
@@ -455,6 +457,8 @@ def _try(tier: Tier) -> bool:
     if tier == "bubblewrap" and (bubblewrap.found() is None or os.geteuid() == 0):
         _why[tier] = "not installed" if bubblewrap.found() is None else "of no use to root"
         return False
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="metier-probe-") as folder:
         job = Job(argv=("true",), folder=os.path.realpath(folder), limits=Limits(seconds=5))
         try:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
-import tempfile
 from typing import TYPE_CHECKING
 
 from metier._lazy import replace
@@ -46,6 +44,8 @@ class WorkspaceCopy:
         self.folder = protection.folder
         self._hidden = {os.path.realpath(place.path) for place in inside if place.is_hidden}
         self._kept = [os.path.realpath(place.path) for place in inside if not place.is_writable]
+        import tempfile
+
         self._top = os.path.realpath(tempfile.mkdtemp(prefix="metier-work-"))
         self.path = os.path.join(self._top, os.path.basename(self.folder) or "workspace")
         try:
@@ -134,6 +134,8 @@ class WorkspaceCopy:
                 if kind == "l":
                     os.symlink(os.readlink(source), target)
                 elif kind == "f":
+                    import shutil
+
                     shutil.copy2(source, target, follow_symlinks=False)
 
     def _give_away(self, path: str) -> None:

@@ -17,8 +17,19 @@ import sys
 import time
 
 from metier.run.native import kernel, landlock, mounts, seccomp
-from metier.run.native.light_stdlib import AF_INET, SOCK_STREAM, Socket, recv_fds, send_fds, signal, suppress
-from metier.run.native.protocol import PROXY_PORT, TAKEN, format_report, identity, read_request
+from metier.run.native.light_stdlib import signal, suppress
+from metier.run.native.protocol import (
+    AF_INET,
+    PROXY_PORT,
+    SOCK_STREAM,
+    TAKEN,
+    Socket,
+    format_report,
+    identity,
+    read_request,
+    recv_fds,
+    send_fds,
+)
 from metier.run.native.usage_watch import Disk, Memory, ProcessTree, children
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would make every fork dearer

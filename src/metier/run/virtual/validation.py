@@ -37,7 +37,7 @@ def normal(path: str, folder: str = "/") -> str:
             hint=f"Paths have at most {MOST_BYTES} bytes, and no NUL.",
             path=path,
         )
-    if unseen(path):
+    if unseen.search(path):
         raise ShellRefused(
             f"The path {path!r:.80} has a character that cannot be seen.", hint="Use names that can be read.", path=path
         )
