@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from metier import Library
 
+# `argparse` looks on the disk for translations of its words each time it says one: as long as it takes to parse.
+vars(argparse)["_"] = str
 DEFAULT_BUDGET = 5_120
 """The default of a session, which is not imported for it."""
 DIALECTS = ("runtime", "registry", "tool", "sandbox")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from typing import Any, NamedTuple
 
 from metier._lazy import pattern
@@ -173,7 +172,7 @@ def read_name_only(data: bytes, folder: str = "") -> UnparsedFrontmatter | None:
         return None
     lower = data[4:end].lower()
     # Keys may be spelled in ways that only YAML understands: quoted, escaped, tagged, complex.
-    if b"\\" in lower or _ODD_KEY(lower):
+    if b"\\" in lower or _ODD_KEY.search(lower):
         return None
     if b"scope" in lower or b"priority" in lower or not _describes(data, end):
         return None
@@ -184,7 +183,7 @@ def read_name_only(data: bytes, folder: str = "") -> UnparsedFrontmatter | None:
         written = data[10:eol]
         if written[:1] == b'"' and written[-1:] == b'"':
             written = written[1:-1]
-        if not _PLAIN_NAME(written) or data[eol + 1] == _BLANK:
+        if not _PLAIN_NAME.fullmatch(written) or data[eol + 1] == _BLANK:
             return None
         name = usable_name(written.decode(), folder)
     else:
@@ -203,9 +202,9 @@ def parse_frontmatter(header: UnparsedFrontmatter) -> Frontmatter:
     return Frontmatter(mapping, lines, notes, header.body_lines, header.body_tokens, header.heading, "")
 
 
-_PLAIN_NAME = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.&+/()-]*[A-Za-z0-9_.)-])?").fullmatch
+_PLAIN_NAME = pattern(rb"[A-Za-z0-9](?:[A-Za-z0-9 _.&+/()-]*[A-Za-z0-9_.)-])?")
 _CJK = frozenset(bytes([lead]) for lead in range(0xE4, 0xEE))  # first bytes of letters only, in UTF-8
-_ODD_KEY = re.compile(rb"\n[^a-z \-\n]").search
+_ODD_KEY = pattern(rb"\n[^a-z \-\n]")
 _BLANK = 0x20
 _DESCRIPTION = b"\ndescription: "
 

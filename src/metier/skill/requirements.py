@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import asdict, dataclass
+from metier._lazy import asdict, dataclass, pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from metier.skill.skill import Skill
 
@@ -27,10 +26,10 @@ _KINDS = {
 _HOLDERS = frozenset({"requires", "prerequisites"})
 _AT_THE_TOP = frozenset(_KINDS) - {"tools", "commands"}
 """Kinds that mean a requirement at the top of a file too, where `tools` and `commands` name what a skill brings."""
-_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}").fullmatch
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
-_NAME = re.compile(r"\S{1,128}").fullmatch
-_PATTERNS: dict[str, Callable[[str], object]] = {"bins": _COMMAND, "any_bins": _COMMAND, "env": _VARIABLE}
+_COMMAND = pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = pattern(r"\S{1,128}")
+_PATTERNS = {"bins": _COMMAND, "any_bins": _COMMAND, "env": _VARIABLE}
 FIELDS_WITHOUT_REQUIREMENTS = frozenset(
     {"name", "description", "license", "allowed-tools", "version", "tags", "author", "compatibility"}
 )
@@ -151,13 +150,13 @@ def _names(kind: str, value: object) -> Iterable[str]:
         if kind == "os":
             if name.lower() in _SYSTEMS:
                 yield _SYSTEMS[name.lower()]
-        elif _PATTERNS.get(kind, is_required_name)(name):
+        elif _PATTERNS[kind].fullmatch(name) if kind in _PATTERNS else is_required_name(name):
             yield name
 
 
 def is_required_name(name: object) -> bool:
     """Whether it can be the name of a tool or a server."""
-    return isinstance(name, str) and bool(_NAME(name)) and name.isprintable()
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and name.isprintable()
 
 
 def _fold_key(key: object) -> str:

@@ -375,13 +375,12 @@ def _entry_points() -> set[tuple[str, str]]:
         for path in map(str, sys.path):  # some programs put a `Path` there
             for folder in _metadata_folders(path or "."):
                 # As for an import, the first distribution of a name on the path is the one that counts.
-                stem, _ = os.path.splitext(os.path.basename(folder))
-                name = stem.partition("-")[0].lower().replace(".", "_")
+                name = folder.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
                 while "__" in name:
                     name = name.replace("__", "_")
                 if name not in seen:
                     seen.add(name)
-                    found |= _announced_in(os.path.join(folder, "entry_points.txt"))
+                    found |= _announced_in(os.path.join(path, folder, "entry_points.txt"))
     except NotADirectoryError:
         from importlib.metadata import entry_points
 
@@ -390,7 +389,7 @@ def _entry_points() -> set[tuple[str, str]]:
 
 
 def _metadata_folders(path: str) -> list[str]:
-    """The folders of metadata in a folder of the path; raises `NotADirectoryError` where it is something else."""
+    """The folders of metadata in a folder of the path, by name; raises `NotADirectoryError` if it is something else."""
     if os.path.basename(path).lower().endswith(".egg"):
         raise NotADirectoryError
     try:
@@ -399,7 +398,7 @@ def _metadata_folders(path: str) -> list[str]:
         raise
     except OSError:
         return []
-    return [os.path.join(path, name) for name in names if name.endswith((".dist-info", ".egg-info"))]
+    return [name for name in names if name.endswith((".dist-info", ".egg-info"))]
 
 
 def _announced_in(file: str) -> set[tuple[str, str]]:

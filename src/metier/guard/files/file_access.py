@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from metier._cache import BoundedCache
-from metier._lazy import dataclass, field
+from metier._lazy import dataclass, field, pattern
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
 from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in
@@ -41,7 +41,7 @@ _SECRET_IN_HOME = (
     ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
 )  # fmt: skip
 _MOST_CACHED = 64
-_SECRET_WORD = re.compile("|".join(map(re.escape, SECRET_NAMES))).search
+_SECRET_WORD = pattern("|".join(map(re.escape, SECRET_NAMES)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class FileAccess:
         return _place_of(path, self._read_only, below=workspace if is_inside(path, workspace) else "")
 
     def _secret_name(self, path: str) -> str | None:
-        if path.isascii() and not _SECRET_WORD(path.lower()):
+        if path.isascii() and not _SECRET_WORD.search(path.lower()):
             return None
         names = (normal_name(part) for part in path.split(os.sep) if part)
         return next((name for name in names if name in SECRET_NAMES and name not in self.grants), None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _STARTS = pattern(
     r"(?:\w*(?:askpass|cmd|command|editor|helper|hook|pager|program)|hookspath|fsmonitor|textconv|clean|smudge|process"
     r"|driver|external|difffilter|path|attributesfile|gitproxy|uploadpack|receivepack|templatedir)\Z"
-).match
+)
 _NAME_PATHS = ("hookspath", "path", "attributesfile", "templatedir")
 _NAME_NO_PROGRAM = frozenset(
     {
@@ -47,7 +47,7 @@ HOOKS = (
 )  # fmt: skip
 _WORD = pattern(r"""'([^']*)'|"([^"]*)"|([^\s;|&(){}<>`"'$=,!]+)""")
 _WORK_TREE = pattern(r"^\s*worktree\s*=(.*)$", re.MULTILINE | re.IGNORECASE)
-_IS_WORD = re.compile(r"[^\s/\\;|&<>$`'\"()]*").fullmatch
+_IS_WORD = pattern(r"[^\s/\\;|&<>$`'\"()]*")
 _MOST_SETTINGS = 1024 * 1024
 _MOST_INCLUDED = 64
 _MOST_WORDS = 64
@@ -174,7 +174,7 @@ def _named_in(files: list[str], work_tree: str) -> Iterator[str]:
 
 def _paths_of(key: str, words: tuple[str, ...], bases: tuple[str, ...]) -> Iterator[str]:
     """The paths that words may mean: of a key that starts something also absent ones, and else files that are there."""
-    starts = _STARTS(key) is not None
+    starts = _STARTS.match(key) is not None
     for word in words:
         for base in bases:
             path = os.path.join(base, os.path.expanduser(word))
@@ -197,7 +197,7 @@ def _read_settings(file: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def _words(key: str, value: str) -> tuple[str, ...]:
     """The words of a value, which may be a command line, and the value as a whole."""
     # A single word without a slash is a value, or a program that is looked for elsewhere.
-    if key in _NAME_NO_PROGRAM or (key not in _NAME_PATHS and _IS_WORD(value)):
+    if key in _NAME_NO_PROGRAM or (key not in _NAME_PATHS and _IS_WORD.fullmatch(value)):
         return ()
     words = ("".join(found) for found in islice(_WORD.findall(_HERE.sub(".", value)), _MOST_WORDS))
     return tuple(dict.fromkeys(word for word in (value, *words) if word and "\0" not in word))

@@ -130,7 +130,7 @@ def secrets() -> ValueType[_Secrets]:
     """A map from skills to the names of the secrets that they get."""
 
     def problem_of(entry: str) -> str:
-        return "" if VARIABLE(entry) else f"{shown(entry)!r}, which is no name"
+        return "" if VARIABLE.fullmatch(entry) else f"{shown(entry)!r}, which is no name"
 
     def read(key: KeyReader, node: Node) -> _Secrets:
         found: dict[str, tuple[str, ...]] = {}

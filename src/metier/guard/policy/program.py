@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._lazy import dataclass, field
+from metier._lazy import dataclass, field, pattern
 from metier.errors import InvalidArgument
 from metier.guard.files.protected_names import PROTECTED
 from metier.skill import shown
@@ -34,8 +34,8 @@ _CHOICES = {
 }
 NEEDS = ("files", "network", "hosts", "descendants", "memory", "processes", "disk", "calls")
 LIMITS = ("seconds", "output_bytes", "memory_bytes", "processes", "file_bytes", "disk_bytes", "open_files")
-_HOST = re.compile(r"(?:\*\.)?[^\s*/@?#]{1,300}").fullmatch
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}").fullmatch
+_HOST = pattern(r"(?:\*\.)?[^\s*/@?#]{1,300}")
+VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _problems(policy: Policy) -> Iterator[tuple[str, str]]:
         hint = 'Write allowed_tools={"plugin": "advisory", ".claude/skills": "enforced"}.'
         yield "allowed_tools is a map of layers, sources or folders in a policy.", hint
     for host in policy.hosts:
-        if not _HOST(host) or not host.isprintable():
+        if not _HOST.fullmatch(host) or not host.isprintable():
             hint = "Write api.example.com, *.example.com or example.com:8443, and no URL."
             yield f"{shown(host)!r} is no host in a policy.", hint
     for path in policy.paths or ():
@@ -136,7 +136,10 @@ def _problems(policy: Policy) -> Iterator[tuple[str, str]]:
             yield f"{shown(need)!r} cannot be required by a policy.", f"It can be {', '.join(NEEDS)}."
     secrets: Any = {} if policy.secrets is None else policy.secrets
     if not isinstance(secrets, Mapping) or not all(
-        isinstance(skill, str) and not isinstance(names, str) and _is_texts(names) and all(map(VARIABLE, names))
+        isinstance(skill, str)
+        and not isinstance(names, str)
+        and _is_texts(names)
+        and all(map(VARIABLE.fullmatch, names))
         for skill, names in secrets.items()
     ):
         yield "secrets is a map of skills to names in a policy.", 'Write secrets={"deploy": ["API_TOKEN"]}.'
