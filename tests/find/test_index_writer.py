@@ -118,6 +118,7 @@ def large_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchIndex:
     monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)
     monkeypatch.setattr(postings, "_IDS_OF_STEP", 1)
     monkeypatch.setattr(postings, "_ROWS_OF_STEP", 1)
+    monkeypatch.setattr(postings, "_ROW_LISTS", 1)
     index = SearchIndex(str(path / "search.db"))
     for number in range(4):
         index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit oven spoon")])

@@ -47,8 +47,8 @@ class IndexWriter:
         if not self._letters:
             self._learn_frequent(list(new.values())[:_SAMPLE])
         for some in portions(list(new.values()), _AT_ONCE):
-            for text, skill in zip(some, encoded(some, self._letters), strict=True):
-                self._put_in(text, skill, self.take_out(text.key) if text.key in known else None)
+            ids = [self.take_out(text.key) if text.key in known else None for text in some]
+            self._put_in(some, encoded(some, self._letters), ids)
 
     def _learn_frequent(self, texts: Iterable[SkillText]) -> None:
         """Meet the most frequent words of some bodies first, as the first letters are the shortest."""
@@ -56,18 +56,20 @@ class IndexWriter:
         for word, _ in counts.most_common():
             self._letters[word]  # it is learned by being looked up
 
-    def _put_in(self, text: SkillText, skill: CountedStems, id_: int | None) -> None:
-        if id_ is None:
-            id_, self._next = self._next, self._next + 1
-        scope = self._scope_number(text.scope)
-        self._connection.execute(
-            "INSERT INTO skill VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (id_, text.key, text.stamp, text.name, scope, int(text.unlisted), text.needs, *skill.stems.packed()),
-        )
-        if text.tags:
-            tags = {tag.casefold() for tag in text.tags}
-            self._connection.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, id_) for tag in tags])
-        self._count(id_, scope, skill, is_gone=False)
+    def _put_in(self, texts: Sequence[SkillText], skills: Sequence[CountedStems], ids: Sequence[int | None]) -> None:
+        rows = []
+        tags: list[tuple[str, int]] = []
+        for text, skill, known in zip(texts, skills, ids, strict=True):
+            id_ = self._next if known is None else known
+            self._next += known is None
+            scope = self._scope_number(text.scope)
+            row = (id_, text.key, text.stamp, text.name, scope, int(text.unlisted), text.needs, *skill.stems.packed())
+            rows.append(row)
+            tags.extend((tag, id_) for tag in {tag.casefold() for tag in text.tags})
+        self._connection.executemany("INSERT INTO skill VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._connection.executemany("INSERT INTO tag VALUES (?, ?)", tags)
+        for row, skill in zip(rows, skills, strict=True):
+            self._count(row[0], row[4], skill, is_gone=False)
 
     def take_out(self, key: str) -> int | None:
         """Take a skill out; its id, if it was there."""

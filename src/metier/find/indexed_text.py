@@ -9,14 +9,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier.find.index_database import checked_count
-from metier.find.lexicon import letters_in
+from metier.find.lexicon import codes_of, letters_in
 from metier.find.ranking import (
     ABOUT_LENGTH_MATTERS,
     BODY_LENGTH_MATTERS,
     NAME_WEIGHT,
     counted_words,
     length_norm,
-    level_of,
+    levels_of,
     word_count,
 )
 from metier.find.tokenizer import split_stems, words
@@ -26,7 +26,7 @@ from metier.skill.openai_yaml import OPENAI_YAML
 from metier.source.source import SkillFileError, read_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from metier.find.lexicon import Letters
     from metier.library import Entry, Place
@@ -87,58 +87,55 @@ class EncodedStems(NamedTuple):
 
     def counted(self) -> CountedStems:
         """The same with the counts of each letter."""
-        return CountedStems(self, _counted_about(self.name, self.about), Counter(letters_in(self.body)))
+        name, about, body = (codes_of(letters_in(part)) for part in (self.name, self.about, self.body))
+        return CountedStems(self, _counted_about(name, about), Counter(body))
 
 
 class CountedStems(NamedTuple):
-    """The stems of a skill, and how often it has each letter."""
+    """The stems of a skill, and how often it has each letter, by its code."""
 
     stems: EncodedStems
-    about: Mapping[str, int]
+    about: Mapping[int, int]
     """In what it says of itself."""
-    body: Mapping[str, int]
+    body: Mapping[int, int]
 
     def levels(self) -> tuple[dict[int, int], dict[int, int]]:
         """The level of each count, in what a skill says of itself and in its body."""
         norm = length_norm(self.stems.about_length / _USUAL_ABOUT, ABOUT_LENGTH_MATTERS)
-        about = {count: level_of(count, norm) for count in set(self.about.values())}
+        about = levels_of(set(self.about.values()), norm)
         norm = length_norm(self.stems.length / _USUAL_BODY, BODY_LENGTH_MATTERS)
-        return about, {count: level_of(count, norm) for count in set(self.body.values())}
+        return about, levels_of(set(self.body.values()), norm)
 
 
 def encoded(texts: Sequence[SkillText], letters: Letters) -> list[CountedStems]:
     """The stems of some skills with their letters, and the counts of each letter."""
     # Step by step for all of them: what a step looks things up in stays in the cache of the processor meanwhile.
     parted = [words(text.body[:MAX_TEXT]) for text in texts]
-    # In lists, where a letter is one object however often it occurs: counting is then half the work.
     bodies = [list(map(letters.__getitem__, one)) for one in parted]
-    counts = [Counter(body) for body in bodies]
+    counts = [letters.count(body) for body in bodies]
     return [_encoded(*each, letters) for each in zip(texts, bodies, counts, strict=True)]
 
 
-def _encoded(text: SkillText, of_words: Sequence[str], body: Counter[str], letters: Letters) -> CountedStems:
+def _encoded(
+    text: SkillText, codes: Sequence[int], counted: tuple[Counter[int], int], letters: Letters
+) -> CountedStems:
     name, about = split_stems(text.name), split_stems(text.about[:MAX_ABOUT])
-    body.pop("", None)
-    unspaced = 0
-    for odd, times in [(odd, body.pop(odd)) for odd in body.keys() & letters.odd.keys()]:
-        each, more = letters.odd[odd]
-        unspaced += times * more
-        for letter in each:
-            body[letter] += times
+    of_name, of_about = letters.said(name), letters.said(about)
+    body, unspaced = counted
     stems = EncodedStems(
-        name=letters.said(name),
-        about=letters.said(about),
-        body="".join(of_words),
+        name=letters.text(of_name),
+        about=letters.text(of_about),
+        body=letters.text(codes),
         about_length=NAME_WEIGHT * word_count(name) + word_count(about),
         length=counted_words(body.total() - unspaced, unspaced),
     )
-    return CountedStems(stems, _counted_about(stems.name, stems.about), body)
+    return CountedStems(stems, _counted_about(of_name, of_about), body)
 
 
-def _counted_about(name: str, about: str) -> Counter[str]:
-    counts = Counter(letters_in(about))
-    for letter in letters_in(name):
-        counts[letter] += NAME_WEIGHT
+def _counted_about(name: Iterable[int], about: Iterable[int]) -> Counter[int]:
+    counts = Counter(about)
+    for code in name:
+        counts[code] += NAME_WEIGHT
     return counts
 
 

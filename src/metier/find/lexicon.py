@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from array import array
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from metier._lazy import pattern
@@ -12,7 +15,7 @@ from metier.find.tokenizer import known_stems
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Sequence, Set
+    from collections.abc import Collection, Iterable, Sequence, Set
 
 
 _SHORTEST, _LONGEST = 4, 16
@@ -51,6 +54,8 @@ _SINGLE = _LEAD - _GAP_SIZE - _FIRST
 """The number of stems with one letter, nearly a million. The rest have two, of kinds of their own."""
 _LETTER = pattern(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]?[^{chr(_LEAD)}-{chr(_TRAILING - 1)}]", re.DOTALL)
 _LEADS = pattern(f"[{chr(_LEAD)}-{chr(_TRAILING - 1)}]")
+_NO_SINGLE = pattern(f"[{chr(_LEAD)}-\U0010ffff]")
+_UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 
 MOST = _SINGLE + _PLANE * _PLANE
 """The number of stems that can be told apart."""
@@ -67,8 +72,7 @@ def letter_of(number: int) -> str:
     if number < _SINGLE:
         point = number + _FIRST
         return chr(point if point < _GAP else point + _GAP_SIZE)
-    lead, trailing = divmod(number - _SINGLE, _PLANE)
-    return chr(_LEAD + lead) + chr(_TRAILING + trailing)
+    return _two_letters(number - _SINGLE)
 
 
 def codes_of(letters: Collection[str]) -> list[int]:
@@ -84,6 +88,16 @@ def codes_of(letters: Collection[str]) -> list[int]:
             ord(letter) if len(letter) == 1 else (ord(letter[0]) - _LEAD) * _PLANE + ord(letter[1])
             for letter in letters
         ]
+
+
+def _letters_of(code: int) -> str:
+    """The letter of a code."""
+    return chr(code) if code < _LEAD else _two_letters(code - _TRAILING)
+
+
+def _two_letters(number: int) -> str:
+    lead, trailing = divmod(number, _PLANE)
+    return chr(_LEAD + lead) + chr(_TRAILING + trailing)
 
 
 def checked_letter(text: object) -> str:
@@ -108,8 +122,39 @@ def letters(connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, s
     return {stem: found[stem] for stem in stems if stem in found}
 
 
-class Letters(dict[bytes, str]):
-    """The letters of each word that a writer has met: one, none for a stop word, several where the word parts further.
+class _StemCodes(dict[str, int]):
+    """The code of the letter of each stem that a writer has met; a stem that is new gets one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: dict[str, str] = {}
+        self.spelled: set[str] = set()
+        """Stems whose misspellings are in the index."""
+        self.numbers = 0
+        self.connection: sqlite3.Connection | None = None
+        """The index to look into; none where each of its stems is known here."""
+
+    def __missing__(self, stem: str) -> int:
+        letter = None if self.connection is None else self._look_up(self.connection, stem)
+        if letter is None:
+            letter = self.new[stem] = letter_of(self.numbers)
+            self.numbers += 1
+        code = self[stem] = ord(letter) if len(letter) == 1 else codes_of((letter,))[0]
+        return code
+
+    def _look_up(self, connection: sqlite3.Connection, stem: str) -> str | None:
+        row = connection.execute("SELECT letter, spelled FROM stem WHERE stem = ?", (stem,)).fetchone()
+        if row is None:
+            return None
+        if row[1]:
+            self.spelled.add(stem)
+        return checked_letter(row[0])
+
+
+class Letters(dict[bytes, int]):
+    """The codes of the letters of each word that a writer has met, each one object wherever it occurs.
+
+    That of its letter, 0 for a stop word, and for a word with several letters a number that is no code of a letter.
 
     A letter stands for its stem until that is forgotten. So they are kept from one transaction to the next until this
     writer forgets a stem, anybody else has written, or a transaction was rolled back.
@@ -117,15 +162,11 @@ class Letters(dict[bytes, str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.odd: dict[str, tuple[list[str], int]] = {}
-        """The letters of words that have several or a stem that is not ASCII: each letter, and how many are of such
-        stems, of which two make about one word."""
-        self._stems: dict[str, str] = {}
-        self._new: dict[str, str] = {}
+        self._odd: dict[int, tuple[list[int], str, int]] = {}
+        """Words that have several letters or a stem that is not ASCII, by their number: the code of each letter, all
+        letters, and how many are of such stems, of which two make about one word."""
+        self._stems = _StemCodes()
         self._said: set[str] = set()
-        self._spelled: set[str] = set()
-        """Stems whose misspellings are in the index."""
-        self._numbers = 0
         self._kept = 0
         """The bytes of all words: of a text without blanks, or of data, one may be as long as a body."""
         self._has_all = False
@@ -140,66 +181,81 @@ class Letters(dict[bytes, str]):
             self.clear()
             self._state = state
         # No number is given twice, so that whoever reads meanwhile does not take one stem for another.
-        self._numbers = checked_count(connection.execute("SELECT numbers FROM made_by").fetchone()[0])
-        self._has_all |= not self._numbers
+        numbers = checked_count(connection.execute("SELECT numbers FROM made_by").fetchone()[0])
+        self._has_all |= not numbers
+        self._stems.numbers, self._stems.connection = numbers, None if self._has_all else connection
         self._stems_of = known_stems().learn
 
     def clear(self) -> None:
         """Begin anew."""
         super().clear()
-        for known in (self.odd, self._stems, self._new, self._said, self._spelled):
+        for known in (self._odd, self._stems, self._stems.new, self._said, self._stems.spelled):
             known.clear()
         self._state, self._has_all, self._kept = None, False, 0
 
-    def __missing__(self, word: bytes) -> str:
+    def __missing__(self, word: bytes) -> int:
         stems = self._stems_of(word)
-        each = list(map(self._letter, stems))
-        letters = self[word] = "".join(each)
         self._kept += len(word)
-        if not word.isascii():
-            unspaced = len(stems) - sum(map(str.isascii, stems))
-            if unspaced or len(stems) > 1:
-                self.odd[letters] = each, unspaced
-        return letters
-
-    def said(self, stems: Sequence[str]) -> str:
-        """The letters of stems that a skill says of itself, which are also found when they are mistyped."""
-        self._said.update(stems)
-        return "".join(map(self._letter, stems))
-
-    def _letter(self, stem: str) -> str:
-        letter = self._stems.get(stem)
-        return self._look_up(stem) if letter is None else letter
-
-    def _look_up(self, stem: str) -> str:
-        row = None
-        if self._state is not None and not self._has_all:
-            row = self._state[0].execute("SELECT letter, spelled FROM stem WHERE stem = ?", (stem,)).fetchone()
-        if row is None:
-            letter = self._new[stem] = letter_of(self._numbers)
-            self._numbers += 1
+        if len(stems) > 1 or (stems and not stems[0].isascii()):
+            # Below, there is a character for it, which is no letter.
+            code = (_LEAD if len(self._odd) < _PLANE else _PLANE * _PLANE * 2) + len(self._odd)
+            codes = list(map(self._stems.__getitem__, stems))
+            letters = "".join(map(_letters_of, codes))
+            self._odd[code] = codes, letters, len(stems) - sum(map(str.isascii, stems))
         else:
-            letter = checked_letter(row[0])
-            if row[1]:
-                self._spelled.add(stem)
-        self._stems[stem] = letter
-        return letter
+            code = self._stems[stems[0]] if stems else 0
+        self[word] = code
+        return code
+
+    def count(self, codes: Iterable[int]) -> tuple[Counter[int], int]:
+        """The count of each letter in a text of words, and how many of all are of stems that are not ASCII."""
+        counts = Counter(codes)
+        counts.pop(0, None)
+        unspaced = 0
+        several: list[int] = []
+        for code in [code for code in counts if code >= _LEAD]:
+            if (word := self._odd.get(code)) is not None:
+                times = counts.pop(code)
+                several += word[0] * times
+                unspaced += word[2] * times
+        counts.update(several)
+        return counts, unspaced
+
+    def text(self, codes: Sequence[int]) -> str:
+        """The letters of a text of words."""
+        try:
+            text = array("I", codes).tobytes().decode(_UTF_32)
+        except (OverflowError, UnicodeDecodeError):
+            return "".join([self._letters_of(code) for code in codes if code])
+        return _NO_SINGLE.sub(lambda found: self._letters_of(ord(found[0])), text.replace("\0", ""))
+
+    def _letters_of(self, code: int) -> str:
+        word = self._odd.get(code)
+        return _letters_of(code) if word is None else word[1]
+
+    def said(self, stems: Sequence[str]) -> list[int]:
+        """The codes of stems that a skill says of itself, which are also found when they are mistyped."""
+        self._said.update(stems)
+        return list(map(self._stems.__getitem__, stems))
 
     def save(self, connection: sqlite3.Connection) -> None:
         """Write the stems that are new."""
-        unspelled = self._said - self._spelled
-        if self._new:
-            connection.execute("UPDATE made_by SET numbers = ?", (self._numbers,))
-            # In one text: thousands of rows come in half the time.
-            rows = json.dumps(dict(sorted(self._new.items())), ensure_ascii=False)
-            connection.execute("INSERT INTO stem SELECT key, value, 0 FROM json_each(?)", (rows,))
-        if unspelled:
+        stems, said = self._stems, self._said
+        if stems.new:
+            connection.execute("UPDATE made_by SET numbers = ?", (stems.numbers,))
+            for spelled in (0, 1):
+                # In one text: thousands of rows come in half the time.
+                rows = {stem: letter for stem, letter in stems.new.items() if (stem in said) == spelled}
+                statement = f"INSERT INTO stem SELECT key, value, {spelled} FROM json_each(?)"
+                connection.execute(statement, (json.dumps(rows, ensure_ascii=False),))
+        if unspelled := said - stems.spelled:
             variations = [(variant, stem) for stem in unspelled for variant in variants(stem)]
-            connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", sorted(variations))
-            connection.executemany("UPDATE stem SET spelled = 1 WHERE stem = ?", [(stem,) for stem in unspelled])
-            self._spelled.update(unspelled)
-        self._new.clear()
-        self._said.clear()
+            connection.executemany("INSERT OR IGNORE INTO spelling VALUES (?, ?)", variations)
+            known = [(stem,) for stem in unspelled if stem not in stems.new]
+            connection.executemany("UPDATE stem SET spelled = 1 WHERE stem = ?", known)
+            stems.spelled.update(unspelled)
+        stems.new.clear()
+        said.clear()
 
 
 def forget_all_but(connection: sqlite3.Connection, codes: Set[int]) -> None:

@@ -12,10 +12,9 @@ import itertools
 import json
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier.find.index_database import IndexDamaged, checked_count
 from metier.find.lexicon import codes_of
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
 Field: TypeAlias = Literal["about", "body"]
 FIELDS: tuple[Field, ...] = ("about", "body")
 _Ids: TypeAlias = "array[int]"
-_Lists: TypeAlias = "Iterable[tuple[int, _Ids]]"
-# Arrays, as the garbage collector would look at each list again and again.
-_no_ids = partial(array, "I")
+_ID_SIZE = array("I").itemsize
 
 # The key of a list: the code of the letter, then for each field and level a list of those that came and one of those
 # that went. A row of `posting` has the lists of consecutive keys; its id is the segment's number and the first key.
@@ -44,7 +41,7 @@ _ROW_IDS, _ROW_LISTS = 1_024, 256
 
 _FAN = 8
 """The number of segments of about one size, where each size is as many times the one before, that become one."""
-_LARGEST_MERGED = 1 << 21
+_LARGEST_MERGED = 1 << 20
 """Segments with more ids are merged in steps only: at once it would keep other writers waiting for seconds."""
 _IDS_OF_STEP, _ROWS_OF_STEP = 1 << 18, 2_000
 """The ids that are merged in one transaction, and the rows that are removed: a fraction of a second."""
@@ -65,79 +62,69 @@ UNION ALL SELECT 1 FROM scope WHERE about + body > 0 AND NOT EXISTS (SELECT 1 FR
 """
 
 
+class _Lists(NamedTuple):
+    """Lists of ids, as they lie in rows: the key and the length of each, and the ids of all."""
+
+    keys: _Ids
+    counts: _Ids
+    ids: bytes
+
+
 class NewPostings:
     """The postings that a transaction adds and takes back."""
 
     def __init__(self) -> None:
-        self._scopes: dict[int, list[defaultdict[str, _Ids]]] = {}
+        self._scopes: dict[int, list[defaultdict[int, list[int]]]] = {}
+        self._has_gone = False
 
     def add(self, id_: int, scope: int, skill: CountedStems, *, is_gone: bool) -> None:
         """Post the letters of a skill, or take them back."""
         lists = self._scopes.get(scope)
         if lists is None:
-            lists = self._scopes[scope] = [defaultdict(_no_ids) for _ in range(_OF_LETTER)]
+            lists = self._scopes[scope] = [defaultdict(list) for _ in range(_OF_LETTER)]
         for first, counts, levels in zip((0, len(LEVELS)), (skill.about, skill.body), skill.levels(), strict=True):
             of_count = {count: lists[(first + level) * _OF_LEVEL + is_gone] for count, level in levels.items()}
-            for letter, count in counts.items():
-                of_count[count][letter].append(id_)
+            for code, count in counts.items():
+                of_count[count][code].append(id_)
+        self._has_gone |= is_gone
 
     def save(self, connection: sqlite3.Connection) -> None:
         """Append a segment for each scope, and merge those that have become many."""
-        for scope, lists in sorted(self._scopes.items()):
+        for scope, of_places in sorted(self._scopes.items()):
             found = {
-                code * _OF_LETTER + place: ids
-                for place, of_place in enumerate(lists)
-                for code, ids in zip(codes_of(of_place), of_place.values(), strict=True)
+                code * _OF_LETTER + place: ids for place, each in enumerate(of_places) for code, ids in each.items()
             }
-            _cancel(found)
-            _append(connection, scope, [(key, found[key]) for key in sorted(found)])
+            keys = sorted(found)
+            each = [found[key] for key in keys]
+            ids = array("I", itertools.chain.from_iterable(each)).tobytes()
+            lists = _Lists(array("I", keys), array("I", map(len, each)), ids)
+            if lists.keys and self._has_gone:  # most words of an edited skill came and went
+                lists, _ = _merged([iter((lists,))])
+            _append(connection, scope, lists)
             _merge_tiers(connection, scope)
-
-
-def _cancel(lists: dict[int, _Ids]) -> None:
-    """Take out what both came and went: most words of an edited skill."""
-    for key in [key for key in lists if key % _OF_LEVEL]:
-        came, went = lists.pop(key - 1, None), lists[key]
-        if came is None:
-            continue
-        del lists[key]
-        if came != went:
-            came, went = _net(came, went)
-            lists.update({at: ids for at, ids in ((key - 1, came), (key, went)) if ids})
 
 
 def _append(connection: sqlite3.Connection, scope: int, lists: _Lists) -> None:
     number = _next_number(connection)
-    sizes: list[int] = []
-    connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(number, lists, sizes))
-    if sizes:
-        connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (number, scope, sum(sizes)))
+    if lists.keys:
+        connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(number, lists))
+        connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (number, scope, len(lists.ids) // _ID_SIZE))
 
 
 def _next_number(connection: sqlite3.Connection) -> int:
     return 1 + checked_count(connection.execute("SELECT coalesce(max(number), 0) FROM segment").fetchone()[0])
 
 
-def _rows(number: int, lists: _Lists, sizes: list[int]) -> Iterator[tuple[int, bytes, bytes, bytes]]:
-    """Lists in rows; `sizes` gets the number of ids in each."""
-    keys: list[int] = []
-    parts: list[_Ids] = []
-    room = _ROW_IDS
-
-    def row() -> tuple[int, bytes, bytes, bytes]:
-        counts = array("I", map(len, parts))
-        sizes.append(sum(counts))
-        return (number << _SEGMENT) + keys[0], array("I", keys).tobytes(), counts.tobytes(), b"".join(parts)
-
-    for key, ids in lists:
-        if keys and (len(ids) > room or len(keys) == _ROW_LISTS):
-            yield row()
-            keys, parts, room = [], [], _ROW_IDS
-        keys.append(key)
-        parts.append(ids)
-        room -= len(ids)
-    if keys:
-        yield row()
+def _rows(number: int, lists: _Lists) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    keys, counts, ids = lists
+    ends = list(itertools.accumulate(counts))
+    start = used = 0
+    while start < len(keys):
+        end = min(bisect_right(ends, used + _ROW_IDS, start), start + _ROW_LISTS)
+        end = max(end, start + 1)
+        some = ids[used * _ID_SIZE : ends[end - 1] * _ID_SIZE]
+        yield (number << _SEGMENT) + keys[start], keys[start:end].tobytes(), counts[start:end].tobytes(), some
+        start, used = end, ends[end - 1]
 
 
 def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
@@ -153,7 +140,7 @@ def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
 
 
 def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -> None:
-    _append(connection, scope, _merged([_lists_of(connection, number) for number in numbers]))
+    _append(connection, scope, _merged([_rows_of(connection, number) for number in numbers])[0])
     for number in numbers:
         connection.execute("DELETE FROM posting WHERE id BETWEEN ? AND ?", _bounds(number))
         connection.execute("DELETE FROM segment WHERE number = ?", (number,))
@@ -189,35 +176,15 @@ def _merge_in_steps(database: IndexDatabase, scope: int, numbers: Sequence[int])
             if not found.items() >= expected.items():
                 connection.execute("UPDATE segment SET scope = ? WHERE number = ?", (_REPLACED, merged))
                 return
-            sizes: list[int] = []
-            part = _Part(_merged([_lists_of(connection, number, following) for number in numbers]))
-            connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(merged, part, sizes))
-            connection.execute("UPDATE segment SET size = size + ? WHERE number = ?", (sum(sizes), merged))
-            following = part.following
+            lists, following = _merged([_rows_of(connection, number, following) for number in numbers], _IDS_OF_STEP)
+            connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(merged, lists))
+            size = len(lists.ids) // _ID_SIZE
+            connection.execute("UPDATE segment SET size = size + ? WHERE number = ?", (size, merged))
             if following is None:
                 replaced = [(_REPLACED, number) for number in numbers]
                 connection.executemany("UPDATE segment SET scope = ? WHERE number = ?", replaced)
                 kept = "UPDATE segment SET scope = CASE WHEN size > 0 THEN ? ELSE ? END WHERE number = ?"
                 connection.execute(kept, (scope, _REPLACED, merged))
-
-
-class _Part:
-    """The lists that are merged in one step."""
-
-    def __init__(self, lists: _Lists) -> None:
-        self._lists = lists
-        self.following: int | None = None
-        """The key that the next step begins with."""
-
-    def __iter__(self) -> Iterator[tuple[int, _Ids]]:
-        left, last = _IDS_OF_STEP, -1
-        for key, ids in self._lists:
-            first = key - key % _OF_LEVEL  # those that came and those that went stay together
-            if left <= 0 and first != last:
-                self.following = first
-                return
-            yield key, ids
-            left, last = left - len(ids), first
 
 
 def _remove_replaced(database: IndexDatabase) -> bool:
@@ -238,18 +205,17 @@ def _bounds(number: int) -> tuple[int, int]:
     return number << _SEGMENT, (number + 1 << _SEGMENT) - 1
 
 
-def _lists_of(connection: sqlite3.Connection, number: int, first: int = 0) -> Iterator[tuple[int, _Ids]]:
-    """The lists of a segment, from a key on."""
+def _rows_of(connection: sqlite3.Connection, number: int, first: int = 0) -> Iterator[_Lists]:
+    """The lists of a segment, from a key on, row by row."""
     low, high = _bounds(number)
     begin = "SELECT coalesce(max(id), ?1) FROM posting WHERE id BETWEEN ?1 AND ?2"
     statement = f"SELECT id & 0xffffffff, keys, counts, ids FROM posting WHERE id BETWEEN ({begin}) AND ?3 ORDER BY id"
     for row in connection.execute(statement, (low, low + first, high)):
         keys, counts, ids = _unpacked(*row)
-        start = 0
-        for key, count in zip(keys, counts, strict=True):
-            if key >= first:
-                yield key, ids[start : start + count]
-            start += count
+        if at := bisect_left(keys, first):
+            keys, counts, ids = keys[at:], counts[at:], ids[sum(counts[:at]) :]
+        if keys:
+            yield _Lists(keys, counts, ids.tobytes())
 
 
 def _unpacked(first: int, *parts: bytes | None) -> tuple[_Ids, _Ids, _Ids]:
@@ -260,18 +226,37 @@ def _unpacked(first: int, *parts: bytes | None) -> tuple[_Ids, _Ids, _Ids]:
     return keys, counts, ids
 
 
-def _merged(sources: Sequence[_Lists]) -> Iterator[tuple[int, _Ids]]:
-    """The lists of several segments in one, without what came in one and went in another."""
-    for pair, lists in itertools.groupby(heapq.merge(*sources), lambda each: each[0] // _OF_LEVEL):
-        came, went = array("I"), array("I")
-        for key, ids in lists:
-            (went if key % _OF_LEVEL else came).extend(ids)
-        if went:
-            came, went = _net(came, went)
-        if came:
-            yield pair * _OF_LEVEL, came
-        if went:
-            yield pair * _OF_LEVEL + 1, went
+def _merged(sources: Sequence[Iterator[_Lists]], most: int = sys.maxsize) -> tuple[_Lists, int | None]:
+    """The lists of several segments in one, without what came in one and went in another.
+
+    After about `most` ids the key to go on with is returned too.
+    """
+    parts: defaultdict[int, list[bytes]] = defaultdict(list)
+    size = 0
+    least = following = None
+    for keys, counts, ids in heapq.merge(*sources, key=lambda row: row.keys[0]):
+        first = keys[0] - keys[0] % _OF_LEVEL  # those that came and those that went stay together
+        if least is None:
+            least = first
+        if size >= most and first > least:
+            following = first
+            break
+        start = 0
+        for key, count in zip(keys, counts, strict=True):
+            end = start + count * _ID_SIZE
+            parts[key].append(ids[start:end])
+            start = end
+        size += len(ids) // _ID_SIZE
+    if following is not None:
+        for key in [key for key in parts if key >= following]:
+            del parts[key]
+    for key in [key for key in parts if key % _OF_LEVEL]:
+        came, went = _net(*(array("I", b"".join(parts.pop(at, ()))) for at in (key - 1, key)))
+        parts.update({at: [ids.tobytes()] for at, ids in ((key - 1, came), (key, went)) if ids})
+    every = array("I", sorted(parts))
+    each = [parts[key] for key in every]
+    counts = array("I", (sum(map(len, pieces)) // _ID_SIZE for pieces in each))
+    return _Lists(every, counts, b"".join(itertools.chain.from_iterable(each))), following
 
 
 def _net(came: Iterable[int], went: Iterable[int]) -> tuple[_Ids, _Ids]:

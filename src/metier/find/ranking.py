@@ -47,10 +47,11 @@ def saturated(count: int, norm: float) -> float:
     return count * (K1 + 1) / (count + norm)
 
 
-def level_of(count: int, norm: float) -> int:
-    """The number of the level of a count."""
-    much = saturated(count, norm)
-    return next(number for number, level in enumerate(LEVELS) if much >= level.at_least)
+def levels_of(counts: Iterable[int], norm: float) -> dict[int, int]:
+    """The number of the level of each count."""
+    high, middle, _ = (level.at_least for level in LEVELS)
+    worth = {count: saturated(count, norm) for count in counts}
+    return {count: 0 if much >= high else 1 if much >= middle else 2 for count, much in worth.items()}
 
 
 def word_count(stems: Sequence[str]) -> int:

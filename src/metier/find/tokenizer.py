@@ -34,10 +34,14 @@ STOP_WORDS = frozenset(
 _WORDS = pattern(r"[^\W_]+")
 # In bytes: letters become small ones, digits and all that is not ASCII stay, anything else parts words.
 _PARTED = bytes(byte if byte > 127 else ord(chr(byte).lower()) if chr(byte).isalnum() else 32 for byte in range(256))
+# Where a word of several begins another one, there is `aA` or `AAa`.
+_CASES = bytes(32 if small == 32 else 97 if small == byte else 65 for byte, small in enumerate(_PARTED))
 # Names of languages that a rule for words would cut down to one letter.
 _SPOKEN = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 # It begins with a character: so it is looked for several times faster than if it began with what stands before.
 _SIGNED = pattern(r"[.cCfF](?<!\w.)(?:(?<=[cC])\+\+|(?<=[cCfF])#|(?<=\.)(?:NET|net|Net))(?!\w)")
+# Each begins with the character that is looked for, and the rarest of its own.
+_SHARP, _PLUS, _DOT = pattern(rb"#(?<=[cCfF]#)"), pattern(rb"\+(?<=[cC]\+)\+"), pattern(rb"\.[nN][eE][tT]")
 _HUMPS = pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ACCENTS = pattern("[\u0300-\u036f]+")
 # Scripts that write no blanks between words: every pair of neighbours is taken for a word.
@@ -66,7 +70,7 @@ def words(text: str) -> list[bytes]:
     """
     # Nearly all words are ASCII, and bytes are parted several times faster than text; the few others part in `_Stems`.
     encoded = _bytes(text)
-    if _has_signs(encoded.lower()):
+    if _has_signs(encoded):
         encoded = _bytes(_SIGNED.sub(_spoken, text))
     return encoded.translate(_PARTED).split()
 
@@ -78,21 +82,23 @@ def split_stems(text: str) -> list[str]:
     ['fillpdfform', 'well', 'fill', 'pdf', 'form']
     """
     known = known_stems()
-    found: list[str] = []
-    parts: list[str] = []
-    for word in _WORDS.findall(_composed(_SIGNED.sub(_spoken, text) if _has_signs(_bytes(text).lower()) else text)):
-        found.extend(known[_bytes(word.lower())])
-        if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
-            humps = _HUMPS.split(word)
-            if len(humps) > 1:
-                for hump in humps:
-                    parts.extend(known[_bytes(hump.lower())])
-    return found + parts
+    text = _composed(_SIGNED.sub(_spoken, text) if _has_signs(_bytes(text)) else text)
+    small = text if text.isascii() else text.lower()
+    found = list(itertools.chain.from_iterable(map(known.__getitem__, _bytes(small).translate(_PARTED).split())))
+    cases = _bytes(text).translate(_CASES)
+    if b"aA" in cases or b"AAa" in cases:
+        for word in _WORDS.findall(text):
+            if not word.islower() and not word.isupper() and len(word) <= MAX_WORD:
+                humps = _HUMPS.split(word)
+                if len(humps) > 1:
+                    for hump in humps:
+                        found.extend(known[_bytes(hump.lower())])
+    return found
 
 
-def _has_signs(lowered: bytes) -> bool:
+def _has_signs(text: bytes) -> bool:
     """Whether the names of languages with signs may stand in a text."""
-    return b"c#" in lowered or b"c++" in lowered or b".net" in lowered or b"f#" in lowered
+    return bool(_SHARP.search(text) or _PLUS.search(text) or _DOT.search(text))
 
 
 def _spoken(found: re.Match[str]) -> str:
@@ -131,8 +137,10 @@ class _Stems(BoundedCache[bytes, tuple[str, ...]]):
     def learn(self, word: bytes) -> tuple[str, ...]:
         """The stems of a word, for somebody who keeps them."""
         text = word.decode(errors="surrogatepass")
-        if text.isascii():
+        if word.isascii():
             return self._stem_of(text)
+        if _UNFOLDED.fullmatch(text):
+            return tuple(_pairs(text))
         found: list[str] = []
         for part in _WORDS.findall(_composed(text)):
             found.extend(_pairs(part) if _UNFOLDED.fullmatch(part) else self._stems_of(part))
