@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import sandbox_trace
 from tests.disk import hurry, take_care
 from tests.forked import forking
 from tests.workers import pytest_addoption, pytest_runtestloop
@@ -62,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     if "coverage" in sys.modules:
+        from tests import sandbox_trace
+
         sandbox_trace.measure(config)
 
 
