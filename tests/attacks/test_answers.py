@@ -8,6 +8,7 @@ most. A case is lost if an approval is in the store, or a script ran there that 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +23,12 @@ from langgraph.types import Command
 from mcp_types import ElicitResult, Implementation
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import DeferredToolRequests, DeferredToolResults
-from tests.dialect.adapters.conftest import ALL
+from tests.dialect.adapters.conftest import ALL, QUICK
 from tests.dialect.adapters.playing_langchain import ScriptedChat
 from tests.dialect.adapters.playing_pydantic_ai import scripted
 from tests.dialect.adapters.stage import Call, Performer, Script, load
 from tests.serve.clients import MODES, YES, talk, text_of
+from tests.tables import crossed
 
 from metier import Guard, Library, Session
 from metier.agent import Agent, Agents, Manifest
@@ -125,17 +127,16 @@ class Pretending:
         return True
 
 
+QUICK_WAYS = [*zip(QUICK, itertools.cycle(["nobody", "people"]), strict=False)]
+
+
 @pytest.mark.parametrize(
     ("performer", "how"),
     [
-        # By each adapter in one of them, and by a few in both.
-        pytest.param(
-            performer,
-            how,
-            marks=[pytest.mark.slow] if (at + number) % 2 and at % 4 else [],
-        )
-        for at, performer in enumerate(ALL)
-        for number, how in enumerate(["nobody", "people"])
+        # By a few adapters in one of them: to import the others takes longer than everything else.
+        pytest.param(performer, how, marks=[] if (performer, how) in QUICK_WAYS else [pytest.mark.slow])
+        for performer in ALL
+        for how in ("nobody", "people")
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -228,8 +229,9 @@ def pretending(world: World, log: MemoryLog) -> None:
         session.run_blocking("scripts/hi.sh")
 
 
-@pytest.mark.parametrize("how", ["nobody", "administrators"])
-@pytest.mark.parametrize("way", [pydantic_ai, langchain, own_agent, answers, pretending])
+@crossed(
+    ("way", [pydantic_ai, langchain, own_agent, answers, pretending]), ("how", ["nobody", "administrators"]), one_in=2
+)
 def test_an_answer_that_comes_later_is_no_approval_either(
     world: World, log: MemoryLog, way: Callable[[World, MemoryLog], None], how: str
 ) -> None:
@@ -264,8 +266,7 @@ async def use(client: mcp.Client) -> list[str]:
     return [text_of(await client.call_tool(*call)) for call in calls]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("how", ("nobody", *SETTLED))
+@crossed(("how", ("nobody", *SETTLED)), ("mode", MODES), one_in=2)
 def test_an_elicited_yes_is_the_word_of_the_client(world: World, log: MemoryLog, how: str, mode: str) -> None:
     world.settle(how)
     asked: list[str] = []
@@ -290,7 +291,7 @@ CLIENTS = [
 ]
 
 
-@pytest.mark.each("name", CLIENTS)
+@pytest.mark.each("name", CLIENTS, every=3)
 def test_a_client_is_recorded_as_one_whatever_it_is_called(world: World, log: MemoryLog, name: str) -> None:
     async def answer(context: Any, params: Any) -> ElicitResult:
         return YES
@@ -312,7 +313,7 @@ NO_CONTENT: list[dict[str, Any]] = [
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.each("given", [*(ElicitResult(action="accept", content=content) for content in NO_CONTENT),
                             ElicitResult(action="accept"), ElicitResult(action="cancel", content={"approve": True}),
-                            ElicitResult(action="decline", content={"approve": True})])  # fmt: skip
+                            ElicitResult(action="decline", content={"approve": True})], every=3)  # fmt: skip
 def test_an_answer_with_other_content_than_was_asked_for_is_a_no(
     world: World, log: MemoryLog, given: ElicitResult, mode: str
 ) -> None:
@@ -325,18 +326,18 @@ def test_an_answer_with_other_content_than_was_asked_for_is_a_no(
 
 # --- at the command line, without a person ----------------------------------------------------------------------------
 
-# Every second is quick: each command, and one flag.
+# Every third is quick: each kind of command, and one flag.
 USING = [
     ("run", "greet", "scripts/hi.sh"),
     ("run", "greet", "scripts/hi.sh", "-y"),
-    ("session", "greet"),
     ("run", "greet", "scripts/hi.sh", "--approve"),
-    ("ask", "use greet", "--model", "test"),
+    ("session", "greet"),
     ("run", "greet", "scripts/hi.sh", "--force"),
+    ("ask", "use greet", "--model", "test"),
     ("chat", "--model", "test"),
     ("run", "greet", "scripts/hi.sh", "--trusted"),
-    ("run", "greet", "scripts/hi.sh", "--yes"),
     ("run", "greet", "scripts/hi.sh", "--no-ask"),
+    ("run", "greet", "scripts/hi.sh", "--yes"),
 ]
 DECIDING = [
     ("approve", "grant", "{request}", "--reason", "x"),
@@ -357,7 +358,7 @@ VARIABLES = [
 
 
 @pytest.mark.parametrize("how", ["nobody", "people"])
-@pytest.mark.each("words", USING, every=2)
+@pytest.mark.each("words", USING, every=3)
 def test_a_yes_from_a_pipe_is_nobodys(world: World, metier: Metier, how: str, words: tuple[str, ...]) -> None:
     world.settle(how)
     assert metier(*words, given="y\nyes\n" * 9)[0] != 0
@@ -395,7 +396,7 @@ WITH_A_TOKEN = [
 ]
 
 
-@pytest.mark.each(("role", "words"), WITH_A_TOKEN)
+@pytest.mark.each(("role", "words"), WITH_A_TOKEN, every=4)
 def test_a_token_decides_no_more_than_its_person(
     world: World, metier: Metier, role: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

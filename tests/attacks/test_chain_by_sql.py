@@ -473,8 +473,8 @@ FROZEN: dict[str, list[str]] = {
 
 
 def on_both(attempts: Iterable[str]) -> list[Any]:
-    """A third on SQLite, and some of the others on PostgreSQL; the slow tests make all of them on both."""
-    return [*some("sqlite", attempts, 3, 0), *some("postgresql", attempts, 9, 1)]
+    """Some of each kind on SQLite, and a few others on PostgreSQL; the slow tests make all of them on both."""
+    return [*some("sqlite", attempts, 6, 0), *some("postgresql", attempts, 14, 1)]
 
 
 def some(kind: str, attempts: Iterable[str], every: int, first: int) -> list[Any]:
@@ -505,7 +505,7 @@ def test_what_is_done_to_the_trail_is_named(attempt: str, database: Callable[[],
 
 @pytest.mark.parametrize(
     ("seed", "attempt"),
-    [*some("sqlite", ONLY_SQLITE, 3, 0), *some("postgresql", ONLY_POSTGRESQL, 3, 0)],
+    [*some("sqlite", ONLY_SQLITE, 4, 2), *some("postgresql", ONLY_POSTGRESQL, 5, 0)],
     indirect=["seed"],
 )
 def test_what_is_done_with_means_of_one_database_is_named(

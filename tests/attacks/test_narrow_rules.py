@@ -683,6 +683,7 @@ def spelled(option: str) -> list[str]:
 @pytest.mark.each(
     ("task", "tail"),
     [(task, tail) for task, options in TASKS.items() for option in options.split() for tail in spelled(option)],
+    every=4,
 )
 def test_no_option_leads_out_of_the_task(workspace: Path, task: str, tail: str) -> None:
     assert not is_allowed(workspace, task, f"{task} {tail}")

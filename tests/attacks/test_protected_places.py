@@ -429,7 +429,7 @@ PLAYS += [("script", tier, command) for at, tier in enumerate(TIERS) for command
 
 
 @pytest.mark.covers("SEC-3", "SEC-4", "SEC-15")
-@pytest.mark.each(("way", "tier", "command"), PLAYS, every=3)
+@pytest.mark.each(("way", "tier", "command"), PLAYS, every=7)
 def test_no_job_changes_a_protected_place(home: Path, way: str, tier: str, command: str) -> None:
     restore(home)
     before = judged(home)
@@ -502,7 +502,7 @@ WRITES: dict[str, Callable[[Session, str], object]] = {
 
 @pytest.mark.each(("workspace", "path", "ways"), [
     (*work, ("Write", "Edit", ("Bash", "script")[at % 2])) for at, work in enumerate(WORK)
-], every=3)  # fmt: skip
+], every=5)  # fmt: skip
 def test_a_workspace_in_a_protected_place_opens_nothing(
     home: Path, workspace: str, path: str, ways: tuple[str, ...]
 ) -> None:

@@ -208,7 +208,7 @@ def used(session: Session) -> Iterator[object]:
             assert result.code not in (None, "tool-failed"), (call, result.error)
 
 
-@pytest.mark.each("what", CHANGES, every=2)
+@pytest.mark.each("what", CHANGES, every=4)
 def test_what_changed_before_it_is_loaded_is_not_used(world: World, what: str) -> None:
     world.restore()
     CHANGES[what](world.folder)
@@ -221,7 +221,7 @@ def test_what_changed_before_it_is_loaded_is_not_used(world: World, what: str) -
             assert EVIL not in str(given)
 
 
-@pytest.mark.each("what", CHANGES, every=3)
+@pytest.mark.each("what", CHANGES, every=6)
 def test_what_somebody_does_to_the_copy_is_mended_or_refused(world: World, what: str) -> None:
     world.restore()
     with world.session() as session:
