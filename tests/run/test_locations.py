@@ -99,12 +99,11 @@ def blanks_and_letters(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "made",
     [
-        link_to_environment,
         links_in_a_chain,
         copy_of_the_program,
         *(
             pytest.param(made, marks=pytest.mark.slow)
-            for made in (plain, link_to_programs, link_to_project, blanks_and_letters)
+            for made in (plain, link_to_environment, link_to_programs, link_to_project, blanks_and_letters)
         ),
     ],
 )

@@ -59,6 +59,7 @@ def test_a_job_ends_when_it_is_asked_to(runner: NativeRunner, workspace: Path, m
     assert alive(mark) == []
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_a_job_ends_when_asking_whether_to_stop_fails(
     runner: NativeRunner, workspace: Path, mark: str, alive: Alive, wait_until: Wait, error: type[BaseException]
@@ -90,6 +91,7 @@ def test_a_job_ends_when_whoever_listens_is_interrupted(
     assert wait_until(lambda: not alive(mark))
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("how", ["group", "scope", "task"])
 def test_cancelling_ends_the_job_before_it_returns(
     runner: NativeRunner, workspace: Path, mark: str, alive: Alive, how: str
@@ -183,7 +185,7 @@ def test_a_job_does_not_outlive_its_host(
 @in_one_sandbox
 def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
     run("true")
-    for at in range(5):
+    for at in range(2):
         for pid in launchers():
             os.kill(pid, signal.SIGKILL)
         outcome = run("echo", str(at))

@@ -158,6 +158,7 @@ def test_many_runs_leave_nothing_behind(
     assert list(workspace.iterdir()) == []
 
 
+@many_runs
 def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
     runner: NativeRunner,
     run: Run,
@@ -165,11 +166,12 @@ def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
     own_temp: Path,
     workspace: Path,
     wait_until: Callable[..., bool],
+    runs: int,
 ) -> None:
     wrong: list[Any] = []
 
     def work(number: int) -> None:
-        for at in range(6):
+        for at in range(runs):
             word = f"{number}-{at}"
             outcome = run("sh", "-c", "echo $1; cat; echo $W >&2; exit $2", "sh", word, str(at), env={"W": word},
                           stdin=word.encode())  # fmt: skip
@@ -177,7 +179,7 @@ def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
                 wrong.append(outcome)
 
     def together() -> None:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests import protected
 from tests.protected import NAMES, WORK_ON, act, payload, snapshot, write
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import Job, JobPath, NativeRunner, Outcome
 
@@ -172,6 +173,7 @@ def what_is_left(workspace: Path) -> set[str]:
 
 
 @pytest.mark.covers("SEC-8")
+@in_one_sandbox
 def test_a_job_elsewhere_cleans_up_as_well(runner: NativeRunner, workspace: Path, tier: str, tmp_path: Path) -> None:
     kill_a_host(workspace, tier)
     (tmp_path / "other").mkdir()
@@ -179,6 +181,7 @@ def test_a_job_elsewhere_cleans_up_as_well(runner: NativeRunner, workspace: Path
     assert what_is_left(workspace) == {"s"}
 
 
+@in_one_sandbox
 def test_what_the_owner_made_since_a_host_was_killed_stays(sh: Run, workspace: Path, tier: str) -> None:
     kill_a_host(workspace, tier)
     [journal] = [path for path in journals() if path.stat().st_size]
@@ -192,6 +195,7 @@ def test_what_the_owner_made_since_a_host_was_killed_stays(sh: Run, workspace: P
     assert what_is_left(workspace) >= {".claude", ".claude/settings.json", "CLAUDE.md"}
 
 
+@in_one_sandbox
 def test_a_folder_that_is_gone_is_not_made_again(runner: NativeRunner, workspace: Path, tier: str) -> None:
     (workspace / ".envrc").symlink_to("elsewhere")
     kill_a_host(workspace, tier)
@@ -214,6 +218,7 @@ os.kill(os.getpid(), 9)
 ENDS = {"at its end": "pass", "killed, with a child that lives on": LIVES_ON}
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_a_program_that_ends_with_a_job_leaves_it_to_the_next(sh: Run, workspace: Path, end: str) -> None:
     program = f"""
@@ -435,7 +440,7 @@ with contextlib.suppress(ModuleNotFoundError):
         return "\n".join(lines)
 
     @pytest.mark.covers("SEC-3", "SEC-4", "SEC-8", "SEC-10", "SEC-15", "SEC-16")
-    @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "3")),
+    @settings(max_examples=int(os.environ.get("METIER_EXAMPLES", "1")),
               suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
     @example(wanted=[("link", "", ".envrc"), ("repository", "sub", ".git")], appearing=[],
              chosen=[("through", "", ".envrc", "x")])  # fmt: skip

@@ -525,6 +525,7 @@ def test_many_jobs_leave_nothing_behind(work: Path) -> None:
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux shows descriptors")
 def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each job below has limits or folders of its own, and so an interpreter that is made for it alone."""
@@ -555,6 +556,7 @@ def test_a_worker_does_not_run_out_of_descriptors(tmp_path: Path, monkeypatch: p
             assert set(pool.map(run, range(24))) == {"hi\n"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux tells the time of another process")
 def test_a_warm_job_costs_no_more_than_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound with room, as other programs disturb such measurements; benchmarks have the number."""
@@ -602,11 +604,11 @@ def test_a_job_has_all_its_time_however_long_its_worker_takes_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly() -> Worker:
-        time.sleep(2)
+        time.sleep(1)
         return start_worker()
 
     monkeypatch.setattr("metier.run.virtual.connection.start_worker", slowly)
     with VirtualRunner() as runner:
         outcome = runner.run_blocking(bash("echo done", tmp_path))
     assert outcome.stdout == "done\n"
-    assert outcome.duration_ms < 2_000
+    assert outcome.duration_ms < 1_000

@@ -96,7 +96,7 @@ def test_a_plain_worker_that_is_forgotten_leaves_no_process(monkeypatch: pytest.
 
 
 @linux
-@pytest.mark.parametrize(("name", "code"), [("crash", 139), ("memory", 137)])
+@pytest.mark.parametrize(("name", "code"), [("crash", 139), pytest.param("memory", 137, marks=pytest.mark.slow)])
 def test_crash_and_memory_are_told_apart_outside_of_a_sandbox_too(
     name: str,
     code: int,
