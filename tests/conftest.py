@@ -33,7 +33,7 @@ with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
     # The same few each time; `make test-slow` looks further, and so does METIER_EXAMPLES=1000.
-    examples = int(os.environ.get("METIER_EXAMPLES", "10"))
+    examples = int(os.environ.get("METIER_EXAMPLES", "5"))
     settings.register_profile("metier", derandomize=True, deadline=None, database=None, max_examples=examples)
     settings.load_profile("metier")
 
