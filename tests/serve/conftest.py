@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
@@ -83,9 +84,20 @@ def serve(tmp_path: Path, skills: Path, log: MemoryLog) -> Iterator[Callable[...
         server.close()
 
 
+class Hurried:
+    """What a server uses of `asyncio` that looks ten times a second whether it is to end: here a hundred times."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 10)
+
+
 @pytest.fixture
-def http() -> Iterator[Callable[..., str]]:
+def http(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     """Runs servers on loopback, and stops them; gives the URL of each."""
+    monkeypatch.setattr("uvicorn.server.asyncio", Hurried())
     with contextlib.ExitStack() as running:
 
         def start(server: SkillServer, **options: Any) -> str:

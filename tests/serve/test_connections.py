@@ -75,12 +75,12 @@ UNFINISHED = {
 
 
 @pytest.mark.covers("SEC-19")
-@pytest.mark.parametrize("data", UNFINISHED.values(), ids=UNFINISHED)
 def test_a_head_that_does_not_come_ends_the_connection(
-    serve: Serve, http: Http, connect: Callable[..., socket.socket], data: bytes
+    serve: Serve, http: Http, connect: Callable[..., socket.socket]
 ) -> None:
     url = http(serve(), token="secret", limits=limited(header_seconds=SHORT))
-    assert b" 200 " not in ended(connect(url, data))
+    lines = {name: connect(url, data) for name, data in UNFINISHED.items()}
+    assert {name: b" 200 " in ended(line) for name, line in lines.items()} == dict.fromkeys(UNFINISHED, False)
 
 
 @pytest.mark.covers("SEC-19")
@@ -113,7 +113,7 @@ def test_requests_that_are_never_finished_do_not_keep_others_out(
 ) -> None:
     url = http(serve(), limits=limited(connections=8, by_address=8))
     waiting = [connect(url, HEAD) for _ in range(8)]
-    for _ in range(32):
+    for _ in range(12):
         # One after the other: of those that come faster than they are accepted, the system has some try again later.
         waiting.append(connect(url, HEAD))
         assert ended(waiting.pop(0)) == b""

@@ -265,7 +265,7 @@ class TestConversations:
             given |= {} if mode == "legacy" else {"conversation": named(loaded)}
             found = [text_of(await victim.call_tool("Write", given))]
             for other in MODES:
-                for _ in range(3):
+                for _ in range(2):
                     async with connected(url, other) as client:
                         await client.call_tool("skills_load", {"skills": ["forms"]})
             return [*found, text_of(await victim.call_tool("Write", given))]
@@ -396,13 +396,14 @@ class TestConversations:
         anyio.run(main)
 
     @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("count", [3, pytest.param(8, marks=pytest.mark.slow)])
     def test_many_clients_at_once_are_not_mixed_up(
-        self, serve: Callable[..., SkillServer], http: Callable[..., str], mode: str
+        self, serve: Callable[..., SkillServer], http: Callable[..., str], mode: str, count: int
     ) -> None:
         library = Library.from_files(
             *(
                 {"SKILL.md": f"---\nname: skill-{at}\ndescription: Does {at}.\n---\nDo {at}.", "note.md": f"note {at}"}
-                for at in range(8)
+                for at in range(count)
             )
         )
         url = http(serve(library=library))
@@ -417,7 +418,7 @@ class TestConversations:
         async def main() -> None:
             with anyio.fail_after(30):
                 async with anyio.create_task_group() as tasks:
-                    for at in range(8):
+                    for at in range(count):
                         tasks.start_soon(use, at)
 
         anyio.run(main)
