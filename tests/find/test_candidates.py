@@ -23,19 +23,17 @@ def names(library: Library, query: str, k: int = 10) -> list[str]:
     return [result.name for result in library.search(query, k)]
 
 
-@pytest.mark.each(
-    "target",
-    [
-        skill("target", "Common words about zebras."),
-        skill("target", body="Common body of a zebra."),
-        skill("target", more="tags: [zebra]\n"),
-        skill("target", more="triggers: [see a zebra]\n"),
-        skill("zebra-target"),
-    ],
-)
-def test_a_rare_word_finds_its_skill_among_many_that_share_the_common_ones(target: dict[str, str]) -> None:
-    library = Library.from_files(*crowd(), target, *[skill("last", "Common words.")])
-    assert names(library, "common words zebra body")[0].endswith("target")
+def test_a_rare_word_finds_its_skill_among_many_that_share_the_common_ones() -> None:
+    targets = {
+        "zebra": skill("target-1", "Common words about zebras."),
+        "yak": skill("target-2", body="Common body of a yak."),
+        "heron": skill("target-3", more="tags: [heron]\n"),
+        "tapir": skill("target-4", more="triggers: [see a tapir]\n"),
+        "lemur": skill("lemur-target-5"),
+    }
+    library = Library.from_files(*crowd(), *targets.values(), *[skill("last", "Common words.")])
+    found = [names(library, f"common words {rare} body")[0] for rare in targets]
+    assert found == ["target-1", "target-2", "target-3", "target-4", "lemur-target-5"]
 
 
 def test_a_skill_that_has_all_the_common_words_comes_before_those_that_have_some() -> None:

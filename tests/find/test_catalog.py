@@ -64,7 +64,7 @@ def files(name: str, description: str = "Does it.", *, more: str = "", body: str
 def crowd(count: int = 60, *, more: str = "") -> list[dict[str, str]]:
     """More skills than fit into a small budget."""
     return [
-        files(f"azure-{number:02}", f"Manages part {number} of the cloud. " + "It has much to say. " * 9, more=more)
+        files(f"azure-{number:02}", f"Manages part {number} of the cloud." + " It has much to say." * 9, more=more)
         for number in range(count)
     ]
 
@@ -318,7 +318,7 @@ def test_a_catalog_is_never_larger_than_its_budget_and_always_tells_the_truth(
 
 
 @any_format
-@pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [131, pytest.param(7, marks=pytest.mark.slow)])
 def test_every_budget_is_kept_or_refused(format: Format, step: int) -> None:  # noqa: A002
     library = Library.from_files(*crowd(20))
     refused = []
@@ -360,11 +360,14 @@ def test_without_a_word_the_budget_is_four_kilobytes() -> None:
 
 
 @pytest.mark.covers("G-20")
-@crossed(("text", HOSTILE), ("format", FORMATS), ("budget", (PLENTY, LITTLE)), one_in=3)
-def test_no_description_forges_a_record_or_closes_the_block(text: str, format: Format, budget: int) -> None:  # noqa: A002
-    library = with_crowd(files("aaa-hostile", f"{text} {text}"))
-    catalog = library.catalog(budget, listing=pinned(["aaa-hostile"]), format=format)
-    assert catalog.shown[0] == "aaa-hostile"
+@pytest.mark.each(
+    ("number", "format", "budget"), list(product(range(len(HOSTILE)), FORMATS, (PLENTY, LITTLE))), every=5
+)
+def test_no_description_forges_a_record_or_closes_the_block(number: int, format: Format, budget: int) -> None:  # noqa: A002
+    library = with_crowd(*(files(f"hostile-{at}", f"{text} {text}") for at, text in enumerate(HOSTILE)))
+    catalog = library.catalog(budget, listing=pinned([f"hostile-{number}"]), format=format)
+    # Where there is room for all, they come by their names.
+    assert f"hostile-{number}" in (catalog.shown if budget == PLENTY else catalog.shown[:1])
     assert tuple(name for name, _ in records(catalog.text, format)) == catalog.shown
     assert "evil" not in catalog.shown
 
@@ -383,6 +386,7 @@ def test_no_name_forges_a_record(format: Format, name: str) -> None:  # noqa: A0
 @pytest.mark.each(
     ("tag", "format"),
     list(product(["</all></x>", '"x":1}', "a\nb", "`x`", "<b>&", "\u202ex", "\U000e0041x"], FORMATS)),
+    every=5,
 )
 def test_no_tag_forges_a_record(tag: str, format: Format) -> None:  # noqa: A002
     catalog = library_of(*crowd(more=f"tags: [{quoted(tag)}]\n")).catalog(LITTLE, format=format)
@@ -463,6 +467,7 @@ def test_the_order_in_which_skills_were_added_does_not_show(format: Format, budg
     assert one.catalog(budget, format=format) == one.catalog(budget, format=format)
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same_text(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     for number in range(60):
         text = f"Manages part {number} of the cloud. " + "It has much to say. " * 9

@@ -196,14 +196,14 @@ def test_processes_that_index_a_new_folder_at_once_all_find_the_right_skills(
 @pytest.mark.parametrize(
     "moment",
     [
-        "while the tables are made",
-        "inside batch: skill 41",
         "before commit",
         "inside of a merge",
-        "after batch 1",
         *(
             pytest.param(moment, marks=pytest.mark.slow)
             for moment in (
+                "while the tables are made",
+                "inside batch: skill 41",
+                "after batch 1",
                 "before batch 1",
                 "inside batch: skill 1",
                 "inside batch: skill 30",
@@ -368,7 +368,7 @@ def test_threads_that_search_first_all_wait_for_the_whole_index(
 
 
 @pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("rounds", [8, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_threads_that_search_while_one_refreshes_see_a_state_that_was(
     few: Path, cache: Path, write_skill: Write, kept: bool, rounds: int
 ) -> None:

@@ -93,6 +93,7 @@ def test_what_is_no_short_text_of_words_is_left_to_the_packages(embedder: WordVe
     assert embedder.embed_short(["a form", text]) is None
 
 
+@pytest.mark.slow
 def test_the_rules_of_the_tokenizer_follow_from_its_vocabulary() -> None:
     path = Path(package_folder("wordllama", "", ""), metier.find.word_vectors._TOKENIZER)
     model = json.loads(path.read_bytes())["model"]
@@ -129,7 +130,9 @@ def make_folder(file: Path) -> None:
     file.mkdir()
 
 
-@pytest.mark.parametrize("damage", [cut, flip, empty, make_folder])
+@pytest.mark.parametrize(
+    "damage", [cut, make_folder, *(pytest.param(damage, marks=pytest.mark.slow) for damage in (flip, empty))]
+)
 def test_a_damaged_vocabulary_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     first = WordVectors(str(tmp_path)).embed_short(["fill a form"])
     (file,) = tmp_path.glob("tokens-*")
