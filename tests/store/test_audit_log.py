@@ -99,6 +99,7 @@ class Odd:
         WIDE,
         {"a": [{"b": [[[]]]}]},
     ],
+    every=2,
 )
 def test_whatever_is_in_it_a_record_is_kept(scope: TenantScope, value: Any) -> None:
     stamp = scope.audit.append(record(skill=value, session=value, reason=value))

@@ -48,9 +48,10 @@ def before_each_statement(other: Store, decide: Callable[[], object]) -> Iterato
         yield
 
 
-@pytest.mark.parametrize("more", ["", STRICT], ids=["", "serializable"])
+@pytest.mark.parametrize(
+    ("store_url", "more"), [("sqlite", ""), ("postgresql", ""), ("postgresql", STRICT)], indirect=["store_url"]
+)
 def test_whatever_was_acknowledged_while_a_backup_came_back_is_kept(backup: Path, store_url: str, more: str) -> None:
-    url = store_url + (more if store_url.startswith("postgresql") else "")
     with Store.open(store_url) as other:
         acknowledged, refused = set[str](), 0
 
@@ -65,7 +66,7 @@ def test_whatever_was_acknowledged_while_a_backup_came_back_is_kept(backup: Path
                 refused += 1
 
         with before_each_statement(other, quarantine):
-            restored = restore(url, backup, force=True)
+            restored = restore(store_url + more, backup, force=True)
         assert acknowledged
         assert refused
         assert {block.value for block in other.of().blocks.all()} == {"early", *acknowledged}
