@@ -74,13 +74,13 @@ def is_linear(unit: str, size: int, rules: Sequence[ScanRule] | None) -> bool:
     return much < 9 * 0.02 or much < 9 * cost(unit, size, rules)
 
 
-@pytest.mark.parametrize("units", [NASTY[::3], pytest.param(NASTY, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize("units", [NASTY[::6], pytest.param(NASTY, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_twice_the_text_takes_about_twice_the_time(units: list[str]) -> None:
     # Another look where something else on the machine may have been in the way.
     assert [unit for unit in units if not is_linear(unit, 8_000, RULES) and not is_linear(unit, 8_000, RULES)] == []
 
 
-@pytest.mark.each("unit", NASTY[::3])
+@pytest.mark.each("unit", NASTY, every=6)
 def test_so_it_is_with_every_rule_there_is(unit: str) -> None:
     assert is_linear(unit, 4_000, None) or is_linear(unit, 4_000, None), unit
 
@@ -103,7 +103,7 @@ def lines_of_addresses(count: int) -> float:
 
 def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each() -> None:
     # Four times the lines; for each line all of the file would be sixteen times the time.
-    assert any(lines_of_addresses(2_000) < 8 * lines_of_addresses(500) for _ in range(2))
+    assert any(lines_of_addresses(1_000) < 8 * lines_of_addresses(250) for _ in range(2))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -121,7 +121,7 @@ def test_marks_that_no_letter_follows_are_gone_over_once(mark: str) -> None:
 
 @pytest.mark.each("rule", ["LISTENS_IN", "COIN_MINER"])
 def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str) -> None:
-    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(4_000))
+    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(2_000))
     script = f"{lines}\nkeyboard_layout = mining_data = clipboard_history = 0\n"
     view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
     taken_apart = timed(lambda: reading(view))

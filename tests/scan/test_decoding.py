@@ -66,6 +66,7 @@ def test_a_payload_is_found_in_its_line_however_it_is_saved(name: str, data: byt
         ("line 60,000", (HEADER + "text\n" * 59_995 + PAYLOAD + "\nmore\n" * 10).encode(), 60_000),
         ("one line of a megabyte", (HEADER + "a " * 500_000 + PAYLOAD).encode(), 5),
     ],
+    every=2,
 )
 def test_a_payload_is_found_in_its_line_however_much_is_before_it(name: str, data: bytes, line: int, path: str) -> None:
     report = scan(MemoryPackage({"SKILL.md": HEADER, path: data}), rules=[LOOKING])

@@ -60,6 +60,7 @@ def test_a_command_is_found_however_it_is_written(command: str) -> None:
         lambda text: text.replace("e", "\u0435", 3),
         lambda text: text.replace("a", "a\u200b"),
     ],
+    every=5,
 )
 @pytest.mark.each("text", [PREREQUISITE, THEFT, OVERRIDE])
 def test_a_sentence_is_found_however_it_is_written(text: str, change: Callable[[str], str]) -> None:
@@ -149,7 +150,7 @@ UNITS = ["(", "curl ", "do not tell the user ", "a", " ", "curl | ", "https://a.
 UNITS += ["\\x41", "rm -rf "]
 
 
-@pytest.mark.parametrize("units", [UNITS[:3], pytest.param(UNITS[3:], marks=pytest.mark.slow)], ids=["some", "others"])
+@pytest.mark.parametrize("units", [UNITS[:1], pytest.param(UNITS[1:], marks=pytest.mark.slow)], ids=["some", "others"])
 def test_rules_take_time_that_grows_no_faster_than_the_text(units: list[str]) -> None:
     def cost(unit: str, length: int) -> float:
         text = unit * (length // len(unit))

@@ -160,7 +160,7 @@ def test_words_in_an_image_are_text_for_rules(path: str, data: bytes, words: str
 
 
 def test_a_compressed_comment_is_read_within_bounds() -> None:
-    bomb = png((b"zTXt", b"Comment\0\0" + zlib.compress(bytes([65]) * 50_000_000)))
+    bomb = png((b"zTXt", b"Comment\0\0" + zlib.compress(bytes([65]) * 20_000_000)))
     view = view_of(MemoryPackage({"SKILL.md": SKILL, "a.png": bomb}))
     assert len(view.files[1].text) < 2_000_000
 
