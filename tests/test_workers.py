@@ -40,7 +40,9 @@ def run(folder: Path, *options: str, dying: str = "()") -> tuple[str, list[list[
     ran = folder / "ran"
     ran.write_text("")
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", str(folder), "-p", "tests.workers"]
-    command += ["-p", "no:cacheprovider", "-ra", "--basetemp", str(folder / "base"), *options, str(folder)]
+    # Without `--confcutdir`, all folders beside those above are looked at as well.
+    command += ["--confcutdir", str(folder), "-p", "no:cacheprovider", "-ra", "--basetemp", str(folder / "base")]
+    command += [*options, str(folder)]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "RAN": str(ran), "ENDED": str(folder / "ended")}
     out = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120).stdout
     return out, [line.split() for line in ran.read_text().splitlines()]
