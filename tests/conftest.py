@@ -120,23 +120,38 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     # A folder for each case, unless something that all cases share lies in it.
     folder = given.get("tmp_path") if not any("tmp_path" in needed for needed in others) else None
     failures: list[BaseException] = []
-    for number, case in enumerate(cases):
-        if (number % every == 0) is (which[1] is not None):
-            continue
+    skips: list[str] = []
+    chosen = [number for number in range(len(cases)) if (number % every == 0) is (which[1] is None)]
+    for number in chosen:
+        case = cases[number]
         given.update(zip(names, case, strict=True))
         if folder is not None:
             given["tmp_path"] = folder / str(number)
             given["tmp_path"].mkdir()
         try:
             pyfuncitem.obj(**given)
+        except pytest.skip.Exception as skip:
+            skips.append(str(skip))
         except (Exception, pytest.fail.Exception) as failure:
             alone = re.sub(rf"\b{which[0]}\b", f"each{number}", pyfuncitem.name, count=1)
             again = pyfuncitem.nodeid.removesuffix(pyfuncitem.name) + alone
             failure.add_note(f"with {', '.join(names)} = {case!r:.1000}\nalone: pytest {shlex.quote(again)}")
             failures.append(failure)
+    if len(skips) == len(chosen):
+        raise pytest.skip.Exception("; ".join(dict.fromkeys(skips)), _use_item_location=True)
+    for reason in skips:
+        _report_skip(pyfuncitem, reason)
     if failures:
         raise BaseExceptionGroup(f"{len(failures)} cases of {pyfuncitem.originalname}", failures)
     return True
+
+
+def _report_skip(test: pytest.Function, reason: str) -> None:
+    """Count a case of a table as skipped, beside the table, which may pass or fail."""
+    path, line, _ = test.reportinfo()
+    where = (os.fspath(path), (line or 0) + 1, f"Skipped: {reason}")
+    report = pytest.TestReport(test.nodeid, test.location, {}, "skipped", where, "call")
+    test.ihook.pytest_runtest_logreport(report=report)
 
 
 PARAMETERS = type(pytest.param())

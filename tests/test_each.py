@@ -28,6 +28,19 @@ def test_parts(number: int) -> None:
 def test_words(more: str, word: str) -> None:
     assert (more, word) != ("[a]", "it's y")
 """
+SKIPPING = """
+import pytest
+
+@pytest.mark.each("number", [1, 2, 3])
+def test_some(number: int) -> None:
+    if number == 2:
+        pytest.skip("not the second")
+    assert number != 3
+
+@pytest.mark.each("number", [1, 2])
+def test_none(number: int) -> None:
+    pytest.skip("none of them")
+"""
 STRANGE = """
 import pytest
 
@@ -59,12 +72,14 @@ FAILING = {"test_numbers[each1]", "test_numbers[each3]", "test_words[each1-[a]]"
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What is said of all cases, those that fail, a good one, an absent one, parts of a table, and what is no table."""
+    """What is said of all cases, those that fail, a good one, an absent one, parts, no tables, and those that skip."""
     folder = tmp_path_factory.mktemp("table")
     table = folder / "test_table.py"
     table.write_text(TESTS)
     (folder / "test_strange.py").write_text(STRANGE)
     (folder / "test_once.py").write_text(ONCE)
+    skipping = folder / "test_skipping.py"
+    skipping.write_text(SKIPPING)
     common = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "tests.conftest"]
     # Without `--confcutdir`, all folders beside those above are looked at as well.
     common += ["--confcutdir", str(folder), "--basetemp", str(folder / "temporary")]
@@ -78,6 +93,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         [parts, "-m", "slow"],
         [str(folder / "test_strange.py")],
         [str(folder / "test_once.py")],
+        [str(skipping)],
+        [f"{skipping}::test_some[each1]"],
+        [str(skipping), "--workers", "2"],
     ]
     words = json.dumps([[*common, *which] for which in asked])
     command = [sys.executable, "-c", RUNS, words]
@@ -108,3 +126,12 @@ def test_only_some_cases_of_a_table_are_quick(outputs: list[str]) -> None:
 def test_what_would_not_be_tried_as_it_is_written_is_an_error(outputs: list[str]) -> None:
     assert "`pytest.param` is for `parametrize`" in outputs[6] and "1 passed" not in outputs[6]
     assert "can be gone through only once" in outputs[7] and "1 passed" not in outputs[7]
+
+
+def test_a_case_is_skipped_alone_for_its_own_reason(outputs: list[str]) -> None:
+    tables, alone, by_workers = outputs[8:]
+    for text in (tables, by_workers):
+        assert "1 failed, 2 skipped" in text and "alone: pytest" in text
+        assert re.search(r"^SKIPPED \[1\] \S*test_skipping.py:4: not the second$", text, re.M)
+        assert re.search(r"^SKIPPED \[1\] \S*test_skipping.py:10: none of them$", text, re.M)
+    assert "1 skipped" in alone and "not the second" in alone

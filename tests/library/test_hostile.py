@@ -140,7 +140,7 @@ def test_a_skill_of_odd_content_hides_no_other_and_can_be_looked_at(
     monkeypatch.chdir(tmp_path)
     (skills / "odd").mkdir()
     (skills / "odd" / "SKILL.md").write_bytes(data)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(2 if cached else 1):
         library = Library.from_folder(skills, cache=tmp_path / "cache" if cached else False)
         the_good_are_there(library)
@@ -151,7 +151,7 @@ def test_a_skill_of_odd_content_hides_no_other_and_can_be_looked_at(
         assert len(odd.name) <= 64
         if odd.status == "active":
             library.document(odd.name)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert not (tmp_path / "pwned").exists()
 
 

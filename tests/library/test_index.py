@@ -152,10 +152,10 @@ def test_an_empty_library_says_where_to_look() -> None:
     ids=["letters", "climbing", "ats", "pairs", "accents", "line feeds", "blanks"],
 )
 def test_a_name_of_a_hundred_kilobytes_is_answered_at_once_and_briefly(library: Library, called: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(MetierError) as caught:
         library.get(called)
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
     assert len(caught.value.message) < 500
 
 
