@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -405,3 +406,15 @@ def test_what_is_hidden_is_in_no_list_once_somebody_wrote(tmp_path: Path, path: 
     assert seen(set(index.scopes()) - {open_to_all}) == set(ids.values())
     writer.update([text("a", "3", about="fruit")], gone=["b"])
     assert seen({open_to_all}) == seen(set(index.scopes())) == {ids["a"]}
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_garbage_collector_is_afterwards_as_it_was_before(is_enabled: bool) -> None:
+    index = SearchIndex()
+    try:
+        if not is_enabled:
+            gc.disable()
+        index.update([SkillText(key="a", stamp="1", name="a", body="fruit")])
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()

@@ -6,6 +6,7 @@ Derived from the skills and always rebuildable. A changed skill is written again
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,6 +43,18 @@ class Totals(NamedTuple):
     body: int = 0
 
 
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Without the garbage collector, which looks for cycles in so many lists again and again, where there are none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class SearchIndex:
     """The index of one source."""
 
@@ -58,7 +71,7 @@ class SearchIndex:
 
     def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
-        with self.database.transaction() as connection:
+        with _without_collections(), self.database.transaction() as connection:
             self._letters.begin(connection, self.database.rollbacks)
             writer = IndexWriter(connection, self._letters)
             for key in gone:
