@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.errors import InvalidArgument
-from metier.store.connection_pool import decode_text, encode_text
-from metier.store.rows import new_id, now, require_key
+from metier.store.rows import decode_text, encode_text, new_id, now, require_key
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]))
 

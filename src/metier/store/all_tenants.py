@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.store.audit_log import parse_record
-from metier.store.connection_pool import decode_text, encode_text
-from metier.store.rows import BUMP, MAX_TENANT, insert_statement
+from metier.store.rows import BUMP, MAX_TENANT, decode_text, encode_text, insert_statement
 from metier.store.schema import PROTECTION, UNPROTECTION, columns_of, key_of, tables_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from metier._lazy import dataclass, field, pattern
+from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument, StoreUnavailable
+from metier.store.rows import decode_rows, encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,35 +32,6 @@ _MAX_IDLE = 4
 """Connections that wait for their next use."""
 WAIT_SECONDS = 30.0
 """The longest wait of a transaction for those before it: many times what they take."""
-_MARK = "\ufdd0"  # a code point that is no character in any text
-_UNSTORABLE = pattern(f"[\0\ud800-\udfff{_MARK}]")
-# Nothing else is escaped, or one text could be stored in two ways, of which a search finds but one.
-_ESCAPED = pattern(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
-
-
-def encode_text(text: str) -> str:
-    """Return a text that every database can hold: a code point that is no character becomes a mark with its number.
-
-    >>> decode_text(encode_text("a\\0b")) == "a\\0b"
-    True
-    """
-    if text.isascii() and "\0" not in text:
-        return text
-    return _UNSTORABLE.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
-
-
-def decode_text(text: str) -> str:
-    """Return the text that was encoded."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if _MARK in text else text
-
-
-def _decode_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    for number, row in enumerate(rows):
-        for value in row:
-            if type(value) is str and not value.isascii() and _MARK in value:
-                rows[number] = tuple(decode_text(value) if type(value) is str else value for value in row)
-                break
-    return rows
 
 
 class Backend(ABC):
@@ -283,7 +255,7 @@ class ConnectionPool:
         else:
             with self._explained:
                 read(current.connection)
-        return _decode_rows(rows) if decode else rows
+        return decode_rows(rows) if decode else rows
 
     def is_unchanged(self, since: Mark | None) -> bool:
         """Return whether nothing was committed since a mark, by anybody; False also where that cannot be told.

@@ -12,11 +12,10 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from metier._lazy import dataclass, field, fields
+from metier._lazy import dataclass, field, fields, pattern
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.hints import for_people
 from metier.store.canonical_json import escape_surrogates
-from metier.store.connection_pool import encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,6 +61,10 @@ _COLUMN_TYPES: dict[Kind, dict[str, str]] = {
 _COUNTED: dict[Kind, str] = {"sqlite": "typeof(seq) = 'integer' AND seq >= 1", "postgresql": "seq >= 1"}
 _QUOTED: dict[Kind, dict[str, str]] = {"sqlite": {"by": '"by"'}, "postgresql": {"new": '"new"'}}
 """Names in quotes, as in every store there is: SQLite keeps the text of a statement, which `checks` compares."""
+_MARK = "\ufdd0"  # a code point that is no character in any text
+_UNSTORABLE = pattern(f"[\0\ud800-\udfff{_MARK}]")
+# Nothing else is escaped, or one text could be stored in two ways, of which a search finds but one.
+_ESCAPED = pattern(f"{_MARK}(0000|d[89a-f][0-9a-f]{{2}}|{ord(_MARK):04x})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,3 +320,29 @@ def _to_json_type(value: object) -> object:
     if hasattr(value, "items"):
         return dict(value.items())
     raise TypeError(f"{type(value).__name__} is none of its types")
+
+
+def encode_text(text: str) -> str:
+    """Return a text that every database can hold: a code point that is no character becomes a mark with its number.
+
+    >>> decode_text(encode_text("a\\0b")) == "a\\0b"
+    True
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    return _UNSTORABLE.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
+
+
+def decode_text(text: str) -> str:
+    """Return the text that was encoded."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if _MARK in text else text
+
+
+def decode_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the same rows, with every text in them as it was before it was encoded."""
+    for number, row in enumerate(rows):
+        for value in row:
+            if type(value) is str and not value.isascii() and _MARK in value:
+                rows[number] = tuple(decode_text(value) if type(value) is str else value for value in row)
+                break
+    return rows
