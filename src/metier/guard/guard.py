@@ -188,8 +188,6 @@ class Guard:
         program = self._program.policy.allowed_tools if self._program.policy is not None else {}
         return enforcement_of(place, self._governance.effective, program, folder)
 
-    # --- deciding -----------------------------------------------------------------------------------------------------
-
     def context(self, action: Action, actor: Actor = _NOBODY) -> DecisionContext:
         """An action with everything that checks may have to know about it."""
         make = _context_type()
@@ -270,8 +268,6 @@ class Guard:
     def observe(self, action: Action, actor: Actor, check: str, reason: str) -> AuditedAction:
         """An audited action for something that happens without being asked for, such as the end of a skill's use."""
         return self.audit(action, actor, allow(check, reason))
-
-    # --- entering -----------------------------------------------------------------------------------------------------
 
     def enter(
         self,

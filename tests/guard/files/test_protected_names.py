@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from metier.guard.files.file_access import closing_places
 from metier.guard.files.protected_names import CLOSED_IN_REPOSITORY, PROTECTED, protected_name_in
-from metier.guard.files.protected_places import closing_places, find_protected_places
+from metier.guard.files.protected_places import find_protected_places
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 

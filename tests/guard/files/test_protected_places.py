@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from metier.guard.files.file_access import closing_places
 from metier.guard.files.git_settings import committer_variables
-from metier.guard.files.protected_places import closing_places, find_protected_places
+from metier.guard.files.protected_places import find_protected_places
 
 
 def repository(folder: Path, config: str = "") -> Path:

@@ -9,20 +9,30 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from typing import TYPE_CHECKING, Protocol
 
 from metier._cache import BoundedCache
 from metier._lazy import dataclass, field, pattern
 from metier._paths import is_inside
 from metier.errors import ProtectedPlace
-from metier.guard.files.protected_names import FOLDS_CASE, PROTECTED, normal_name, protected_name_in
-from metier.guard.files.protected_places import closing_places
+from metier.guard.files.protected_names import (
+    FOLDS_CASE,
+    OF_REPOSITORIES,
+    PROTECTED,
+    REPOSITORY,
+    folder_listings,
+    normal_name,
+    protected_name_in,
+)
+from metier.guard.files.protected_places import find_protected_places, shared_files
 from metier.hints import Hint
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from metier.guard.files.protected_places import ProtectedPlaces
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
 
@@ -239,3 +249,65 @@ def _real_paths(paths: Iterable[str]) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=8)
 def _home_secrets(home: str) -> tuple[str, ...]:
     return _real_paths(os.path.join(home, name) for name in _SECRET_IN_HOME) if os.path.isabs(home) else ()
+
+
+def closing_places(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
+    """The place that closes each path to writing in a workspace, all absolute and free of links; None for an open path.
+
+    With a path comes whether a link is to be put there, by which what lies below would lead elsewhere.
+
+    >>> import tempfile
+    >>> folder = os.path.realpath(tempfile.mkdtemp())
+    >>> list(closing_places(folder, [(f"{folder}/.envrc", False), (f"{folder}/notes.md", False)]))
+    ['.envrc', None]
+    """
+    found: ProtectedPlaces | None = None
+    for path, is_link in paths:
+        if path == root or not is_inside(path, root):
+            yield None
+            continue
+        relative = path[len(root) :].lstrip(os.sep)
+        name = protected_name_in(f"{os.path.basename(root)}/{relative}", grants)
+        if name is None:
+            found = found or find_protected_places(root, grants)
+            name = found.inside_of or _closing_place(root, path, found, is_link=is_link)
+        yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
+
+
+def _closing_place(root: str, path: str, found: ProtectedPlaces, *, is_link: bool) -> str | None:
+    above = path
+    while above != root:
+        if above in found.targets or above in found.closed:
+            return os.path.relpath(above, root)
+        above = os.path.dirname(above)
+    below = (one for one in (*found.targets, *found.closed) if is_link and is_inside(one, path))
+    return next((os.path.relpath(one, root) for one in below), None)
+
+
+def _repository_above(root: str, relative: str, grants: Collection[str]) -> str | None:
+    """The repository of any name that a path lies in or would complete, also in folders that are not searched."""
+    folder = root
+    for part in relative.split(os.sep):
+        listing = folder_listings.get(folder)
+        if not listing.is_readable:
+            return None
+        if listing.is_repository and folder != root:
+            return os.path.relpath(folder, root)
+        if listing.has_head and not listing.is_repository and normal_name(part) in OF_REPOSITORIES:
+            return os.path.relpath(os.path.join(folder, "HEAD"), root)
+        folder = os.path.join(folder, part)
+        if normal_name(part) in REPOSITORY and part in grants:
+            return None
+    return None
+
+
+def _shared_file(root: str, path: str, found: ProtectedPlaces | None) -> str | None:
+    """The protected file that a path is another name of, by a hard link."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    if found is None or status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+        return None
+    file = shared_files(found).get((status.st_dev, status.st_ino))
+    return file and (os.path.relpath(file, root) if is_inside(file, root) else file)

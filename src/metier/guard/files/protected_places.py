@@ -22,17 +22,15 @@ from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repos
 from metier.guard.files.protected_names import (
     CLOSED_IN_REPOSITORY,
     MOST_FOLDERS,
-    OF_REPOSITORIES,
     REPOSITORY,
     folder_listings,
     names_by_first_part,
     normal_name,
     protected_name_above,
-    protected_name_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from metier.guard.files.protected_names import FolderListing
 
@@ -123,71 +121,9 @@ def protected_around(folder: str, grants: Collection[str] = ()) -> str | None:
     return found.inside_of
 
 
-def closing_places(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
-    """The place that closes each path to writing in a workspace, all absolute and free of links; None for an open path.
-
-    With a path comes whether a link is to be put there, by which what lies below would lead elsewhere.
-
-    >>> import tempfile
-    >>> folder = os.path.realpath(tempfile.mkdtemp())
-    >>> list(closing_places(folder, [(f"{folder}/.envrc", False), (f"{folder}/notes.md", False)]))
-    ['.envrc', None]
-    """
-    found: ProtectedPlaces | None = None
-    for path, is_link in paths:
-        if path == root or not is_inside(path, root):
-            yield None
-            continue
-        relative = path[len(root) :].lstrip(os.sep)
-        name = protected_name_in(f"{os.path.basename(root)}/{relative}", grants)
-        if name is None:
-            found = found or find_protected_places(root, grants)
-            name = found.inside_of or _closing_place(root, path, found, is_link=is_link)
-        yield name or _repository_above(root, relative, grants) or _shared_file(root, path, found)
-
-
-def _closing_place(root: str, path: str, found: ProtectedPlaces, *, is_link: bool) -> str | None:
-    above = path
-    while above != root:
-        if above in found.targets or above in found.closed:
-            return os.path.relpath(above, root)
-        above = os.path.dirname(above)
-    below = (one for one in (*found.targets, *found.closed) if is_link and is_inside(one, path))
-    return next((os.path.relpath(one, root) for one in below), None)
-
-
-def _repository_above(root: str, relative: str, grants: Collection[str]) -> str | None:
-    """The repository of any name that a path lies in or would complete, also in folders that are not searched."""
-    folder = root
-    for part in relative.split(os.sep):
-        listing = folder_listings.get(folder)
-        if not listing.is_readable:
-            return None
-        if listing.is_repository and folder != root:
-            return os.path.relpath(folder, root)
-        if listing.has_head and not listing.is_repository and normal_name(part) in OF_REPOSITORIES:
-            return os.path.relpath(os.path.join(folder, "HEAD"), root)
-        folder = os.path.join(folder, part)
-        if normal_name(part) in REPOSITORY and part in grants:
-            return None
-    return None
-
-
-def _shared_file(root: str, path: str, found: ProtectedPlaces | None) -> str | None:
-    """The protected file that a path is another name of, by a hard link."""
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError):
-        return None
-    if found is None or status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
-        return None
-    file = _shared_files(found).get((status.st_dev, status.st_ino))
-    return file and (os.path.relpath(file, root) if is_inside(file, root) else file)
-
-
 def _other_names(root: str, found: ProtectedPlaces) -> Iterator[str]:
     """The files in a folder that are protected files under a second name."""
-    shared = _shared_files(found)
+    shared = shared_files(found)
     inodes = {inode for _, inode in shared}
     for entry in _files_below(root) if shared else ():
         if entry.inode() not in inodes or any(is_inside(entry.path, one) for one in found.closed):
@@ -198,7 +134,7 @@ def _other_names(root: str, found: ProtectedPlaces) -> Iterator[str]:
                 yield entry.path
 
 
-def _shared_files(found: ProtectedPlaces) -> dict[tuple[int, int], str]:
+def shared_files(found: ProtectedPlaces) -> dict[tuple[int, int], str]:
     """The protected files that have a second name somewhere."""
     shared = {}
     for path in islice(chain(_files_in(found.closed), found.outside), _MOST_SHARED):
