@@ -16,7 +16,6 @@ from metier.guard.decision import STRICTNESS, refuse
 from metier.guard.files.git_settings import committer_variables, repository_elsewhere
 from metier.guard.policy.program import granted_names, split_mode
 from metier.hints import Hint, for_anybody
-from metier.run import Outcome
 from metier.run.job import JobPath
 from metier.session.command_attribution import NamedPaths, folders_of
 from metier.session.resource_grants import (
@@ -30,6 +29,7 @@ from metier.session.resource_grants import (
     own_folders,
     workspace_places,
 )
+from metier.session.sandboxed_runner import SandboxedRunner
 from metier.session.secrets import secrets_for
 from metier.skill import shown
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Decision
     from metier.guard.audited_action import AuditedAction
-    from metier.run import Job, Runner, RunnerCapabilities
+    from metier.run import Job, Outcome, Runner
     from metier.run.job import OutputLine
     from metier.session.active_skills import ActiveSkill, ActiveSkills
     from metier.session.context import By, SessionContext
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 _MOST_NOTES = 16
 _MAX_COMMAND = 2_000
-_CANNOT_EXECUTE = 126
-"""The exit code of a shell for a program that it cannot start."""
 
 
 class JobSandbox:
@@ -454,51 +452,3 @@ class SandboxedJob:
         masked = type(error)(self._masks.hide(error.message), hint=hint, **error.context)
         masked.code = error.code
         return masked
-
-
-class SandboxedRunner:
-    """The session's runner for jobs that somebody else makes: each is completed, or refused, right before it runs."""
-
-    def __init__(self, sandbox: JobSandbox, sandboxed: Callable[[Job], SandboxedJob], *, answers: bool = False) -> None:
-        """With `answers`, a refusal is an outcome, as a shell has it for programs that it cannot start."""
-        self._sandbox = sandbox
-        self._sandboxed = sandboxed
-        self._answers = answers
-
-    @property
-    def name(self) -> str:
-        """The name in results and audit records."""
-        return self._sandbox.runner.name
-
-    def capabilities(self) -> RunnerCapabilities:
-        """The capabilities of the session's runner."""
-        return self._sandbox.runner.capabilities()
-
-    def run_blocking(
-        self,
-        job: Job,
-        *,
-        should_stop: Callable[[], bool] | None = None,
-        on_output: Callable[[OutputLine], None] | None = None,
-    ) -> Outcome:
-        """Run a job to its end."""
-        try:
-            return self._sandboxed(job).run_blocking(on_output, should_stop)
-        except MetierError as error:
-            return self._answer(job, error)
-
-    async def run(self, job: Job, *, on_output: Callable[[OutputLine], None] | None = None) -> Outcome:
-        """Run a job without holding up the event loop."""
-        # Copies are verified and the workspace is looked through, and somebody may be asked.
-        try:
-            sandboxed = await self._sandbox.context.guard.in_thread(self._sandboxed, job)
-            return await sandboxed.run(on_output)
-        except MetierError as error:
-            return self._answer(job, error)
-
-    def _answer(self, job: Job, error: MetierError) -> Outcome:
-        """Return a refusal as an outcome, or raise it where nobody asked for answers."""
-        if not self._answers:
-            raise error
-        text = f"{os.path.basename(job.argv[0])}: {for_anybody(error, error.hint)}\n"
-        return Outcome(exit_code=_CANNOT_EXECUTE, stderr=text, runner=self.name)
