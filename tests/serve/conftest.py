@@ -65,7 +65,7 @@ def log() -> MemoryLog:
 
 
 @pytest.fixture
-def serve(tmp_path: Path, skills: Path, log: MemoryLog) -> Iterator[Callable[..., SkillServer]]:
+def serve(tmp_path: Path, skills: Path, log: MemoryLog, quiet_files: None) -> Iterator[Callable[..., SkillServer]]:
     """Makes servers over the skills, in which scripts may run, and closes them."""
     work = tmp_path / "work"
     work.mkdir()

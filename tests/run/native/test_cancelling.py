@@ -51,6 +51,7 @@ def job(mark: str, folder: Path) -> Job:
     return Job(argv=("bash", "-c", FAMILY, "bash", mark), folder=str(folder))
 
 
+@in_one_sandbox
 def test_a_job_ends_when_it_is_asked_to(runner: NativeRunner, workspace: Path, mark: str, alive: Alive) -> None:
     heard = Counter()
     outcome = runner.run_blocking(job(mark, workspace), on_output=heard, should_stop=heard.complete.is_set)
@@ -76,6 +77,7 @@ def test_a_job_ends_when_asking_whether_to_stop_fails(
     assert wait_until(lambda: not alive(mark))
 
 
+@in_one_sandbox
 def test_a_job_ends_when_whoever_listens_is_interrupted(
     runner: NativeRunner, workspace: Path, mark: str, alive: Alive, wait_until: Wait
 ) -> None:

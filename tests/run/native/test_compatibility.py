@@ -170,6 +170,7 @@ def test_names_of_users_are_known(sh: Run, tier: str) -> None:
     assert (outcome.exit_code, outcome.stderr) == (0, "")
 
 
+@in_one_sandbox
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_node_works(run: Run, workspace: Path) -> None:
     script = workspace / "main.mjs"
@@ -187,6 +188,7 @@ worker.on("message", (message) => console.log(message, fs.readFileSync("made", "
     assert (outcome.stdout, outcome.stderr) == ("42 hi\n", "")
 
 
+@in_one_sandbox
 @pytest.mark.parametrize(
     ("name", "text"),
     [

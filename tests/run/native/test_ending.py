@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import TIMED_OUT, Job, NativeRunner, Outcome
 
@@ -53,12 +54,14 @@ def test_nobody_outlives_the_time_however_well_it_hides(python: Run, mark: str, 
     assert alive(mark) == []
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("seconds", [0.1, 0.0, -1.0])
 def test_a_short_time_is_kept(run: Run, seconds: float) -> None:
     outcome = run("sleep", "600", seconds=seconds)
     assert (outcome.exit_code, outcome.timed_out, outcome.killed_by) == (TIMED_OUT, True, "timeout")
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e18])
 def test_a_time_that_is_no_time_is_the_longest(run: Run, seconds: float) -> None:
     assert run("true", seconds=seconds).is_success
@@ -189,6 +192,7 @@ def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
     assert wrong == []
 
 
+@in_one_sandbox
 def test_nothing_of_a_job_is_inherited_by_what_the_host_starts_meanwhile(run: Run) -> None:
     before = set(os.listdir("/proc/self/fd"))
     passed_on: set[str] = set()

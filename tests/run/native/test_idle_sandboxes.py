@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import JobPath, Outcome
 
@@ -48,6 +49,7 @@ def test_nothing_of_a_job_is_found_by_the_next(sh: Run, leave: str, find: str) -
     assert sh(find).stdout == ""
 
 
+@in_one_sandbox
 def test_what_a_job_used_is_not_counted_for_the_next(python: Run, run: Run) -> None:
     large = python("data = bytearray(80_000_000); sum(range(3_000_000))")
     small = run("true")
@@ -55,6 +57,7 @@ def test_what_a_job_used_is_not_counted_for_the_next(python: Run, run: Run) -> N
     assert large.usage.cpu_ms > small.usage.cpu_ms
 
 
+@in_one_sandbox
 def test_the_next_job_has_its_own_time(sh: Run) -> None:
     assert sh("true", seconds=4).is_success
     first = int(sh("ulimit -Ht", seconds=20).stdout)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import Outcome
 from metier.run.native.usage_watch import Disk, ProcessTree
@@ -39,6 +40,7 @@ time.sleep(600)
     assert outcome.usage.memory_bytes > 150 * MB
 
 
+@in_one_sandbox
 def test_memory_that_processes_share_counts_once(python: Run) -> None:
     script = """
 import os, time
@@ -73,6 +75,7 @@ def test_a_job_cannot_fill_the_disk(python: Run, workspace: Path, how: str) -> N
     assert (outcome.killed_by, outcome.exit_code, outcome.timed_out) == ("disk", 137, False)
 
 
+@in_one_sandbox
 def test_what_a_job_writes_and_removes_again_does_not_count(python: Run) -> None:
     script = f"""
 import os, time

@@ -198,6 +198,7 @@ def test_a_place_that_is_not_there_is_named(sh: Run, workspace: Path, tmp_path: 
     assert "does not exist" in outcome.stderr
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("path", ["relative", "", "./x", "/a\0b"])
 def test_a_place_that_is_no_path_is_refused(sh: Run, workspace: Path, path: str) -> None:
     outcome = sh("true", places=(JobPath(str(workspace), is_writable=True), JobPath(path)))
@@ -419,6 +420,7 @@ def test_a_place_that_becomes_a_link_is_not_followed(run: Run, workspace: Path, 
         kernel.open_exactly(seen.places[-1].path)
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("how", ["long paths", "no name"])
 def test_what_is_held_by_no_name_that_can_be_found_counts_too(run: Run, workspace: Path, how: str) -> None:
     body = {

@@ -32,6 +32,7 @@ def test_what_a_job_writes_and_how_it_ends_is_told(sh: Run) -> None:
     assert (outcome.runner, outcome.duration_ms > 0) == ("native", True)
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("code", [0, 1, 7, 124, 126, 127, 255])
 def test_the_code_that_a_job_ends_with_is_its_own(sh: Run, code: int) -> None:
     outcome = sh(f"exit {code}")
@@ -46,12 +47,14 @@ def test_a_job_that_dies_of_a_signal_says_so(sh: Run, tier: str, signal: str, co
     assert outcome.killed_by == "signal" or tier == "bubblewrap"
 
 
+@in_one_sandbox
 def test_what_a_job_used_is_told(python: Run) -> None:
     usage = python("data = bytearray(60_000_000); sum(range(2_000_000))").usage
     assert usage.cpu_ms > 10
     assert 60_000_000 < usage.memory_bytes < 200_000_000
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("data", [b"", b"hello", b"\x00\xff" * 5_000_000], ids=["empty", "short", "10 MB"])
 def test_a_job_reads_its_input_to_the_end(python: Run, data: bytes) -> None:
     outcome = python("import sys, zlib; data = sys.stdin.buffer.read(); print(len(data), zlib.crc32(data))", stdin=data)
@@ -155,6 +158,7 @@ def test_a_job_that_cannot_start_says_why(run: Run, workspace: Path, argv: tuple
     assert outcome.stdout == ""
 
 
+@in_one_sandbox
 @pytest.mark.parametrize(
     ("env", "reason"),
     [
@@ -178,6 +182,7 @@ def test_an_environment_that_cannot_be_passed_is_an_answer(run: Run, env: Any, r
     assert len(outcome.stderr) < 1_000
 
 
+@in_one_sandbox
 @pytest.mark.parametrize("name", ["gone", "gone/deeper", "file", "relative", ""])
 def test_a_working_folder_that_is_none_is_named(run: Run, workspace: Path, name: str) -> None:
     (workspace / "file").write_text("")
@@ -210,6 +215,7 @@ STRANGE: list[dict[str, int]] = [
 ]  # fmt: skip
 
 
+@in_one_sandbox
 def test_limits_that_are_no_sizes_are_kept_or_refused_and_no_exception(run: Run) -> None:
     for limits in STRANGE:
         outcome = run("true", **limits)

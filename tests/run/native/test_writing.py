@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.run.native.conftest import in_one_sandbox
 
 from metier.run import Limits, Outcome, OutputLine
 
 Run = Callable[..., Outcome]
 
 
+@in_one_sandbox
 @pytest.mark.covers("O-72")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_flood_ends_the_job_and_costs_little_memory(sh: Run, stream: str) -> None:
@@ -30,6 +32,7 @@ def test_a_flood_ends_the_job_and_costs_little_memory(sh: Run, stream: str) -> N
     assert peak <= Limits().output_bytes + 1_000_000
 
 
+@in_one_sandbox
 def test_a_hundred_megabytes_that_are_no_flood_yet_are_read_to_the_end(sh: Run) -> None:
     cap = 4_000_000
     outcome = sh("head -c 100000000 /dev/zero; echo the end >&2", output_bytes=cap)
@@ -37,6 +40,7 @@ def test_a_hundred_megabytes_that_are_no_flood_yet_are_read_to_the_end(sh: Run) 
     assert len(outcome.stdout) == cap
 
 
+@in_one_sandbox
 @pytest.mark.covers("G-36")
 @pytest.mark.parametrize(("cap", "is_truncated"), [(6, False), (5, False), (4, True), (1, True), (0, True), (-1, True)])
 def test_the_cap_is_inclusive_and_each_streams_own(sh: Run, cap: int, is_truncated: bool) -> None:
@@ -46,11 +50,13 @@ def test_the_cap_is_inclusive_and_each_streams_own(sh: Run, cap: int, is_truncat
     assert outcome.is_success
 
 
+@in_one_sandbox
 @pytest.mark.parametrize(("cap", "kept"), [(6, "ééé"), (7, "ééé"), (8, "éééé")])
 def test_a_cap_never_leaves_half_a_character(run: Run, cap: int, kept: str) -> None:
     assert run("printf", "é" * 100, output_bytes=cap).stdout == kept
 
 
+@in_one_sandbox
 @pytest.mark.parametrize(
     ("written", "text"),
     [
@@ -94,6 +100,7 @@ def test_lines_are_told_as_they_come_in_order(run: Run, workspace: Path) -> None
     ]  # fmt: skip
 
 
+@in_one_sandbox
 def test_what_is_told_is_what_is_kept(python: Run) -> None:
     script = """
 import os
@@ -112,12 +119,14 @@ for at in range(300):
     assert len([line for line in told if line.stream == "stderr"]) > 10
 
 
+@in_one_sandbox
 def test_a_line_that_has_not_ended_is_told_at_the_end(run: Run) -> None:
     told: list[OutputLine] = []
     run("printf", "a\nb", on_output=told.append)
     assert [line.text for line in told] == ["a\n", "b"]
 
 
+@in_one_sandbox
 def test_nothing_is_told_beyond_the_cap(sh: Run) -> None:
     told: list[OutputLine] = []
     outcome = sh("seq 1000", on_output=told.append, output_bytes=100)
@@ -125,6 +134,7 @@ def test_nothing_is_told_beyond_the_cap(sh: Run) -> None:
     assert len(outcome.stdout) == 100
 
 
+@in_one_sandbox
 def test_whoever_listens_cannot_break_the_job(sh: Run, caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
 
