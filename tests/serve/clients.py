@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import anyio
 import mcp
+import pytest
 from mcp_types import ElicitRequestParams, ElicitResult, Request
 from pydantic import BaseModel
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 MODES = ("auto", "legacy")
 """Both generations of the protocol: every request for itself, and after a handshake."""
+in_one_mode = pytest.mark.parametrize("mode", [MODES[0], pytest.param(MODES[1], marks=pytest.mark.slow)])
+"""For a test of what is the same in both: after a handshake it is slow."""
 
 
 def talk(

@@ -14,7 +14,7 @@ import mcp
 import pytest
 import yaml
 from mcp.shared.exceptions import MCPError
-from tests.serve.clients import MODES, NO, YES, answering, ask, talk
+from tests.serve.clients import MODES, NO, YES, answering, ask, in_one_mode, talk
 
 from metier import Change, Library
 from metier.guard import MemoryLog, Policy
@@ -94,7 +94,7 @@ def test_the_extension_is_announced(serve: Callable[..., SkillServer]) -> None:
     assert talk(serve(), use) == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_read_by_a_host_is_recorded_as_such(serve: Callable[..., SkillServer], log: MemoryLog, mode: str) -> None:
     async def use(client: mcp.Client) -> None:
         await client.read_resource("skill://forms/references/fields.md")
@@ -111,7 +111,7 @@ def test_a_read_by_a_host_is_recorded_as_such(serve: Callable[..., SkillServer],
 
 
 @pytest.mark.covers("SEC-22")
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_a_script_is_refused_as_by_the_tool_that_reads(
     serve: Callable[..., SkillServer], mode: str, is_loaded: bool
@@ -128,7 +128,7 @@ def test_a_script_is_refused_as_by_the_tool_that_reads(
 
 
 @pytest.mark.covers("SEC-5")
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_of_a_skill_that_was_loaded_resources_are_what_was_loaded(
     serve: Callable[..., SkillServer], skills: Path, mode: str
 ) -> None:
@@ -147,7 +147,7 @@ def test_of_a_skill_that_was_loaded_resources_are_what_was_loaded(
     talk(serve(), use, mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_addresses_that_lead_nowhere_or_out_are_refused(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> None:
         for uri in BAD_URIS:
@@ -229,7 +229,7 @@ def test_a_skill_over_the_limits_of_the_extension_is_left_out(
     assert talk(serve(library=library), use) == []
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_long_lists_come_in_pages(serve: Callable[..., SkillServer], mode: str) -> None:
     names = [f"skill-{number:03}" for number in range(PAGE + 5)]
     library = Library.from_files(
@@ -280,7 +280,7 @@ def test_a_cursor_that_was_not_given_out_is_refused(serve: Callable[..., SkillSe
     talk(serve(), use)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_folder_of_a_skill_can_be_looked_into(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> Any:
         for uri in ("skill://forms/SKILL.md", "skill://forms/no-such", "skill://no-such", "skill://forms/.."):
@@ -447,7 +447,7 @@ def test_what_a_host_is_told_of_a_skill_is_recorded(serve: Callable[..., SkillSe
     assert [(one.event, one.skill, one.by) for one in log.records if one.skill] == [("read", "forms", "host")]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_of_a_skill_that_policy_shows_by_its_name_nothing_else_is_told(
     serve: Callable[..., SkillServer], mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

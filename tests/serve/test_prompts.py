@@ -10,7 +10,7 @@ import mcp
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
-from tests.serve.clients import MODES, talk, text_of
+from tests.serve.clients import MODES, in_one_mode, talk, text_of
 
 from metier.guard import MemoryLog
 from metier.serve.mcp import SkillServer
@@ -37,7 +37,7 @@ async def said(client: mcp.Client, name: str, **arguments: str) -> str:
     return message.content.text
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_arguments_stand_where_the_skill_has_them(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> list[str]:
         return [
@@ -52,7 +52,7 @@ def test_arguments_stand_where_the_skill_has_them(serve: Callable[..., SkillServ
     assert "To Ada about {{ what }}." in first
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_person_loads_what_models_may_not(serve: Callable[..., SkillServer], log: MemoryLog, mode: str) -> None:
     async def use(client: mcp.Client) -> Any:
         assert "Deploy." in await said(client, "deploy")
@@ -65,7 +65,7 @@ def test_a_person_loads_what_models_may_not(serve: Callable[..., SkillServer], l
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_the_skill_of_a_prompt_is_active_afterwards(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> str:
         await said(client, "forms")
@@ -74,7 +74,7 @@ def test_the_skill_of_a_prompt_is_active_afterwards(serve: Callable[..., SkillSe
     assert "Name and date." in talk(serve(), use, mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_prompt_makes_room_for_its_skill(
     serve: Callable[..., SkillServer], skills: Path, write_skill: Callable[..., Path], log: MemoryLog, mode: str
 ) -> None:
@@ -103,7 +103,7 @@ WRONG: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_what_cannot_be_invoked_is_an_error_with_code_and_hint(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> None:
         for name, arguments, code in WRONG:

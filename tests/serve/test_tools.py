@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp
 import pytest
-from tests.serve.clients import MODES, talk, text_of
+from tests.serve.clients import MODES, in_one_mode, talk, text_of
 
 from metier.guard import MemoryLog, Policy
 from metier.serve.mcp import SkillServer
@@ -53,7 +53,7 @@ def test_a_skill_is_loaded_read_run_and_unloaded(serve: Callable[..., SkillServe
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_skill_that_is_loaded_again_is_sent_whole(serve: Callable[..., SkillServer], mode: str) -> None:
     """A client may have dropped what it was sent before, and says nothing of it."""
 
@@ -76,7 +76,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_what_cannot_be_done_is_a_result_with_a_code(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> None:
         for tool, arguments, code in WRONG:
@@ -98,7 +98,7 @@ def test_arguments_nested_without_end_are_refused(serve: Callable[..., SkillServ
     assert text_of(talk(serve(), use)).startswith("Error [invalid-arguments]")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_script_that_is_read_instead_of_run_is_refused(serve: Callable[..., SkillServer], mode: str) -> None:
     async def use(client: mcp.Client) -> Any:
         await client.call_tool("skills_load", {"skills": ["forms"]})
@@ -107,7 +107,7 @@ def test_a_script_that_is_read_instead_of_run_is_refused(serve: Callable[..., Sk
     assert text_of(talk(serve(), use, mode)).startswith("Error [script-read]")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_a_blocked_skill_is_gone_at_once(serve: Callable[..., SkillServer], mode: str) -> None:
     server = serve()
 
@@ -122,7 +122,7 @@ def test_a_blocked_skill_is_gone_at_once(serve: Callable[..., SkillServer], mode
     assert talk(server, use, mode).is_error
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_what_a_policy_denies_is_refused_and_recorded(
     serve: Callable[..., SkillServer], log: MemoryLog, mode: str
 ) -> None:
@@ -137,7 +137,7 @@ def test_what_a_policy_denies_is_refused_and_recorded(
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@in_one_mode
 def test_built_in_tools_are_under_the_rules_of_the_active_skills(
     serve: Callable[..., SkillServer], write_skill: Callable[..., Any], skills: Any, mode: str
 ) -> None:
