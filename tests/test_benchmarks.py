@@ -5,15 +5,33 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+Benchmark = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Benchmark:
+    """Runs a benchmark in this process, which has imported most of what it needs: its code, and what it printed."""
+
+    def run(name: str, *words: str) -> tuple[int, str]:
+        with monkeypatch.context() as patch:
+            patch.setenv("METIER_DATA", os.environ.get("METIER_DATA", ""))  # one that the benchmark sets goes again
+            patch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+            patch.setattr(sys, "argv", [name, *words])
+            code = runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"))["main"]()
+        return code, capsys.readouterr().out
+
+    return run
 
 
 @pytest.mark.slow
@@ -55,20 +73,10 @@ def test_starting_jobs_can_be_measured() -> None:
 
 
 @pytest.mark.covers("A-51")
-def test_decisions_under_policy_and_approvals_can_be_measured() -> None:
-    command = [
-        sys.executable,
-        "benchmarks/governance.py",
-        "--skills",
-        "20",
-        "--approvals",
-        "20",
-        "--calls",
-        "20",
-        "--json",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
-    rows = json.loads(done.stdout)
+def test_decisions_under_policy_and_approvals_can_be_measured(benchmark: Benchmark) -> None:
+    code, out = benchmark("governance", "--skills", "20", "--approvals", "20", "--calls", "20", "--json")
+    rows = json.loads(out)
+    assert code == 0
     assert {row["limit"] for row in rows} >= {100.0, 100_000.0}
     assert all(row["us"] > 0 for row in rows)
 
@@ -100,25 +108,19 @@ BENIGN = {
 
 
 @pytest.mark.covers("A-26")
-def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path) -> None:
+def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path, benchmark: Benchmark) -> None:
     for label, skills in (("malicious", MALICIOUS), ("benign", BENIGN)):
         for name, body in skills.items():
             folder = tmp_path / label / name
             folder.mkdir(parents=True)
             (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Watches what is yours.\n---\n{body}\n")
     bad, good = str(tmp_path / "malicious"), str(tmp_path / "benign")
-    command = [sys.executable, "benchmarks/scanner.py", "--json", "--check"]
-    done = subprocess.run(
-        [*command, "--malicious", bad, "--benign", good, "--injected", bad, "--bases", good],
-        cwd=ROOT, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    shares = {row["kind"]: row["high"] for row in json.loads(done.stdout)}
+    labelled = ("--malicious", bad, "--benign", good, "--injected", bad, "--bases", good)
+    code, out = benchmark("scanner", "--json", "--check", *labelled)
+    assert code == 0, out
+    shares = {row["kind"]: row["high"] for row in json.loads(out)}
     assert shares == {"malicious": 1.0, "benign": 0.0, "injected": 1.0, "bases": 0.0}
-    swapped = subprocess.run(
-        [*command, "--malicious", good, "--benign", bad], cwd=ROOT, capture_output=True, text=True, timeout=240
-    )
-    assert swapped.returncode == 1
+    assert benchmark("scanner", "--json", "--check", "--malicious", good, "--benign", bad)[0] == 1
 
 
 def test_what_is_measured_is_told_as_a_table_or_as_json() -> None:

@@ -71,20 +71,15 @@ def test_spans_and_metrics_reach_a_collector(collector: tuple[str, dict[str, byt
     assert done.stdout.split() == ["traces", "metrics"]
     assert b"execute_tool skills_load" in sent["/v1/traces"]
     assert b"metier.skill.activations" in sent["/v1/metrics"]
-    assert b"service.name" in sent["/v1/traces"]
+    assert b"service.name\x12\x08\n\x06metier" in sent["/v1/traces"]  # where it was given no other name
 
 
-def test_what_goes_to_the_console_leaves_standard_output_alone() -> None:
-    done = worked({"OTEL_TRACES_EXPORTER": "console"})
-    assert done.stdout.split() == ["traces"]
-    assert '"gen_ai.skill.name": "greet"' in done.stderr
-    assert '"service.name": "metier"' in done.stderr
-
-
-def test_a_service_may_have_another_name_and_what_cannot_be_set_up_is_said_to_whoever_runs_the_command() -> None:
+def test_what_goes_to_the_console_leaves_standard_output_alone_and_what_cannot_be_set_up_is_said_there() -> None:
     done = worked(
         {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "bogus", "OTEL_SERVICE_NAME": "skills-of-acme"}
     )
+    assert done.stdout.split() == ["traces"]
+    assert '"gen_ai.skill.name": "greet"' in done.stderr
     assert '"service.name": "skills-of-acme"' in done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("warning")] == [
         "warning: No metrics are sent: there is no exporter 'bogus' here; they are otlp, console and none. "
