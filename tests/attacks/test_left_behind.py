@@ -330,7 +330,8 @@ MEANWHILE_OPEN = {
 
 
 @pytest.mark.parametrize("name", [
-    *MEANWHILE, *(pytest.param(name, marks=[SAID, pytest.mark.slow]) for name in MEANWHILE_OPEN)
+    *list(MEANWHILE)[::2], *(pytest.param(name, marks=pytest.mark.slow) for name in list(MEANWHILE)[1::2]),
+    *(pytest.param(name, marks=[SAID, pytest.mark.slow]) for name in MEANWHILE_OPEN)
 ])  # fmt: skip
 def test_nothing_is_started_while_a_job_runs(template: Path, canary: Path, name: str) -> None:
     folder = anew(template)

@@ -173,7 +173,8 @@ def test_a_fresh_process_finds_the_same_whatever_its_hash_seed(
     assert json.loads(told) == expected
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 6])
 def test_processes_that_index_a_new_folder_at_once_all_find_the_right_skills(
     skills: Path, cache: Path, expected: list[list[list[Any]]], count: int
 ) -> None:
