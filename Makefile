@@ -41,11 +41,11 @@ test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE
 coverage: $(READY) ## run the quick tests with branch coverage, part by part; fails if a room is below 85 %
 	$(BIN)/coverage erase
 	@# What counts here is what was run: a test that fails while it is traced fails `make test` if it is broken.
-	@# Each part adds to what was measured, so that one that is stopped leaves the others.
+	@# Each part adds to what was measured, so that one that is stopped leaves the others; 2 is an interrupt.
 	@for part in $(PARTS); do \
 		echo "$$part"; \
 		PYTHONDONTWRITEBYTECODE= $(BIN)/coverage run -m pytest $(PARALLEL) -q -m "not slow" $$part; \
-		[ $$? -ne 2 ] || exit 2; `# interrupted` \
+		[ $$? -ne 2 ] || exit 2; \
 		$(BIN)/coverage combine --quiet --append; \
 	done
 	$(BIN)/python -m tests.coverage_by_room 85
