@@ -55,7 +55,7 @@ class Calls:
         else:
             active, seen = self._loaded.live(), None
         action = self.action(tool, arguments, active, is_control=is_control)
-        labels = tuple(one.label for one in active)
+        labels = tuple([one.label for one in active])
         audited = self._refusal_when_closed(action, labels)
         if audited is None:
             audited = context.guard.enter(action, context.actor, labels, in_force=seen)
@@ -77,7 +77,7 @@ class Calls:
             self._record_undecided(tool, arguments, error)
             raise
         action = self.action(tool, arguments, active, is_control=is_control)
-        labels = tuple(one.label for one in active)
+        labels = tuple([one.label for one in active])
         audited = self._refusal_when_closed(action, labels)
         if audited is None:
             audited = await context.guard.enter_async(action, context.actor, labels, asks=asks, in_force=seen)
@@ -108,7 +108,7 @@ class Calls:
             point="call",
             tool=tool,
             arguments=arguments,
-            ceilings=() if is_control else (*self._loaded.above, *(one.ceiling for one in active), *more),
+            ceilings=() if is_control else (*self._loaded.above, *[one.ceiling for one in active], *more),
             workspace=context.workspace,
             skill_folders=functools.partial(skill_folders, context.index, active),
             skill_names=functools.partial(self._names_in, arguments) if is_control else None,
@@ -203,7 +203,7 @@ class CallAdmission:
         self._context = calls._context
         self._audited = audited
         self._action = action
-        self._hooked = () if action.is_control else tuple(one for one in active if one.skill.hooks is not None)
+        self._hooked = () if action.is_control else tuple([one for one in active if one.skill.hooks is not None])
         self._decided_under = decided_under
         self.decision = audited.decision
 

@@ -134,22 +134,26 @@ class AuditRecord:
             fresh = [value for value in known.values() if isinstance(value, _TEXTS) and value not in _PLAIN]
         except TypeError:
             return redact_value(known)  # type: ignore[no-any-return]  # a tuple of something that has no hash
-        text = "\n".join("\n".join(map(str, value)) if isinstance(value, tuple) else value for value in fresh)
-        if redact(text) != text:
-            return redact_value(known)  # type: ignore[no-any-return]
-        for value in fresh:
-            if _is_short(value):
-                _PLAIN[value] = _ENCODE(value)
-        return known
+        return known if _keep_plain(dict.fromkeys(fresh)) else redact_value(known)
 
     def as_line(self) -> bytes:
         """Return the record as one line of JSON."""
-        known = self.as_dict()
+        parts: list[str] = []
+        fresh: dict[str | tuple[Any, ...], str | None] = {}
         try:
-            parts = [f'"{name}":{_PLAIN.get(value) or _encode_value(value)}' for name, value in known.items()]
+            for name, value in zip(_NAMES, _VALUES(self), strict=True):
+                if not value and value in _UNKNOWN:
+                    continue
+                form = _PLAIN.get(value)
+                if form is None:
+                    form = _encode_value(value)
+                    if isinstance(value, _TEXTS):
+                        fresh[value] = form
+                parts.append(f'"{name}":{form}')
+            is_plain = _keep_plain(fresh)
         except TypeError:  # a tuple of something that has no hash
-            return _ENCODE(known).encode() + b"\n"
-        return f"{{{','.join(parts)}}}\n".encode()
+            is_plain = False
+        return (f"{{{','.join(parts)}}}" if is_plain else _ENCODE(self.as_dict())).encode() + b"\n"
 
 
 _NAMES = tuple(one.name for one in fields(AuditRecord))
@@ -179,6 +183,17 @@ def _encode_value(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     return repr(value) if type(value) is float and 0 <= value < _LONGEST_MS else _ENCODE(value)
+
+
+def _keep_plain(fresh: Mapping[str | tuple[Any, ...], str | None]) -> bool:
+    """Return whether texts, with their JSON where that is known, hold no secret; then the short ones are kept."""
+    text = "\n".join(["\n".join(map(str, value)) if isinstance(value, tuple) else value for value in fresh])
+    if redact(text) != text:
+        return False
+    for value, form in fresh.items():
+        if _is_short(value):
+            _PLAIN[value] = form or _ENCODE(value)
+    return True
 
 
 def _is_short(value: str | tuple[Any, ...]) -> bool:
