@@ -67,6 +67,18 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def upwards(folder: str) -> Iterator[str]:
+    """An absolute folder, and each one that it lies in.
+
+    >>> list(upwards("/a/b"))
+    ['/a/b', '/a', '/']
+    """
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
 def real_path(path: str) -> str:
     """The real path of a path. A link that this user may not read, such as that of another's process, leads to itself.
 

@@ -37,9 +37,11 @@ _IS_POSIX = os.name == "posix"
 
 def token_file() -> Path:
     """Return the file of the token."""
+    from pathlib import Path
+
     from metier.library.places import default_config_folder
 
-    return default_config_folder() / "mcp-token"
+    return Path(default_config_folder(), "mcp-token")
 
 
 def kept_token(file: Path) -> str:

@@ -200,7 +200,7 @@ def _require_owner(url: str) -> None:
     from metier.store.location import parse_address
 
     address = parse_address(url)
-    folder = address.folder if address.folder.exists() else os.path.dirname(address.target)
+    folder = address.folder if os.path.exists(address.folder) else os.path.dirname(address.target)
     if hasattr(os, "geteuid") and os.geteuid() not in (0, os.stat(folder).st_uid):
         raise NotPermitted(
             f"{shown(system_user())!r} does not own {folder}, and the store cannot say who is an admin.",

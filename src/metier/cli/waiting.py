@@ -124,11 +124,13 @@ class _ToldBefore:
     """The cursor up to which somebody was told with `--new`, in the user's configuration folder."""
 
     def __init__(self, scope: TenantScope, person: Person) -> None:
+        from pathlib import Path
+
         from metier.library.places import default_config_folder
 
         key = "\0".join((scope.store.url, scope.tenant, person.kind, person.name))
         name = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-        self._path = default_config_folder() / "waiting" / name
+        self._path = Path(default_config_folder(), "waiting", name)
 
     @property
     def cursor(self) -> str:

@@ -15,8 +15,6 @@ from metier.library.places import default_config_folder
 from metier.store.location import parse_address
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from metier.store import Store
     from metier.store.location import StoreAddress
 
@@ -92,7 +90,7 @@ def store_paths(url: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(64)  # under a policy, every decision looks as long as there is no store
-def _traces(address: StoreAddress, config: Path) -> tuple[str, ...]:
+def _traces(address: StoreAddress, config: str) -> tuple[str, ...]:
     """The files that tell that there was a store: beside it, and in the user's configuration folder."""
     return (*(os.path.join(address.folder, name) for name in _BESIDE), _mark_of(address, config))
 
@@ -124,7 +122,7 @@ def remember(url: str) -> None:
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
 
 
-def _mark_of(address: StoreAddress, config: Path) -> str:
+def _mark_of(address: StoreAddress, config: str) -> str:
     name = short_digest(str(address).encode(errors="surrogatepass"), 32)
     return os.path.join(config, "stores", name)
 

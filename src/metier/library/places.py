@@ -8,11 +8,10 @@ import itertools
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, replace
-from metier._paths import open_plain, short_digest, write_file
+from metier._paths import is_inside, open_plain, short_digest, upwards, write_file
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 from metier.library import clients
 from metier.skill import Diagnostic
@@ -21,23 +20,20 @@ from metier.source.source import absolute, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from metier.skill import Scope
     from metier.source import Source
 
 
-def default_config_folder() -> Path:
+def default_config_folder() -> str:
     """The folder of the user's decisions: `$METIER_CONFIG`, else the user's configuration folder."""
     chosen = os.environ.get("METIER_CONFIG")
     if chosen:
-        return _to_path(chosen)
+        return chosen
     if sys.platform == "win32":
-        return _to_path(os.environ.get("APPDATA") or home_folder() or ".", "metier")
-    return _to_path(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config"), "metier")
-
-
-# Where there is no store yet, every decision asks for the folder, and to make a path takes longer than to look at it.
-_to_path = functools.lru_cache(8)(Path)
+        return os.path.join(os.environ.get("APPDATA") or home_folder() or ".", "metier")
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder() or ".", ".config"), "metier")
 
 
 def home_folder() -> str | None:
@@ -50,6 +46,7 @@ class TrustStore:
     """The folders that the user trusts.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> store, project = TrustStore(tempfile.mkdtemp()), tempfile.mkdtemp()
     >>> store.trust(project)
     >>> store.is_trusted(Path(project) / ".claude" / "skills")
@@ -57,73 +54,91 @@ class TrustStore:
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder) if folder is not None else default_config_folder() / "trusted"
+        self._folder = os.fspath(folder) if folder is not None else os.path.join(default_config_folder(), "trusted")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files."""
+        from pathlib import Path
+
+        return Path(self._folder)
 
     def trust(self, path: Path | str) -> None:
         """Trust a folder and what lies below it."""
         real = os.path.realpath(absolute(path))
         if not os.path.isdir(real):
             raise SourceUnavailable(f"{real} is not a folder.", hint="Name the project's folder.", path=real)
-        home = Path(os.path.realpath(home_folder() or os.sep))
-        if Path(real) in (home, *home.parents) or os.path.dirname(real) == real:
+        if real in upwards(os.path.realpath(home_folder() or os.sep)) or os.path.dirname(real) == real:
             raise InvalidArgument(
                 f"{real} holds more than one project; trusting all of it would trust every repository in it.",
                 hint="Trust the folders of projects one by one.",
                 path=real,
             )
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
             write_file(self._file(real), os.fsencode(real), mode=0o666)
         except OSError as error:
-            raise _not_writable(self.folder, error) from None
+            raise _not_writable(self._folder, error) from None
 
     def untrust(self, path: Path | str) -> bool:
         """No longer trust a folder; False when it was not trusted itself."""
         try:
-            self._file(os.path.realpath(path)).unlink()
+            os.unlink(self._file(os.path.realpath(path)))
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise _not_writable(self.folder, error) from None
+            raise _not_writable(self._folder, error) from None
         return True
 
     def trusted(self) -> tuple[Path, ...]:
         """All trusted folders, sorted."""
+        from pathlib import Path
+
         found: list[Path] = []
         try:
-            names = os.listdir(self.folder)
+            names = os.listdir(self._folder)
         except OSError:
             return ()
         for name in names:
             with contextlib.suppress(OSError):
-                if not (self.folder / name).is_file():
+                if not os.path.isfile(os.path.join(self._folder, name)):
                     continue
-                real = os.fsdecode((self.folder / name).read_bytes())
+                with open(os.path.join(self._folder, name), "rb") as file:
+                    real = os.fsdecode(file.read())
                 # A file that does not name what it is filed under was not written here.
-                if self._file(real).name == name:
+                if os.path.basename(self._file(real)) == name:
                     found.append(Path(real))
         return tuple(sorted(found))
 
     def is_trusted(self, path: Path | str) -> bool:
         """Whether a folder, or one that it lies in, is trusted."""
-        return self.trusted_through(path) is not None
+        return self._trusted_above(path) is not None
 
     def trusted_through(self, path: Path | str) -> Path | None:
         """The trusted folder that a folder is, or lies in."""
-        real = Path(os.path.realpath(path))
-        return next((folder for folder in (real, *real.parents) if self._holds(str(folder))), None)
+        from pathlib import Path
+
+        found = self._trusted_above(path)
+        return None if found is None else Path(found)
+
+    def _trusted_above(self, path: Path | str) -> str | None:
+        return next(filter(self._holds, upwards(os.path.realpath(path))), None)
 
     def _holds(self, real: str) -> bool:
+        file = self._file(real)
+        if not os.path.isfile(file):
+            return False
         try:
-            return self._file(real).is_file() and self._file(real).read_bytes() == os.fsencode(real)
+            with open(file, "rb") as opened:
+                return opened.read() == os.fsencode(real)
         except OSError:
             return False
 
-    def _file(self, real: str) -> Path:
-        return self.folder / short_digest(os.fsencode(real), 32)
+    def _file(self, real: str) -> str:
+        return os.path.join(self._folder, short_digest(os.fsencode(real), 32))
 
 
-def _not_writable(folder: Path, error: OSError) -> MetierError:
+def _not_writable(folder: str, error: OSError) -> MetierError:
     return SourceUnavailable(
         f"{folder} cannot be written: {error.strerror}.",
         hint="Check its permissions, or set METIER_CONFIG to a writable folder.",
@@ -239,21 +254,22 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[S
     deployed, findings = enterprise_places()
     for place in deployed:
         add(place)
-    root, folders = project_folders(Path(absolute(start if start is not None else ".")))
+    start = os.path.realpath(absolute(start if start is not None else "."))
+    root, folders = _project_root(start), _project_skill_folders(start)
     for personal in personal_folders(project=root):
         source = FolderSource(personal, name="personal", whole_root=False)
         add(Place(layer="personal", source=source, client=_client_of(personal)))
     # What counts is the project it stands in, also when the folder itself is a link to somewhere else.
     is_trusted = functools.cache(TrustStore().is_trusted)
     for path in folders:
-        trusted = is_trusted(path.parent.parent)
+        trusted = is_trusted(os.path.dirname(os.path.dirname(path)))
         contain = None if trusted else root
         add(
             Place(
                 layer="project",
                 source=FolderSource(path, name="project", whole_root=False, contain=contain),
                 trusted=trusted,
-                client=_client_of(str(path)),
+                client=_client_of(path),
                 on_missing_description="derive" if trusted else "hide",
                 copies=frozenset() if trusted else copied_into(path),
             )
@@ -319,24 +335,38 @@ def _client_of(folder: str) -> str:
     return client.title if client is not None else ""
 
 
-def personal_folders(*, project: Path | None = None) -> list[str]:
+def personal_folders(*, project: str = "") -> list[str]:
     """The folders of the user's own skills, none of them in `project`; none for a user without a home."""
     home = home_folder()
-    return clients.personal_folders(home, str(project or "")) if home is not None else []
+    return clients.personal_folders(home, project) if home is not None else []
 
 
 def project_root(start: Path) -> Path:
     """The repository that a folder lies in, or the folder itself."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            return folder
-    return start
+    from pathlib import Path
+
+    return Path(_project_root(os.path.realpath(start)))
 
 
 def project_folders(start: Path) -> tuple[Path, list[Path]]:
     """The project's root, and its folders of skills from `start` up to the root, nearest first."""
-    start = start.resolve()
-    root = project_root(start)
-    steps = [start, *(parent for parent in start.parents if parent == root or root in parent.parents)]
-    return root, [step / folder for step in steps for folder in clients.PROJECT_FOLDERS]
+    from pathlib import Path
+
+    real = os.path.realpath(start)
+    return Path(_project_root(real)), [Path(folder) for folder in _project_skill_folders(real)]
+
+
+def folders_to_root(start: str) -> list[str]:
+    """A folder by its real path, and those around it, up to the root of the project."""
+    root = _project_root(start)
+    return list(itertools.takewhile(lambda folder: is_inside(folder, root), upwards(start)))
+
+
+def _project_root(start: str) -> str:
+    return next((folder for folder in upwards(start) if os.path.exists(os.path.join(folder, ".git"))), start)
+
+
+def _project_skill_folders(start: str) -> list[str]:
+    return [
+        os.path.join(step, *folder.split("/")) for step in folders_to_root(start) for folder in clients.PROJECT_FOLDERS
+    ]

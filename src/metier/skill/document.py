@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass
@@ -16,6 +15,7 @@ from metier.skill.package import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from metier.skill.skill import Skill
 
@@ -168,6 +168,8 @@ def new_skill(name: str, into: Path | str, *, description: str | None = None) ->
         )
     title = name.replace("-", " ").capitalize()
     data = write_skill({"name": name, "description": text}, _TEMPLATE.format(title=title))
+    from pathlib import Path
+
     folder = Path(into) / name
     file = folder / "SKILL.md"
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._lazy import pattern
@@ -31,6 +30,8 @@ from metier.source.source import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from metier.skill import IdentityRow
     from metier.source.memory import MemorySource
     from metier.source.source import Source
@@ -466,6 +467,8 @@ def _zipped_source(path: str, name: str, skill_name: str | None) -> MemorySource
         archive = parent
     prefix = path[len(archive) :].strip(os.sep).replace(os.sep, "/") + "/"
     try:
+        from pathlib import Path
+
         members = unpack(Path(archive))
         below = {path.removeprefix(prefix): member for path, member in members.items() if path.startswith(prefix)}
         packages = packages_of(below, name)

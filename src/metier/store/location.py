@@ -7,7 +7,6 @@ import functools
 import os
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, pattern
@@ -16,6 +15,7 @@ from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Kind: TypeAlias = Literal["sqlite", "postgresql"]
 
@@ -32,16 +32,22 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
     >>> data_folder({"METIER_DATA": "/srv/metier"}).as_posix()
     '/srv/metier'
     """
+    from pathlib import Path
+
+    return Path(_data_folder(environ))
+
+
+def _data_folder(environ: Mapping[str, str]) -> str:
     chosen = environ.get("METIER_DATA")
     if chosen:
-        return Path(os.path.abspath(chosen))
+        return os.path.abspath(chosen)
     home = os.path.expanduser("~")
     home = os.path.abspath("." if home == "~" else home)
     if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or home) / "metier"
+        return os.path.join(environ.get("LOCALAPPDATA") or home, "metier")
     if sys.platform == "darwin":
-        return Path(home, "Library", "Application Support", "metier")
-    return Path(environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")) / "metier"
+        return os.path.join(home, "Library", "Application Support", "metier")
+    return os.path.join(environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share"), "metier")
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> str:
@@ -50,7 +56,7 @@ def default_store(environ: Mapping[str, str] = os.environ) -> str:
     >>> default_store({"METIER_DATA": "/srv/metier"})
     'sqlite:////srv/metier/metier.db'
     """
-    return environ.get("METIER_STORE") or f"{_SQLITE}{(data_folder(environ) / _FILE).as_posix()}"
+    return environ.get("METIER_STORE") or f"{_SQLITE}{os.path.join(_data_folder(environ), _FILE).replace(os.sep, '/')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,7 @@ class StoreAddress:
     kind: Kind
     target: str
     """The path of the file, or the address that a PostgreSQL driver takes, with its password."""
-    folder: Path
+    folder: str
     """For blobs, checkpoints and proposals."""
 
     def __str__(self) -> str:
@@ -87,7 +93,9 @@ def parse_address(url: str | None = None) -> StoreAddress:
     if text.startswith(_POSTGRESQL):
         # Each database has a folder of its own on this machine: its checkpoints must not pass for those of another.
         short = short_digest(hide_password(text).encode(errors="surrogatepass"), 12)
-        return StoreAddress(kind="postgresql", target=text, folder=data_folder() / f"postgresql-{short}")
+        return StoreAddress(
+            kind="postgresql", target=text, folder=os.path.join(_data_folder(os.environ), f"postgresql-{short}")
+        )
     path = text.removeprefix(_SQLITE)
     if not text.startswith(_SQLITE) or path in ("", ":memory:") or path.endswith(("/", os.sep)):
         is_path = text and "://" not in text and text != ":memory:"
@@ -100,7 +108,7 @@ def parse_address(url: str | None = None) -> StoreAddress:
 def _file_address(path: str) -> StoreAddress:
     """Return the address of a file, cached: every decision asks for it where there is no store yet."""
     folder, name = os.path.split(path)
-    return StoreAddress(kind="sqlite", target=path, folder=Path(folder if name == _FILE else f"{path}.files"))
+    return StoreAddress(kind="sqlite", target=path, folder=folder if name == _FILE else f"{path}.files")
 
 
 def make_folder(path: str) -> None:

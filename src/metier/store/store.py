@@ -117,7 +117,9 @@ class Store:
     @property
     def folder(self) -> Path:
         """The folder of blobs, checkpoints and proposals on this machine."""
-        return self._address.folder
+        from pathlib import Path
+
+        return Path(self._address.folder)
 
     def of(self, tenant: str = "") -> TenantScope:
         """Return the scope of a tenant; "" stands for the whole installation."""

@@ -34,7 +34,7 @@ _DOMAIN = "metier audit checkpoint 1\n"
 
 def default_key_file() -> Path:
     """Return the file of the key that signs checkpoints: in the user's settings, away from the log itself."""
-    return default_config_folder() / "keys" / "audit.ed25519"
+    return Path(default_config_folder(), "keys", "audit.ed25519")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ _TYPES = {field.name: int if field.name == "seq" else str for field in fields(Ch
 class CheckpointFile:
     """The checkpoints of a store, a line of JSON each, in a file in its folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "audit" / "checkpoints.jsonl"
+    def __init__(self, folder: Path | str) -> None:
+        self.path = Path(folder, "audit", "checkpoints.jsonl")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

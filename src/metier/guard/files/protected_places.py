@@ -12,12 +12,11 @@ import os
 import stat
 from collections import deque
 from itertools import chain, islice
-from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, field, replace
-from metier._paths import is_inside, real_path
+from metier._paths import is_inside, real_path, upwards
 from metier.guard.files.git_settings import HOOKS, commonly_started_paths, repository_folders, started_paths
 from metier.guard.files.protected_names import (
     CLOSED_IN_REPOSITORY,
@@ -180,7 +179,7 @@ class _Search:
 
     def take_around(self) -> None:
         """Add what protected names in the home folder, and up to the outermost repository above, lead to here."""
-        above = list(map(str, PurePath(self._root).parents))
+        above = list(upwards(self._root))[1:]
         repositories = [at for at, folder in enumerate(above) if os.path.lexists(os.path.join(folder, ".git"))]
         # Others, such as /tmp, may be large and change all the time.
         waiting = above[: max(repositories, default=-1) + 1]

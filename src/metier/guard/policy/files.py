@@ -7,18 +7,18 @@ import os
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hints import Hint
-from metier.library.places import home_folder, project_root
+from metier.library.places import folders_to_root, home_folder
 from metier.skill import shown
 from metier.source.source import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from metier.guard.decision import Decision
     from metier.guard.policy.effective import EffectivePolicy
@@ -53,7 +53,7 @@ def policy_places(start: Path | str | None = None) -> list[PolicyPlace]:
     if home is not None:
         places.append(PolicyPlace(layer="personal", path=os.path.join(home, ".metier", POLICY_FILE)))
     for folder in _project_folders(start):
-        places.append(PolicyPlace(layer="project", path=str(folder / ".metier" / POLICY_FILE)))
+        places.append(PolicyPlace(layer="project", path=os.path.join(folder, ".metier", POLICY_FILE)))
     # A file counts once, in the strongest layer it belongs to: the user's own is nobody's project.
     found: dict[str, PolicyPlace] = {}
     for place in places:
@@ -71,16 +71,14 @@ def _administrators_places(system: str, named: str) -> list[PolicyPlace]:
     ]
 
 
-def _project_folders(start: Path | str | None) -> list[Path]:
+def _project_folders(start: Path | str | None) -> list[str]:
     """The folders of the project around `start`, up to its root; none where the working folder was removed."""
     try:
-        here = Path(absolute(start if start is not None else ".")).resolve()
-        root = project_root(here)
+        return folders_to_root(os.path.realpath(absolute(start if start is not None else ".")))
     except SourceUnavailable:
         if start is not None:
             raise
         return []
-    return [folder for folder in (here, *here.parents) if folder == root or root in folder.parents]
 
 
 def system_policy() -> str:
