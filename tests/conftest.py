@@ -13,7 +13,6 @@ import shlex
 import signal
 import ssl
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,14 +202,18 @@ def set_aside() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def hurried() -> Iterator[None]:
     """Nobody waits for the disk; of certificates and of installed packages, all is read once."""
-    announced, once = folder._announced_in, functools.cache(folder._announced_in)
-    installed = sysconfig.get_path("purelib")
+    find, known = folder._entry_points, frozenset(filter(None, sys.path))
+    once = functools.cache(lambda path, finders: find())
+
+    def entry_points() -> set[tuple[str, str]]:
+        path = tuple(sys.path)
+        # What a test puts on the path is its own, and may change.
+        return once(path, tuple(sys.meta_path)) if known.issuperset(path) else find()
+
     with pytest.MonkeyPatch.context() as monkeypatch:
         hurry(monkeypatch.setattr)
         monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
-        monkeypatch.setattr(
-            folder, "_announced_in", lambda file: (once if file.startswith(installed) else announced)(file)
-        )
+        monkeypatch.setattr(folder, "_entry_points", entry_points)
         yield
 
 

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 
 from metier.cli import main
-from metier.cli.parser import parser_of
+from metier.cli.parser import TopParser, parser_of
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_parser() -> Iterator[None]:
-    """The parser of a command is made once: it is a part of what a call costs, and always the same."""
+    """Parsers are made once: they are a part of what a call costs, and always the same."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("metier.cli.parser.parser_of", functools.cache(parser_of))
+        monkeypatch.setattr("metier.cli.parser.TopParser", functools.cache(TopParser))
         yield
 
 
