@@ -6,31 +6,24 @@ import io
 import json
 import os
 import select
-import subprocess
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.forked import streams_anew
 
+import metier.agent.models
+from metier.cli import main
 from metier.cli.terminal import TerminalPrompt
 from metier.guard.question import PROGRAM, TERMINAL
+from metier.testing import ScriptedModel
 
 pty = pytest.importorskip("pty")
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
-# Commands one after the other, with a model that loads a skill which nobody vouches for, so that the person is asked.
-_DRIVER = """
-import sys
-import metier.agent.models
-from metier.testing import ScriptedModel
-from metier.cli.main import main
-for words in sys.argv[1:]:
-    model = ScriptedModel([("skills_load", {"skills": ["evil"]}), *["Fine."] * 5])
-    metier.agent.models.trial_model = lambda: model
-    code = main(words.split())
-    print(words, "ended with", code)
-"""
 _PATIENCE = 60
 INTERRUPT = "\x03"
 
@@ -38,10 +31,11 @@ INTERRUPT = "\x03"
 class Terminal:
     """A program at a terminal: what it shows, and what is typed."""
 
-    def __init__(self, program: subprocess.Popen[bytes], master: int) -> None:
-        self.program = program
+    def __init__(self, program: int, master: int) -> None:
+        self._program = program
         self._master = master
         self._shown = b""
+        self._code: int | None = None
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -50,9 +44,7 @@ class Terminal:
         """What is shown up to a text; the next looks begin behind it."""
         end = time.monotonic() + _PATIENCE
         while text.encode() not in self._shown:
-            assert time.monotonic() < end and self.program.returncode is None, (
-                f"{text!r} was not shown: {self._shown!r}"
-            )
+            assert time.monotonic() < end and self._code is None, f"{text!r} was not shown: {self._shown!r}"
             self._read()
         before, _, self._shown = self._shown.partition(text.encode())
         return before.decode()
@@ -60,17 +52,29 @@ class Terminal:
     def ended(self) -> int:
         """How it ended, by itself."""
         end = time.monotonic() + _PATIENCE
-        while self.program.poll() is None:
+        while self._code is None:
             assert time.monotonic() < end, f"it goes on: {self._shown!r}"
             self._read()
-        return self.program.returncode
+            self._reap(os.WNOHANG)
+        return self._code
+
+    def close(self) -> None:
+        """End it, if it goes on."""
+        if self._code is None:
+            os.kill(self._program, signal.SIGKILL)
+            self._reap(0)
+        os.close(self._master)
+
+    def _reap(self, options: int) -> None:
+        if self._code is None and (status := os.waitpid(self._program, options))[0]:
+            self._code = os.waitstatus_to_exitcode(status[1])
 
     def _read(self) -> None:
         if select.select([self._master], [], [], 0.05)[0]:
             try:
                 self._shown += os.read(self._master, 65_536)
             except OSError:  # which some systems say where all others say that it is the end
-                self.program.wait(_PATIENCE)
+                self._reap(0)
 
 
 Start = Callable[..., Terminal]
@@ -78,45 +82,44 @@ Start = Callable[..., Terminal]
 
 @pytest.fixture
 def start(tmp_path: Path, write_skill: Callable[..., Path]) -> Iterator[Start]:
-    """Starts `metier` at a terminal, in a project that nobody trusts."""
+    """Starts `metier` at a terminal, in a project that nobody trusts; forked, as imports take seconds."""
     project = tmp_path / "project"
     write_skill(project / ".claude" / "skills" / "evil", description="Evil.")
     (project / ".git").mkdir()
     running = []
 
     def begin(*arguments: str) -> Terminal:
-        master, slave = pty.openpty()
-        home = str(tmp_path)
-        env = {**os.environ, "HOME": home, "XDG_STATE_HOME": home, "METIER_AUDIT": str(tmp_path / "audit.jsonl")}
-        env.pop("PYTEST_VERSION", None)
-        env.pop("CI", None)
-        program = subprocess.Popen(
-            [sys.executable, "-c", _MINE, sys.executable, "-c", _DRIVER, *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=project,
-            env=env | {"NO_COLOR": "1"},
-            start_new_session=True,
-        )
-        os.close(slave)
+        program, master = pty.fork()  # the terminal is its own, so that Ctrl-C comes to it
+        if program == 0:
+            code = 1
+            try:
+                os.chdir(project)
+                home = str(tmp_path)
+                os.environ.update(HOME=home, XDG_STATE_HOME=home, METIER_AUDIT=f"{home}/audit.jsonl", NO_COLOR="1")
+                os.environ.pop("PYTEST_VERSION", None)
+                os.environ.pop("CI", None)
+                streams_anew()
+                play(arguments)
+                code = 0
+            finally:
+                sys.stdout.flush()
+                os._exit(code)  # without what this process does at its own end
         terminal = Terminal(program, master)
-        running.append((program, master))
+        running.append(terminal)
         return terminal
 
     yield begin
-    for program, master in running:
-        program.kill()
-        program.wait(_PATIENCE)
-        os.close(master)
+    for terminal in running:
+        terminal.close()
 
 
-# Makes the terminal its own, so that Ctrl-C comes to it, and becomes the program.
-_MINE = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+def play(arguments: Sequence[str]) -> None:
+    """Call commands one after the other; the model loads a skill that nobody vouches for, so the person is asked."""
+    for words in arguments:
+        model = ScriptedModel([("skills_load", {"skills": ["evil"]}), *["Fine."] * 5])
+        metier.agent.models.trial_model = lambda model=model: model  # type: ignore[misc]
+        code = main(words.split())
+        print(words, "ended with", code)
 
 
 def trail(tmp_path: Path) -> set[tuple[str, str]]:
