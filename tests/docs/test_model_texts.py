@@ -36,10 +36,10 @@ sys.path.insert(0, DOCS)
 from model_texts import ModelText, model_texts  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> list[ModelText]:
-    """All of them, provoked where nothing of this machine counts."""
-    return list(model_texts(tmp_path_factory.mktemp("texts")))
+@pytest.fixture(scope="module", params=[4, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[ModelText]:
+    """All of them, provoked where nothing of this machine counts; in `make test`, most scenes in one dialect."""
+    return list(model_texts(tmp_path_factory.mktemp("texts"), every=request.param))
 
 
 def found(texts: list[ModelText], pattern: re.Pattern[str]) -> list[str]:
