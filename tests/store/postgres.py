@@ -140,6 +140,12 @@ def postgres_url() -> str:
     return new_postgres_url()
 
 
+sqlite_first = pytest.mark.parametrize(
+    "store_url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+"""For a test of what does not depend on the database: on SQLite in `make test`, on PostgreSQL in `make test-slow`."""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of an empty store, on each kind of database."""

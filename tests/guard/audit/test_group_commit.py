@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.postgres import store_url
+from tests.store.postgres import sqlite_first, store_url
 
 from metier.errors import AuditUnavailable, StoreUnavailable
 from metier.guard import AuditRecord
@@ -387,6 +387,7 @@ for name in range(8):
 """
 
 
+@sqlite_first
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
 @pytest.mark.parametrize("runs", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_killed_process_loses_nothing_that_it_acknowledged(store_url: str, runs: int) -> None:

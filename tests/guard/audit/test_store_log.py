@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.postgres import store_url
+from tests.store.postgres import sqlite_first, store_url
 
 from metier import Guard, Library, Policy, Session
 from metier.errors import AuditUnavailable
@@ -107,6 +107,7 @@ def test_records_that_others_added_count_for_the_next_checkpoint(log: StoreLog) 
     assert signed(log) == [8]
 
 
+@sqlite_first
 def test_what_others_have_signed_is_not_signed_again(log: StoreLog, url: str) -> None:
     other = StoreLog(url, every=5)
     log.append(record())
@@ -119,6 +120,7 @@ def test_what_others_have_signed_is_not_signed_again(log: StoreLog, url: str) ->
     other.close()
 
 
+@sqlite_first
 def test_at_its_end_it_signs_what_is_worth_it(url: str) -> None:
     for count, expected in [(9, []), (1, [10]), (9, [10]), (3, [10, 22])]:
         log = StoreLog(url)
@@ -249,7 +251,8 @@ for number in range(20):
 """
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 6])
 def test_many_processes_write_one_chain(log: StoreLog, url: str, count: int) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, url, str(number)]) for number in range(count)]
     assert [writer.wait(60) for writer in writers] == [0] * count
@@ -302,6 +305,7 @@ def session(log: StoreLog, tmp_path: Path) -> Session:
     return library.session(guard=guard, runner=PlainRunner(), user="sam", id="s-1", workspace=tmp_path / "work")
 
 
+@sqlite_first
 @pytest.mark.covers("A-47", "O-105")
 def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(session: Session, log: StoreLog) -> None:
     executor = session.executor(builtin=["Read", "Write"])
@@ -328,6 +332,7 @@ def test_whoever_sets_it_off_an_activation_is_recorded_with_what_was_activated(s
     assert sorted(ended) == ["a", "b", "c", "d"]
 
 
+@sqlite_first
 @pytest.mark.covers("A-23", "A-24", "O-105")
 def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log: StoreLog) -> None:
     session.load("a")
@@ -350,6 +355,7 @@ def test_a_script_run_is_recorded_with_all_but_its_output(session: Session, log:
     assert "hunter2" not in kept
 
 
+@sqlite_first
 @pytest.mark.covers("A-24")
 def test_a_secret_is_redacted_wherever_a_record_has_it(log: StoreLog) -> None:
     log.append(record(f"It said {KEY}.", path=f"x/{KEY}", skill=f"pass {KEY}"))

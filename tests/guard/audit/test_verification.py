@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.postgres import store_url
+from tests.store.postgres import sqlite_first, store_url
 
 from metier.errors import AuditUnavailable
 from metier.guard.audit.checkpoints import Checkpoint, CheckpointFile, checkpoints_of, default_key_file, make_checkpoint
@@ -101,6 +101,7 @@ def test_a_clean_trail_is_fine(store: Store, scope: TenantScope) -> None:
     assert (verdict.records, verdict.checkpoints, verdict.unsigned) == (COUNT, 1, 10)
 
 
+@sqlite_first
 def test_an_empty_store_is_fine(store: Store) -> None:
     assert verdict_of(store).is_ok
 
@@ -122,6 +123,7 @@ def restore(scope: TenantScope, tamper: Tamper) -> Callable[[], None]:
     return back
 
 
+@sqlite_first
 @pytest.mark.covers("A-45")
 @pytest.mark.each(
     ("statements", "fault"),
@@ -182,6 +184,7 @@ def test_tampering_is_noticed_and_the_first_bad_record_named(
     assert fault_of(store) == fault
 
 
+@sqlite_first
 @pytest.mark.covers("A-45")
 def test_the_last_ten_records_cannot_go_unnoticed_once_a_checkpoint_stands_for_them(
     store: Store, scope: TenantScope, tamper: Tamper
@@ -274,6 +277,7 @@ def test_a_checkpoint_of_somebody_elses_key_counts_for_nothing(
     assert verify_store(known_keys(default_key_file(), *tmp_path.glob("*.pub")), store.url).chains[0].checkpoints == 2
 
 
+@sqlite_first
 def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: TenantScope) -> None:
     file = CheckpointFile(store.folder)
     for seq, text in [(10**400, "x"), (3, "\ud800"), (-1, "\x1b[2J")]:
@@ -285,6 +289,7 @@ def test_checkpoints_of_a_stranger_cannot_break_it(store: Store, scope: TenantSc
     assert not report.is_ok
 
 
+@sqlite_first
 def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope: TenantScope) -> None:
     default_key_file().unlink()
     make_checkpoint(store, "", default_key_file())
@@ -293,6 +298,7 @@ def test_a_key_that_was_replaced_still_proves_what_it_signed(store: Store, scope
     assert verdict.checkpoints == 2
 
 
+@sqlite_first
 def test_a_line_of_the_checkpoints_that_a_crash_cut_short_spoils_no_other(store: Store, scope: TenantScope) -> None:
     file = CheckpointFile(store.folder)
     with open(file.path, "ab") as opened:
@@ -349,6 +355,7 @@ def test_a_store_that_is_gone_with_all_that_lay_beside_it_is_missed(tmp_path: Pa
     assert verdict.fault.kind == "gone"
 
 
+@sqlite_first
 def test_a_mark_that_somebody_else_has_written_is_noticed(store: Store, marks: list[Path]) -> None:
     (mark,) = marks
     mark.write_text(mark.read_text().replace('"seq":20', '"seq":10'))
@@ -361,6 +368,7 @@ def test_a_mark_that_somebody_else_has_written_is_noticed(store: Store, marks: l
         make_checkpoint(store, "", default_key_file())
 
 
+@sqlite_first
 @pytest.mark.covers("A-45")
 def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scope: TenantScope, tamper: Tamper) -> None:
     file = CheckpointFile(store.folder)
@@ -373,6 +381,7 @@ def test_checkpoints_that_are_missing_in_one_place_are_missed(store: Store, scop
     assert fault_of(store) == (20, "checkpoint-missing")
 
 
+@sqlite_first
 def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, scope: TenantScope) -> None:
     CheckpointFile(store.folder).path.write_text("x\n" * 3)
     report = verify_store(known_keys(default_key_file()), store.url)
@@ -380,6 +389,7 @@ def test_a_file_of_checkpoints_that_was_overwritten_is_no_proof(store: Store, sc
     assert report.damaged == (1, 2, 3)
 
 
+@sqlite_first
 @pytest.mark.parametrize("step", ["append", "keep_checkpoint"])
 def test_who_dies_while_signing_leaves_nothing_wrong(
     store: Store, scope: TenantScope, step: str, monkeypatch: pytest.MonkeyPatch
@@ -398,6 +408,7 @@ def test_who_dies_while_signing_leaves_nothing_wrong(
     assert [one.seq for one in checkpoints_of(scope)] == [20, COUNT, COUNT + 5]
 
 
+@sqlite_first
 def test_two_stores_that_one_key_signs_have_marks_of_their_own(
     store: Store, scope: TenantScope, tmp_path: Path
 ) -> None:
@@ -439,6 +450,7 @@ def verdict_of_export(path: Path) -> ChainVerification:
     return verify_export(path, known_keys(default_key_file()))
 
 
+@sqlite_first
 @pytest.mark.covers("A-48")
 def test_an_export_is_verified_from_the_file_alone(export: Path, scope: TenantScope) -> None:
     verdict = verdict_of_export(export)
@@ -446,6 +458,7 @@ def test_an_export_is_verified_from_the_file_alone(export: Path, scope: TenantSc
     assert (verdict.records, verdict.checkpoints, verdict.unsigned) == (COUNT, 1, 10)
 
 
+@sqlite_first
 def test_an_export_of_strange_content_is_verified_too(store: Store, tmp_path: Path) -> None:
     trail = store.of("acmé").audit
     values: list[Any] = ["\0\ud800\u2028", 2.0**60, 1e300, 5e-324, -0.0, float("nan"), "x" * 400_000, {"\ud800": [{}]}]
@@ -456,6 +469,7 @@ def test_an_export_of_strange_content_is_verified_too(store: Store, tmp_path: Pa
     assert verdict_of_export(path) == ChainVerification(tenant="acmé", records=8, checkpoints=0, signed=0, fault=None)
 
 
+@sqlite_first
 @pytest.mark.each(
     ("change", "fault"),
     [
@@ -480,6 +494,7 @@ def test_tampering_with_an_export_is_noticed(
     assert (found.seq, found.kind) == fault
 
 
+@sqlite_first
 def test_an_export_that_another_program_has_written_anew_is_the_same(export: Path) -> None:
     lines = [
         json.dumps(json.loads(line), ensure_ascii=False, sort_keys=True) for line in export.read_text().splitlines()
