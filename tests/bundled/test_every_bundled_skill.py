@@ -8,9 +8,11 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from tests.bundled import in_process
 
 from metier import Library
 
@@ -20,8 +22,8 @@ SCRIPTS = sorted(BUNDLED.glob("*/scripts/*.py"))
 FIELDS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 MENTIONED = re.compile(r"\b(?:scripts|references|assets)/[\w.-]+\.\w+")
 
-each_skill = pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.name)
-each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+each_skill = pytest.mark.each("skill", SKILLS)
+each_script = pytest.mark.each("script", SCRIPTS)
 
 
 def frontmatter(skill: Path) -> dict[str, str]:
@@ -96,13 +98,16 @@ def test_every_file_is_mentioned_in_the_skill(skill: Path) -> None:
 
 @functools.cache
 def helped(script: Path) -> subprocess.CompletedProcess[str]:
-    """What a script says of itself to somebody whose Python keeps what it compiles; it is asked once for all tests."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, env=environment)
+    """What a script says of itself to somebody whose Python keeps what it compiles; it is asked once for all tests.
+
+    It is asked in isolated mode and from another folder, where it must work as well; that ignores variables, too.
+    """
+    command: list[str | Path] = [sys.executable, "-I", script, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=tempfile.gettempdir())
 
 
 @each_script
-def test_help_shows_an_example_and_the_exit_codes(script: Path) -> None:
+def test_help_shows_an_example_and_the_exit_codes_also_in_isolated_mode_from_another_folder(script: Path) -> None:
     done = helped(script)
     assert done.returncode == 0
     assert "example: python3 scripts/" in done.stdout
@@ -111,15 +116,9 @@ def test_help_shows_an_example_and_the_exit_codes(script: Path) -> None:
 
 @each_script
 def test_wrong_usage_exits_with_2_and_without_a_traceback(script: Path) -> None:
-    done = subprocess.run([sys.executable, script, "--nope"], capture_output=True, text=True)
+    done = in_process.run(script, "--nope")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-
-
-@each_script
-def test_a_script_runs_in_isolated_mode_from_another_folder(script: Path, tmp_path: Path) -> None:
-    command: list[str | Path] = [sys.executable, "-I", script, "--help"]
-    assert subprocess.run(command, capture_output=True, cwd=tmp_path).returncode == 0
 
 
 @each_script

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
+import string
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -243,7 +245,8 @@ def test_a_very_long_line_does_not_flood_the_output(tmp_path: Path) -> None:
 
 
 def test_rare_templates_are_given_up_before_errors(tmp_path: Path) -> None:
-    words = (f"INFO {chr(97 + n % 26)}{'x' * (n // 26)}\n" for n in range(5_200))
+    letters = itertools.islice(itertools.product(string.ascii_lowercase, repeat=3), 5_200)
+    words = (f"INFO {''.join(word)}\n" for word in letters)
     found = triage(tmp_path, "ERROR kept\n" + "".join(words))
     assert found["lines_forgotten"] > 0
     assert texts(found) == [(1, "kept")]

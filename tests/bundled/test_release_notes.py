@@ -96,25 +96,24 @@ def test_a_conventional_commit_has_a_type_and_a_scope(repository: Repository) ->
     assert (commit["subject"], commit["references"]) == ("add --json (#12)", ["#12"])
 
 
-@pytest.mark.parametrize(
-    ("subject", "group"),
-    [
-        ("Add a dark theme", "features"),
-        ("Fix a crash on empty input", "fixes"),
-        ("Speed up the parser", "performance"),
-        ("Remove the old API", "removed"),
-        ("Bump requests from 2.1 to 2.2", "dependencies"),
-        ("Document the config file", "docs"),
-        ("Refactor the loader", "internal"),
-        ("Add tests for the loader", "internal"),
-        ("Security fix for signatures", "security"),
-        ("Hello", "other"),
-        ("note: this is not a known type", "other"),
-    ],
-)
-def test_other_commits_are_grouped_by_their_first_words(repository: Repository, subject: str, group: str) -> None:
-    repository.commit(subject)
-    assert subjects(collect(repository), group) == [subject]
+def test_other_commits_are_grouped_by_their_first_words(repository: Repository) -> None:
+    groups = {
+        "Add a dark theme": "features",
+        "Fix a crash on empty input": "fixes",
+        "Speed up the parser": "performance",
+        "Remove the old API": "removed",
+        "Bump requests from 2.1 to 2.2": "dependencies",
+        "Document the config file": "docs",
+        "Refactor the loader": "internal",
+        "Add tests for the loader": "internal",
+        "Security fix for signatures": "security",
+        "Hello": "other",
+        "note: this is not a known type": "other",
+    }
+    for subject in groups:
+        repository.commit(subject)
+    found = collect(repository)
+    assert {subject: group for group in found["groups"] for subject in subjects(found, group)} == groups
 
 
 def test_an_exclamation_mark_is_a_breaking_change(repository: Repository) -> None:
