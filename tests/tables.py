@@ -12,6 +12,18 @@ in_part = pytest.mark.parametrize("part", [0.3, pytest.param(1, marks=pytest.mar
 """For a test of long texts: they have a part of their length in `make test`, and all of it in `make test-slow`."""
 
 
+def thinned(
+    names: str | tuple[str, ...], cases: Iterable[Any], *, one_in: int, ids: Any = None, **more: Any
+) -> pytest.MarkDecorator:
+    """A test for every case of a table of variants: one in so many in `make test`, all in `make test-slow`."""
+    one = isinstance(names, str)
+    params = [
+        pytest.param(*((case,) if one else case), marks=[] if number % one_in == 0 else [pytest.mark.slow])
+        for number, case in enumerate(cases)
+    ]
+    return pytest.mark.parametrize(names, params, ids=ids, **more)
+
+
 def crossed(*columns: tuple[str | tuple[str, ...], Iterable[Any]], one_in: int) -> pytest.MarkDecorator:
     """A test for every combination: one in so many in `make test`, with each value among them; all in `make test-slow`.
 
