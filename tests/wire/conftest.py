@@ -20,7 +20,9 @@ CASES: list[tuple[Way, bool, Delivery]] = [
     ("pydantic-ai", True, "result"),
     ("pydantic-ai", False, "instructions"),
 ]
-"""By hand or not, streamed or not, and where skills are delivered: every two of these meet."""
+"""By hand or not, streamed or not, and where skills are delivered: every two of these meet.
+
+In `make test` a wire is spoken by hand and through pydantic-ai, streamed on one wire and not on the next."""
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +54,11 @@ def recorder(recording: Recorder) -> Recorder:
 
 @pytest.fixture(
     scope="session",
-    params=[(wire, *case) for wire in WIRES for case in CASES],
+    params=[
+        pytest.param((wire, *case), marks=[] if (place + number) % 2 == 0 else [pytest.mark.slow])
+        for place, wire in enumerate(WIRES)
+        for number, case in zip((0, 1, 1, 0), CASES, strict=True)
+    ],
     ids=lambda case: f"{case[0]}-{case[1]}-{'streamed' if case[2] else 'whole'}-{case[3]}",
 )
 def conversation(request: pytest.FixtureRequest, recording: Recorder, library: Library) -> Conversation:

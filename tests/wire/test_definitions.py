@@ -41,7 +41,14 @@ def say_hello(recorder: Recorder, wire: WireName, kit: Kit) -> Sent:
     return only
 
 
-@pytest.fixture(scope="session", params=product(WIRES, get_args(DialectName)), ids=lambda case: f"{case[0]}-{case[1]}")
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param((wire, dialect), marks=[] if (one + other) % 2 == 0 else [pytest.mark.slow])
+        for (one, wire), (other, dialect) in product(enumerate(WIRES), enumerate(get_args(DialectName)))
+    ],
+    ids=lambda case: f"{case[0]}-{case[1]}",
+)
 def greeting(request: pytest.FixtureRequest, recording: Recorder, library: Library) -> tuple[Kit, Sent]:
     """A first request with all tools of a dialect, and what they are made of."""
     wire, dialect = request.param

@@ -10,6 +10,7 @@ import pytest
 from pydantic_ai import capture_run_messages
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.messages import ModelMessage
+from tests.tables import crossed
 from tests.wire import agents
 from tests.wire.clients import WIRES, WireName
 from tests.wire.clients import library as provider
@@ -73,8 +74,7 @@ def talk(wire: WireName, recorder: Recorder, library: Library) -> Talk:
     return Talk(recorder, wire, library)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("wire", WIRES)
+@crossed(("wire", WIRES), ("fault", FAULTS), one_in=2)
 def test_a_provider_that_fails_at_once_leaves_nothing_loaded(talk: Talk, fault: Fault) -> None:
     talk.recorder.begin({0: fault})
     with pytest.raises(AgentRunError, match=SAYS[fault]):

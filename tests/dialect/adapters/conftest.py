@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,23 @@ from tests.dialect.adapters.stage import Outside, Performer, Script
 
 from metier.guard import MemoryLog
 
-STREAMING: list[type[Performer]] = [PydanticAI, LangChain, LangChainSync, OpenAIAgents, AgentFramework]
+QUICK = [PydanticAI]
+"""Those that all is tried with in `make test`."""
+PLAYING = [*QUICK, LangChain, OpenAIAgents, AgentFramework, RawOpenAI]
+"""Those that have the play and tests of their own there, too; `make test-slow` tries all with every adapter."""
+
+
+def _marked(adapters: Sequence[type[Performer]], quick: Sequence[type[Performer]]) -> list[Any]:
+    return [pytest.param(one, marks=[] if one in quick else [pytest.mark.slow]) for one in adapters]
+
+
+_STREAMING: list[type[Performer]] = [PydanticAI, LangChain, LangChainSync, OpenAIAgents, AgentFramework]
+_PERFORMERS = [*_STREAMING, RawOpenAI, RawAnthropic]
+STREAMING = _marked(_STREAMING, PLAYING)
 """Frameworks that stream by themselves."""
-PERFORMERS = [*STREAMING, RawOpenAI, RawAnthropic]
+PERFORMERS = _marked(_PERFORMERS, QUICK)
 """Every adapter; that for bare clients without an event loop and with one."""
-QUICK = [PydanticAI, LangChain, RawOpenAI]
-"""Those that all is tried with in `make test`; the others have the play and tests of their own there."""
-ALL = [*PERFORMERS, RawResponses, RawGemini]
+ALL = _marked([*_PERFORMERS, RawResponses, RawGemini], PLAYING)
 
 FORKS = {"loop-a": "loop-b", "loop-b": "loop-a"} | {f"deep-{depth}": f"deep-{depth + 1}" for depth in range(1, 7)}
 
@@ -118,7 +128,7 @@ def outside() -> Outside:
 
 
 @pytest.fixture(
-    params=[pytest.param(one, marks=[] if one in QUICK else [pytest.mark.slow]) for one in PERFORMERS],
+    params=PERFORMERS,
     ids=lambda performer: performer.name,
 )
 def performer(request: pytest.FixtureRequest) -> type[Performer]:

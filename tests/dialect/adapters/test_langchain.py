@@ -24,6 +24,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 from tests.dialect.adapters.playing_langchain import LangChain, ScriptedChat
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
+from tests.tables import crossed, thinned
 
 from metier.dialect import langchain_models, langchain_order
 from metier.dialect.langchain import Skills
@@ -46,8 +47,7 @@ def asking(text: str = "Begin.") -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
 
 
-@pytest.mark.parametrize("agrees", [True, False])
-@pytest.mark.parametrize("is_async", [True, False])
+@crossed(("agrees", [True, False]), ("is_async", [True, False]), one_in=2)
 def test_a_call_that_has_to_be_asked_about_interrupts_the_graph(
     folder: Path, outside: Outside, is_async: bool, agrees: bool
 ) -> None:
@@ -69,6 +69,7 @@ def test_a_call_that_has_to_be_asked_about_interrupts_the_graph(
     assert agrees or "approval-denied" in script.requests[-1].results[0]
 
 
+@pytest.mark.slow
 def test_a_script_that_has_to_be_asked_about_waits_too(folder: Path) -> None:
     run = Call("skills_run", {"script": "scripts/count.py", "args": ["a"]})
     script = Script([load("report"), run, "Done."])
@@ -99,6 +100,7 @@ def test_a_run_without_a_thread_has_a_session_that_ends_with_it(folder: Path, ou
     assert len({one.session for one in log.records}) == 2
 
 
+@pytest.mark.slow
 def test_runs_without_a_thread_at_the_same_time_do_not_see_each_other(folder: Path, outside: Outside) -> None:
     def step(request: Any) -> Any:
         plays = {"a": [load("report"), FETCH, "Done."], "b": [load("letters"), FETCH, "Done."]}
@@ -134,6 +136,7 @@ def test_a_tool_that_says_it_failed_is_recorded_as_failed(folder: Path, log: Mem
     assert [(one.tool, one.success) for one in log.records] == [("broken", False)]
 
 
+@pytest.mark.slow
 def test_threads_whose_ids_look_alike_are_not_the_same(folder: Path, outside: Outside) -> None:
     script = Script([load("report"), "Loaded.", *[step for _ in range(3) for step in (FETCH, "Fetched.")]])
     agent = agent_of(script, Skills(folder), outside.web_fetch, checkpointer=InMemorySaver())
@@ -203,7 +206,7 @@ def test_a_blocking_tool_may_have_an_event_loop_of_its_own(folder: Path) -> None
     assert script.requests[1].results == ["inside"]
 
 
-@pytest.mark.parametrize("models", [{}, lambda name: None, None], ids=["mapping", "function", "any"])
+@thinned("models", [{}, lambda name: None, None], ids=["mapping", "function", "any"], one_in=3)
 def test_a_model_that_is_not_there_leaves_the_agents_own(folder: Path, models: Any) -> None:
     script = Script([load("think"), "Done."])
     agent_of(script, Skills(folder, models=models)).invoke(asking())
@@ -260,7 +263,7 @@ def test_an_agreement_is_for_what_was_asked_and_not_for_what_it_became(folder: P
     assert "something else" in script.requests[-1].results[-1]
 
 
-@pytest.mark.parametrize("is_async", [True, False])
+@thinned("is_async", [True, False], one_in=2)
 def test_what_has_to_be_asked_inside_a_forked_skill_is_refused_there(
     folder: Path, outside: Outside, is_async: bool
 ) -> None:
@@ -338,6 +341,7 @@ def processes(folder: Path, outside: Outside) -> Processes:
     return Processes(folder, outside)
 
 
+@pytest.mark.slow
 def test_an_agreement_in_another_process_is_for_what_it_names_and_not_for_what_that_became(
     folder: Path, outside: Outside
 ) -> None:
@@ -352,6 +356,7 @@ def test_an_agreement_in_another_process_is_for_what_it_names_and_not_for_what_t
     assert "something else" in script.requests[-1].results[-1]
 
 
+@pytest.mark.slow
 def test_an_agreement_that_names_what_was_asked_counts_in_another_process(folder: Path, outside: Outside) -> None:
     script = Script([FETCH, "Done."])
     processes = Processes(folder, outside, policy=Policy(ask="WebFetch"), defer=True)
@@ -388,6 +393,7 @@ def test_processes_that_take_turns_have_what_the_other_one_loaded_and_unloaded(
         assert len(outside.calls) == calls
 
 
+@pytest.mark.slow
 def test_going_back_in_a_thread_goes_back_to_what_was_loaded(processes: Processes, outside: Outside) -> None:
     script = Script([load("report"), "Loaded.", UNLOAD, FETCH, "Done.", FETCH, "Done."])
     agent = processes.another(script)
@@ -399,6 +405,7 @@ def test_going_back_in_a_thread_goes_back_to_what_was_loaded(processes: Processe
     assert len(outside.calls) == 1
 
 
+@pytest.mark.slow
 def test_what_a_user_loads_in_a_new_process_is_added_to_what_the_thread_has(
     processes: Processes, outside: Outside
 ) -> None:
@@ -413,6 +420,7 @@ def test_what_a_user_loads_in_a_new_process_is_added_to_what_the_thread_has(
     assert [one.name for one in third.skills.seam.kit("one").session.active] == ["letters", "report"]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_thread_is_another_conversation(processes: Processes, outside: Outside, log: MemoryLog) -> None:
     script = Script([load("report"), "Loaded.", UNLOAD, FETCH, "Done.", FETCH, "Done."])
     agent = processes.another(script)
@@ -425,6 +433,7 @@ def test_a_copy_of_a_thread_is_another_conversation(processes: Processes, outsid
     assert [one.name for one in agent.skills.seam.kit("one").session.active] == ["report"]
 
 
+@pytest.mark.slow
 def test_all_that_calls_of_one_answer_load_is_there_in_another_process(processes: Processes) -> None:
     script = Script([(load("report"), load("letters", **ADD), load("inner", **ADD)), "Loaded.", "Done."])
     processes.another(script).invoke(asking(), ONE)
@@ -492,12 +501,13 @@ def test_two_processes_that_load_in_the_same_step_have_lost_what_only_one_of_the
         assert found["by"] not in ("one", "two")
 
 
-@pytest.mark.parametrize(
+@thinned(
     "state",
     [
         "x",
         {"by": "x", "count": 1, "after": None, "session": {"format": 1}, "lost": []},
     ],
+    one_in=2,
 )
 def test_a_checkpoint_that_cannot_be_read_is_an_error_and_never_a_thread_without_rules(
     processes: Processes, outside: Outside, state: Any
@@ -533,6 +543,7 @@ def test_a_user_cannot_say_what_a_thread_has_loaded(processes: Processes, outsid
     assert outside.calls == []
 
 
+@pytest.mark.slow
 def test_an_agent_inside_a_graph_that_waits_for_an_answer_goes_on_with_what_it_has_loaded(
     folder: Path, outside: Outside
 ) -> None:
@@ -550,7 +561,7 @@ def test_an_agent_inside_a_graph_that_waits_for_an_answer_goes_on_with_what_it_h
     assert len(skills.seam._sessions) == 0
 
 
-@pytest.mark.parametrize("is_inside", [False, True])
+@thinned("is_inside", [False, True], one_in=2)
 def test_a_run_that_fails_ends_its_session_too(folder: Path, is_inside: bool) -> None:
     @tool
     def broken() -> str:

@@ -49,6 +49,7 @@ from openai.types.responses import (
 from openai.types.responses.response_output_item import LocalShellCall, LocalShellCallAction
 from tests.dialect.adapters.playing_openai_agents import scripted
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
+from tests.tables import crossed, thinned
 
 from metier.dialect import openai_agents_answers
 from metier.dialect.openai_agents import Skills
@@ -103,6 +104,7 @@ def test_an_equipped_agent_is_a_copy_and_its_clones_have_skills_too(folder: Path
     assert script.requests[1].system.startswith("Be kind.\n\n")
 
 
+@pytest.mark.slow
 def test_an_agent_that_works_for_another_has_its_own_session(folder: Path) -> None:
     skills = Skills(folder)
     script = Script([load("letters"), Call("helper", {"input": "x"}), "Helped.", "Done."])
@@ -131,7 +133,7 @@ async def lost_later(data: HandoffInputData) -> HandoffInputData:
     return lost(data)
 
 
-@pytest.mark.parametrize("made", [lambda to: to, handoff, lambda to: handoff(to, input_filter=lost)])
+@thinned("made", [lambda to: to, handoff, lambda to: handoff(to, input_filter=lost)], one_in=3)
 def test_who_is_under_rules_cannot_hand_off_to_somebody_who_is_not(
     folder: Path, outside: Outside, log: MemoryLog, made: Callable[[Agent[Any]], Any]
 ) -> None:
@@ -177,8 +179,11 @@ def test_a_clone_that_is_refused_a_handoff_goes_on_by_itself(folder: Path) -> No
     assert anyio.run(main) == [one, two]
 
 
-@pytest.mark.parametrize("arguments", [{"to": "x"}, {"zz": 1}], ids=["raises", "misfit"])
-@pytest.mark.parametrize("how", [{}, {"failure_error_function": lambda ctx, error: f"Sorry: {type(error).__name__}"}])
+@crossed(
+    ("arguments", [{"to": "x"}, {"zz": 1}]),
+    ("how", [{}, {"failure_error_function": lambda ctx, error: f"Sorry: {type(error).__name__}"}]),
+    one_in=2,
+)
 def test_a_function_that_fails_is_recorded_as_failed_and_told_as_before(
     folder: Path, log: MemoryLog, arguments: dict[str, Any], how: dict[str, Any]
 ) -> None:
@@ -562,6 +567,7 @@ def test_a_skill_of_its_own_agent_has_the_model_that_it_asks_for(
     assert [request.model for request in script.requests] == ["own", "big", "own"]
 
 
+@pytest.mark.slow
 def test_a_group_of_traces_is_no_conversation(folder: Path, outside: Outside) -> None:
     script = Script([load("report"), "Loaded.", FETCH, "Fetched."])
     agent = agent_of(Skills(folder), script, function_tool(outside.web_fetch))

@@ -19,6 +19,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from tests.dialect.adapters.playing_pydantic_ai import PydanticAI, scripted
 from tests.dialect.adapters.stage import Call, Outside, Script, load, trail
+from tests.tables import thinned
 
 from metier import Library
 from metier.dialect.pydantic_ai import Skills
@@ -122,7 +123,7 @@ def test_an_approval_counts_once_however_often_it_is_sent(folder: Path, outside:
     assert outside.calls == ["https://example.com"]
 
 
-@pytest.mark.parametrize("told", [{"questions": 5}, {"questions": ["x"]}, {"text": None}])
+@thinned("told", [{"questions": 5}, {"questions": ["x"]}, {"text": None}], one_in=3)
 def test_what_else_comes_back_with_an_approval_changes_nothing(
     folder: Path, outside: Outside, told: dict[str, Any]
 ) -> None:
@@ -224,7 +225,7 @@ def test_other_capabilities_see_the_calls_of_skills(folder: Path) -> None:
     assert seen == ["skills_load"]
 
 
-@pytest.mark.parametrize("models", [{}, lambda name: None, None], ids=["mapping", "function", "any"])
+@thinned("models", [{}, lambda name: None, None], ids=["mapping", "function", "any"], one_in=3)
 def test_a_model_that_is_not_there_leaves_the_agents_own(
     folder: Path, models: Any, write_skill: Callable[..., Path]
 ) -> None:
