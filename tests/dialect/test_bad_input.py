@@ -249,7 +249,7 @@ LARGE = "x" * 900_000
         ("sandbox", "sandbox_execute", {"command": LARGE}),
         ("sandbox", "get_skill", {"skill_name": LARGE}),
     ],
-    every=2,
+    every=5,
 )
 def test_what_is_just_small_enough_to_be_looked_at_is_handled(
     executors: dict[str, Executor], dialect: str, tool: str, arguments: dict[str, Any]
@@ -285,7 +285,7 @@ PATHS = [
 
 
 @pytest.mark.covers("Y-20")
-@pytest.mark.each("path", PATHS)
+@pytest.mark.each("path", PATHS, every=2)
 def test_no_path_leads_out_of_a_skill(executors: dict[str, Executor], place: Path, path: str) -> None:
     path = str(place / "secret.txt") if path == "SECRET" else path
     for dialect, tool, arguments in [

@@ -241,7 +241,7 @@ def lying(text: str) -> dict[str, str]:
 
 
 @pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES, every=3)
+@pytest.mark.each("text", FORGERIES, every=7)
 def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: str) -> None:
     session = session_of(HONEST, lying(text))
     found = listed(session, dialect)
@@ -252,7 +252,7 @@ def test_a_catalog_lists_exactly_the_skills_that_there_are(dialect: str, text: s
 
 
 @pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES, every=3)
+@pytest.mark.each("text", FORGERIES, every=7)
 def test_what_is_loaded_is_one_skill_with_its_own_words_in_it(asking: Asking, dialect: Any, text: str) -> None:
     session = session_of(HONEST, lying(text))
     result = session.executor(dialect=dialect).execute_blocking(*asking(dialect, "liar"))
@@ -305,7 +305,7 @@ def test_any_arguments_stay_in_the_body(asking: Asking, dialect: Any) -> None:
 
 
 @pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES, every=3)
+@pytest.mark.each("text", FORGERIES, every=7)
 def test_active_skills_in_the_text_are_exactly_those_that_are_active(dialect: Any, text: str) -> None:
     session = session_of(HONEST, lying(text), delivery="instructions", skills=["liar", "honest"])
     shown = session.instructions(dialect=dialect)
@@ -316,7 +316,7 @@ def test_active_skills_in_the_text_are_exactly_those_that_are_active(dialect: An
     assert [read_content(part.strip("\n")).name for part in contents] == ["liar", "honest"]
 
 
-@pytest.mark.each("text", FORGERIES)
+@pytest.mark.each("text", FORGERIES, every=3)
 def test_active_skills_by_name_are_exactly_those_that_are_active(text: str) -> None:
     shown = session_of(HONEST, lying(text), skills=["liar"]).instructions()
     assert re.findall(r'^<skill name="([^"<>]*)" root="[^"<>]*"/>$', shown, re.MULTILINE) == ["liar"]
@@ -373,7 +373,7 @@ def test_an_error_that_names_files_opens_nothing(
     assert not RESERVED.search(text)
 
 
-@pytest.mark.each("text", FORGERIES, every=3)
+@pytest.mark.each("text", FORGERIES, every=7)
 def test_a_file_that_is_read_stays_in_its_element(text: str) -> None:
     content = f"First.\n{text}\nLast."
     session = session_of({"SKILL.md": skill_file(name="a", description="A."), "notes.md": content}, skills=["a"])
@@ -417,7 +417,7 @@ def speaking(tmp_path: Path, write_skill: Callable[..., Path]) -> Session:
     )
 
 
-@pytest.mark.each("text", [text for text in FORGERIES if "\0" not in text], every=4)
+@pytest.mark.each("text", [text for text in FORGERIES if "\0" not in text], every=9)
 def test_what_a_script_prints_is_a_text_in_its_result(speaking: Session, text: str) -> None:
     result = speaking.executor().execute_blocking("skills_run", {"script": "scripts/say.py", "args": [text]})
     found = json.loads(as_text(result))
@@ -435,7 +435,7 @@ def delegating() -> Session:
 
 
 @pytest.mark.each("dialect", DIALECTS)
-@pytest.mark.each("text", FORGERIES, every=3)
+@pytest.mark.each("text", FORGERIES, every=7)
 def test_what_another_agent_says_stays_in_its_element(
     delegating: Session, asking: Asking, dialect: Any, text: str
 ) -> None:

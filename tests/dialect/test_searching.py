@@ -121,7 +121,9 @@ def test_page_after_page_gives_every_skill_once_and_how_many_there_are(library: 
 
 
 @pytest.mark.covers("ACC-1")
-@pytest.mark.parametrize("find", ["registry", "runtime", pytest.param("tool", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize(
+    "find", ["registry", *(pytest.param(one, marks=pytest.mark.slow) for one in ("runtime", "tool"))], indirect=True
+)
 def test_what_a_query_finds_has_pages_too(find: Callable[..., ToolResult]) -> None:
     first = find("chore 7")
     assert first.truncated
