@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 Call = Callable[..., tuple[int, str, str]]
 Write = Callable[..., Path]
@@ -99,7 +100,7 @@ def test_a_workspace_that_is_not_there_is_not_made(metier: Call, declare: Callab
     assert not Path("nowhere").exists()
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@thinned("is_there", [True, False], one_in=2)
 def test_an_engine_that_is_missing_or_too_old_is_named_with_the_version_that_is_needed(
     tmp_path: Path, is_there: bool
 ) -> None:

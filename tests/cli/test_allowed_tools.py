@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import crossed
 
 from metier import FunctionTool, Guard, Library, Policy
 from metier.testing import AuditProbe
@@ -53,8 +54,9 @@ def test_a_skill_of_another_client_does_not_block_the_developers_own_function(
     assert record.code == "outside-allowed-tools"
 
 
-@pytest.mark.parametrize("folder", [".claude/skills", ".metier/skills", ".agents/skills"])
-@pytest.mark.parametrize("layer", ["personal", "project"])
+@crossed(
+    ("folder", [".claude/skills", ".metier/skills", ".agents/skills"]), ("layer", ["personal", "project"]), one_in=2
+)
 def test_only_folders_of_other_clients_are_advisory_without_a_setting(
     own_home: Path, write_skill: Write, project: Path, folder: str, layer: str
 ) -> None:

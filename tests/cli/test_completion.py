@@ -112,6 +112,7 @@ def test_files_of_a_skill_complete(complete: Callable[[str], list[str]], skills:
         ("run deploy run.py --time", ["--timeout"]),
         ("shell --skill re", ["review"]),
     ],
+    every=2,
 )
 def test_what_is_to_be_run_completes(
     complete: Callable[[str], list[str]], skills: Path, line: str, offered: list[str]

@@ -280,14 +280,7 @@ def _into(command: list[str], skills: Path, arguments: list[str], stdout: int) -
 
 
 @posix_only
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *_OUTPUTS,
-        *(pytest.param(arguments) for arguments in _BEFORE_ANY_COMMAND),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.each("arguments", [*_OUTPUTS, *_BEFORE_ANY_COMMAND], every=2)
 def test_a_reader_that_is_gone_causes_no_complaint(
     command: list[str], forked: list[str], skills: Path, arguments: list[str]
 ) -> None:
@@ -301,7 +294,7 @@ def test_a_reader_that_is_gone_causes_no_complaint(
 
 
 @linux_only
-@pytest.mark.each("arguments", [*_OUTPUTS, *_BEFORE_ANY_COMMAND])
+@pytest.mark.each("arguments", [*_OUTPUTS, *_BEFORE_ANY_COMMAND], every=2)
 def test_a_full_disk_is_a_problem_in_one_sentence(
     command: list[str], forked: list[str], skills: Path, arguments: list[str]
 ) -> None:
@@ -318,7 +311,7 @@ def test_a_full_disk_is_a_problem_in_one_sentence(
 @pytest.mark.each(
     "arguments",
     [["list"], ["show", "alpha"], ["show", "alpha", "--instructions"], ["doctor"], ["validate", "."]],
-    every=2,
+    every=4,
 )
 def test_without_a_standard_output_there_is_no_traceback(
     command: list[str], skills: Path, arguments: list[str]
@@ -345,7 +338,7 @@ def test_without_a_standard_error_the_exit_code_says_it(command: list[str], skil
         ({"LC_ALL": "C", "PYTHONUTF8": "0"}, ["show", "技能"]),
         ({"LC_ALL": "C"}, ["show", "技能"]),
     ],
-    every=2,
+    every=4,
 )
 def test_an_encoding_that_cannot_say_it_does_not_matter(
     process: Process, skills: Path, env: dict[str, str], arguments: list[str]

@@ -138,7 +138,7 @@ def section_of(text: str, file: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     return dict(data)
 
 
-@pytest.mark.each("client", FILES)
+@pytest.mark.each("client", FILES, every=2)
 def test_a_configuration_in_use_gets_the_server_and_is_given_back_as_it_was(
     metier: Call, own_home: Path, tmp_path: Path, client: str
 ) -> None:

@@ -19,7 +19,7 @@ from metier.skill.document import parse
 Call = Callable[..., tuple[int, str, str]]
 
 
-@pytest.mark.each("name", ["a", "my-skill", "3d-print", "build", "null", "1", "true", "2024-01-01", "a" * 64])
+@pytest.mark.each("name", ["a", "my-skill", "3d-print", "build", "null", "1", "true", "2024-01-01", "a" * 64], every=3)
 def test_a_new_skill_passes_the_strictest_rules(metier: Call, tmp_path: Path, name: str) -> None:
     code, out, err = metier("new", name, "--into", tmp_path)
     assert (code, err) == (0, "")

@@ -107,7 +107,7 @@ def test_approving_applies_and_says_how_to_go_back(as_: Metier, proposed: str, s
 
 
 @pytest.mark.covers("A-44")
-@pytest.mark.each("who", ["builder", "reviewer", "eve", "vic"])
+@pytest.mark.each("who", ["builder", "reviewer", "eve", "vic"], every=2)
 def test_who_may_not_decide_is_refused(as_: Metier, proposed: str, skill: Path, who: str) -> None:
     for words in (["approve", proposed], ["reject", proposed, "--reason", "x"]):
         code, out, err = as_(who, "propose", *words)

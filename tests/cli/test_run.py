@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import thinned
 
 from metier.run.selection import native_runner
 
@@ -91,7 +92,7 @@ def test_each_stream_goes_to_its_own_and_the_exit_code_is_the_scripts(run: Call)
 
 @pytest.mark.covers("O-69")
 @pytest.mark.usefixtures("caged")
-@pytest.mark.parametrize("runner", [None, "auto", "native"])
+@thinned("runner", [None, "auto", "native"], one_in=3)
 def test_by_default_it_runs_in_a_sandbox(run: Call, work: Path, runner: str | None) -> None:
     shape = of(run("add.py", "--json", "--", "20", "22", runner=runner))
     assert (shape["exit_code"], shape["stdout"], shape["runner"]) == (0, "42\n", "native")
@@ -115,6 +116,7 @@ def test_a_shell_script_runs_virtually(run: Call, work: Path) -> None:
         ("--json", "--", "1", "2"),
         ("1", "--json", "--", "2"),
     ],
+    every=2,
 )
 def test_arguments_stand_where_people_put_them(run: Call, words: tuple[str, ...]) -> None:
     assert of(run("add.py", *words))["stdout"] == "3\n"

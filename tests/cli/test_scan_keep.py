@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 from metier import Guard, Library
 from metier.cli.identity import system_user
@@ -186,10 +187,7 @@ def test_a_scanner_that_is_given_no_folder_makes_a_policy_that_nothing_begins_un
 
 
 @pytest.mark.covers("A-30")
-@pytest.mark.parametrize(
-    ("body", "run"),
-    [("crash", None), ("give up", None), ("x", "no-such-scanner {dir}")],
-)
+@thinned(("body", "run"), [("crash", None), ("give up", None), ("x", "no-such-scanner {dir}")], one_in=2)
 def test_a_scanner_that_fails_is_kept_as_failed_and_leaves_a_skill_refused(
     metier: Command,
     work: Path,
@@ -338,7 +336,7 @@ def test_imported_findings_count_beside_the_others(
     assert outcome(work).startswith("rule-denied: ")
 
 
-@pytest.mark.parametrize("driver", ["little", "metier", "core"])
+@thinned("driver", ["little", "metier", "core"], one_in=3)
 def test_imported_findings_of_a_scanner_that_ran_are_added_to_what_it_says(
     metier: Command, policy: Policy, skill: Callable[..., Path], work: Path, scope: TenantScope, driver: str
 ) -> None:

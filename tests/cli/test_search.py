@@ -222,7 +222,7 @@ ODD = [
 
 
 @pytest.mark.each("json_too", [False, True])
-@pytest.mark.each("query", ODD, every=3)
+@pytest.mark.each("query", ODD, every=7)
 def test_whatever_is_asked_the_answer_is_a_table_or_a_sentence(
     metier: Call, skills: Path, query: str, json_too: bool
 ) -> None:
@@ -340,7 +340,7 @@ def test_on_behalf_of_an_agent_what_is_for_people_only_is_not_found(metier: Call
 
 @pytest.mark.covers("O-100")
 @pytest.mark.each("query", ["widgets", "secret", "/secret", "secre", "paints"])
-@pytest.mark.each("caller", [[], ["--agent", "helper"], ["--tenant", "acme"], ["--environment", "production"]])
+@pytest.mark.each("caller", [[], ["--agent", "helper"], ["--tenant", "acme"], ["--environment", "production"]], every=3)
 def test_what_is_out_of_scope_is_not_found(metier: Call, reserved: Path, query: str, caller: list[str]) -> None:
     assert "secret" not in names(metier, reserved, "search", query, *caller)
     assert "Paints" not in metier("--skills", reserved, "search", query, *caller)[1]

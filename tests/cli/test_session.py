@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import thinned
 
 from metier.run import AutoRunner
 
@@ -216,7 +217,7 @@ def test_a_person_at_a_terminal_gets_a_prompt_and_events(forked: list[str], skil
 
 
 @pytest.mark.covers("SEC-11")
-@pytest.mark.parametrize("said", ["hooks: allow, unsandboxed: allow", "unchecked: allow", "hooks: deny", ""])
+@thinned("said", ["hooks: allow, unsandboxed: allow", "unchecked: allow", "hooks: deny", ""], one_in=2)
 def test_a_policy_file_means_the_same_to_every_command(
     said: str, metier: Call, skills: Path, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

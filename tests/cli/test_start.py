@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 NETWORK = {"asyncio", "anyio", "httpx", "http.client", "ssl"}
 MODELS = {"pydantic", "jsonschema_rs", "msgspec", "mcp", "openai", "pydantic_ai"}
@@ -103,7 +104,7 @@ def start(home: Path, command: str) -> tuple[str, set[str]]:
     return code, set(modules)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@thinned("command", COMMANDS, one_in=3)
 def test_a_command_imports_nothing_that_it_does_not_need(two_homes: dict[str, Path], command: str) -> None:
     has_store = command.split()[0] in ("approve", "audit", "run")
     code, modules = start(two_homes["used" if has_store else "new"], command)

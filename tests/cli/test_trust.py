@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -45,7 +46,7 @@ def test_the_repository_around_here_is_trusted_and_no_longer(metier: Call, proje
     assert trusted(metier) == []
 
 
-@pytest.mark.parametrize("path", ["er", "./er", "../deep/er"])
+@thinned("path", ["er", "./er", "../deep/er"], one_in=3)
 def test_a_folder_may_be_named(metier: Call, project: Path, path: str) -> None:
     assert metier("trust", path)[0] == 0
     assert trusted(metier) == [str(project / "deep" / "er")]

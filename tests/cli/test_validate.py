@@ -252,6 +252,7 @@ def test_a_file_of_another_case_is_checked_and_pointed_out(
         b"--- \nname: a\n...\n",
         b"---\nname: a",
     ],
+    every=4,
 )
 def test_whatever_the_file_holds_there_is_a_verdict(
     metier: Call, tmp_path: Path, data: bytes, option: tuple[str, ...]
@@ -302,6 +303,7 @@ def test_whatever_the_file_holds_there_is_a_verdict(
             {"spec-unexpected-field": 4},
         ),
     ],
+    every=2,
 )
 def test_what_loads_with_a_warning_is_an_error_when_the_specification_decides(
     metier: Call, tmp_path: Path, text: str, lenient: dict[str, int | None], strict: dict[str, int | None]

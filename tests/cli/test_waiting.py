@@ -136,7 +136,9 @@ def test_a_program_is_started_with_what_is_new_and_no_shell(
     [
         (["/there/is/no/such/program"], "cannot be started"),
         ([sys.executable, "-c", "raise SystemExit(3)"], "ended with 3"),
-        ([sys.executable, "-c", "import time; time.sleep(60)"], "did not end within 1 s"),
+        pytest.param(
+            [sys.executable, "-c", "import time; time.sleep(60)"], "did not end within 1 s", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_program_that_fails_is_recorded_and_tried_again(

@@ -7,12 +7,13 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import thinned
 
 from metier.cli.layout import columns_of, row_lines, width_of, wrap_line
 from metier.cli.output import WrappingStream
 
 
-@pytest.mark.parametrize("width", [1, 2, 7, 20, 80])
+@thinned("width", [1, 2, 7, 20, 80], one_in=2)
 @given(texts=st.lists(st.text(alphabet=st.sampled_from("ab `技。「🎉e\u0301-/"), max_size=60), min_size=3, max_size=3))
 def test_any_text_is_laid_out_with_all_of_its_characters(width: int, texts: list[str]) -> None:
     columns = columns_of([texts], width)
