@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.tables import thinned
 
 from metier import Library, Policy, Session
 from metier.errors import FileRefused, MetierError, SkillChanged, SkillUnreadable
@@ -161,7 +162,7 @@ def test_a_copy_is_private_and_its_files_are_read_only(begin_in: Begin, folder: 
     assert modes == {"SKILL.md": 0o444, "here.sh": 0o444, "x.sh": 0o555}
 
 
-@pytest.mark.parametrize(
+@thinned(
     "script",
     [
         'chmod u+w "$SKILL_DIR/scripts/x.sh"; echo "echo mine" > "$SKILL_DIR/scripts/x.sh"',
@@ -172,6 +173,7 @@ def test_a_copy_is_private_and_its_files_are_read_only(begin_in: Begin, folder: 
         'rm -rf "$SKILL_DIR"',
         'chmod 0 "$SKILL_DIR/scripts"',
     ],
+    one_in=3,
 )
 def test_whatever_a_script_does_to_its_copy_the_next_run_begins_afresh(
     begin_in: Begin, folder: Path, scratch: Path, script: str

@@ -405,6 +405,7 @@ def test_markers_are_in_order_and_what_is_around_them_stays(body: str) -> None:
         ("", "```!\n", 100_000, ""),
         ("", "", 0, ""),  # quotes that become longer
     ],
+    every=3,
 )
 def test_no_body_takes_long(before: str, unit: str, count: int, after: str, part: float) -> None:
     body = before + unit * int(count * part) + after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tables import crossed
+from tests.tables import crossed, thinned
 
 from metier import Library, Policy, Session
 from metier.dialect import DialectName
@@ -55,7 +55,7 @@ def test_a_model_is_told_what_its_mode_says(session: Session, dialect: DialectNa
     assert "Sorts old" not in told and "`old`" not in told and ">old<" not in told
 
 
-@pytest.mark.parametrize("dialect", LOADS)
+@thinned("dialect", LOADS, one_in=2)
 def test_a_model_loads_what_is_listed_by_name_and_not_what_is_manual_or_off(
     session: Session, dialect: DialectName
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_model_cannot_tell_what_is_off_from_what_is_absent_by_any_way(session:
 
 
 @pytest.mark.covers("SEC-5")
-@pytest.mark.parametrize("action", ["load", "unload", "activate", "deactivate"])
+@thinned("action", ["load", "unload", "activate", "deactivate"], one_in=2)
 def test_what_is_off_is_absent_for_every_action(session: Session, action: str) -> None:
     executor = session.executor(dialect="tool")
     off, absent = (

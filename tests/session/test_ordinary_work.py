@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.tables import thinned
 
 from metier import Library, Policy
 from metier.errors import InvalidArgument
@@ -84,9 +85,7 @@ def test_a_script_with_the_grant_leaves_nothing_beside_its_work_in_the_repositor
     assert sorted(os.listdir(workspace / ".git")) == before
 
 
-@pytest.mark.parametrize(
-    ("asks", "grants"), [((), ()), ((".git:rw",), ()), ((), (".git:rw",)), ((".git:ro",), (".git:rw",))]
-)
+@thinned(("asks", "grants"), [((), ()), ((".git:rw",), ()), ((), (".git:rw",)), ((".git:ro",), (".git:rw",))], one_in=2)
 def test_a_script_that_does_not_ask_or_is_not_granted_commits_nothing_and_is_told_what_to_grant(
     work: Work, workspace: Path, asks: tuple[str, ...], grants: tuple[str, ...]
 ) -> None:

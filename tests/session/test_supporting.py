@@ -144,6 +144,7 @@ def test_without_files_there_is_no_section() -> None:
         ("", "a.md/", 60_000),
         ("- reference.md", " (", 100_000),
     ],
+    every=2,
 )
 def test_no_body_takes_long(before: str, unit: str, count: int, part: float) -> None:
     body = before + unit * int(count * part)

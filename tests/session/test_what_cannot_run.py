@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from tests.tables import thinned
 
 from metier import Guard, Library, Policy, Session
 from metier.errors import MetierError
@@ -144,7 +145,7 @@ def test_by_the_session(session_of: Callable[[Case], Session], name: str) -> Non
 
 
 @pytest.mark.covers("O-67", "O-68", "O-69", "G-35")
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case.args, list | tuple)])
+@thinned("name", [name for name, case in CASES.items() if isinstance(case.args, list | tuple)], one_in=3)
 def test_by_the_tool_of_a_model(session_of: Callable[[Case], Session], name: str) -> None:
     case = CASES[name]
     arguments = {"script": case.script, "args": list(case.args), **case.options}
