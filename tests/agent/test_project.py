@@ -166,12 +166,12 @@ def test_the_room_is_bounded_and_the_nearest_comes_first(told: Told, project: Pa
 
 def test_many_files_take_no_more_room_than_one(told: Told, project: Path) -> None:
     folder = project
-    for number in range(150):
+    for number in range(110):
         folder /= "below"
         folder.mkdir()
         (folder / "AGENTS.md").write_text(f"Habit {number}.")
     text = told(folder)
-    assert "Habit 149." in text and "Habit 0." not in text
+    assert "Habit 109." in text and "Habit 0." not in text
     assert "more files in the folders above" in text
     assert len(text) < MAX_BYTES + 6_000
     (folder / "AGENTS.md").write_text("near " * MAX_BYTES)

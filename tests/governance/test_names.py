@@ -17,6 +17,7 @@ import mcp
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.serve.clients import talk
+from tests.tables import thinned
 
 from metier import Guard, Library, Session
 from metier.cli import main
@@ -153,9 +154,9 @@ def begin(world: World) -> Callable[..., Session]:
     return session
 
 
-@pytest.fixture(params=[7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.fixture(params=[11, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
 def attempts(request: pytest.FixtureRequest, world: World) -> list[str]:
-    """The table for a door that takes long: every seventh attempt, and all of them in `make test-slow`."""
+    """The table for a door that takes long: every eleventh attempt, and all of them in `make test-slow`."""
     return list(world.attempts())[:: request.param]
 
 
@@ -224,7 +225,7 @@ CALLS: dict[Any, tuple[str, str]] = {
 
 
 @pytest.mark.covers("SEC-7")
-@pytest.mark.parametrize("dialect", CALLS)
+@thinned("dialect", CALLS, one_in=2)
 def test_no_attempt_of_a_model_gets_another_skill(
     attempts: list[str], begin: Callable[..., Session], dialect: Any
 ) -> None:

@@ -15,7 +15,10 @@ FOR_OTHERS = {"refuse", "unguarded", "sentence_of", "written", "declared_ceiling
 """The names in lower or upper case of `metier.guard.decision` that other rooms may import, beside its classes."""
 
 
-MAY_BE_WRONG = re.compile(r"\bDecision\(|\boutcome=|from metier\.guard(\.decision)? import")
+MAY_BE_WRONG = re.compile(
+    r"\bDecision\(|\boutcome=|from metier\.guard\.decision import|"
+    r"from metier\.guard import (?:\([^)]*|[^\n]*)\bdecision\b"
+)
 """One of these stands in the text of every module with something to find: no other needs to be parsed."""
 
 

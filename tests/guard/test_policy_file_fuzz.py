@@ -214,6 +214,7 @@ def test_no_bytes_at_all_make_an_exception_or_loosen_the_defaults(data: str | by
         ("", "&a ", 200_000, ""),
         ("", '"', 500_000, ""),
     ],
+    every=3,
 )
 def test_a_large_and_hostile_file_takes_little_time(
     before: str, unit: str, count: int, after: str, part: float

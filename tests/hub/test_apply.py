@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.hub.conftest import ADA, ADDS_SCRIPT, BOB, BUILDER, DIFF, diff_of, records
+from tests.tables import crossed
 
 from metier import Guard, Library
 from metier.errors import FileRefused, ProposalStale, Refused, StoreUnavailable
@@ -320,8 +321,7 @@ def outcome(library: Library, guard: Guard) -> str:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.covers("A-42")
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("is_governed", [False, True])
+@crossed(("after", [False, True]), ("is_governed", [False, True]), one_in=2)
 def test_whoever_is_killed_around_the_last_step_is_not_taken_for_a_tamperer(
     propose: Callable[..., Proposal],
     store: Store,

@@ -14,7 +14,7 @@ from tests.hub.conftest import ADA, ADDS_SCRIPT, BUILDER, DIFF, EVE, diff_of, re
 from metier import Guard, Library
 from metier.errors import FileRefused, MetierError, ProposalInvalid, Refused, SkillExists, SkillInvalid, SkillNotFound
 from metier.hub.proposal_page import page_of
-from metier.hub.proposals import MAX_OPEN, MAX_TEXT, propose_new, propose_update
+from metier.hub.proposals import MAX_DIFFERENCE, MAX_OPEN, MAX_TEXT, propose_new, propose_update
 from metier.hub.review import approve
 from metier.skill import FolderPackage
 from metier.skill.package import files_of
@@ -196,10 +196,12 @@ def test_a_very_large_proposal_is_refused_in_no_time(propose: Callable[..., Prop
     assert "line 12999" in page_of(scope, proposal).read_text()
 
 
+@pytest.mark.parametrize("limit", [100_000, pytest.param(MAX_DIFFERENCE, marks=pytest.mark.slow)])
 def test_a_difference_that_nobody_would_read_is_refused(
-    library: Library, scope: TenantScope, guard: Guard, skill: Path
+    library: Library, scope: TenantScope, guard: Guard, skill: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {**files_of(FolderPackage(skill)), "references/x.md": ("file", (b"text " * 100 + b"\n") * 8_500)}
+    monkeypatch.setattr("metier.hub.proposals.MAX_DIFFERENCE", limit)
+    files = {**files_of(FolderPackage(skill)), "references/x.md": ("file", (b"text " * 100 + b"\n") * (limit // 500))}
     with pytest.raises(ProposalInvalid, match="nobody reads"):
         propose_update(library, scope, "deploy", files, "Why.", author=EVE, guard=guard)
     assert scope.proposals.all() == []

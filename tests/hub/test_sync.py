@@ -12,6 +12,7 @@ from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
+from tests.tables import crossed, thinned
 
 from metier import Guard, Library, Policy
 from metier.errors import FileRefused, InvalidArgument, SkillNotFound, SourceUnavailable
@@ -300,7 +301,7 @@ def test_links_inside_a_skill_become_copies(skills: Path) -> None:
 
 
 @needs_links
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../secret", "loop", "scripts"])
+@thinned("target", ["/etc/passwd", "../../secret", "loop", "scripts"], one_in=2)
 def test_a_skill_with_a_link_that_leads_elsewhere_is_not_written(skills: Path, target: str, here: Path) -> None:
     (here / "secret").write_text("secret")
     (skills / "deploy/loop").symlink_to(target)
@@ -337,7 +338,7 @@ def test_a_copy_that_became_a_link_is_a_conflict(skills: Path, here: Path, write
     assert "better" not in (here / "moved/SKILL.md").read_text()
 
 
-@pytest.mark.parametrize(
+@thinned(
     "text",
     [
         "no JSON",
@@ -348,6 +349,7 @@ def test_a_copy_that_became_a_link_is_a_conflict(skills: Path, here: Path, write
         json.dumps({"skills": {"x" * 5_000: {}, "": {}, ".git": {}}}),
         "[" * 100_000,
     ],
+    one_in=3,
 )
 def test_whatever_the_list_beside_the_copies_says_it_is_put_right(skills: Path, text: str) -> None:
     Path("out").mkdir()
@@ -631,7 +633,7 @@ def test_a_copy_stays_while_its_skill_is_only_out_of_sight(skills: Path, here: P
 
 
 @pytest.mark.covers("USE-2")
-@pytest.mark.parametrize("state", ["moved away", "an empty folder", "a file"])
+@thinned("state", ["moved away", "an empty folder", "a file"], one_in=2)
 def test_a_folder_that_is_not_mounted_takes_no_copy_away(
     skills: Path, here: Path, write_skill: Write, state: str
 ) -> None:
@@ -669,8 +671,7 @@ def test_a_library_says_nothing_about_folders_that_it_does_not_read(
 
 
 @pytest.mark.covers("USE-2")
-@pytest.mark.parametrize("link", ["plan", "team"])
-@pytest.mark.parametrize("state", ["moved away", "an empty folder"])
+@crossed(("link", ["plan", "team"]), ("state", ["moved away", "an empty folder"]), one_in=2)
 def test_a_link_to_what_is_not_mounted_takes_no_copy_away(
     skills: Path, here: Path, write_skill: Write, link: str, state: str
 ) -> None:

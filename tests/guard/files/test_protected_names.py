@@ -50,7 +50,7 @@ def test_each_name_is_protected_at_any_depth_and_in_any_case(name: str) -> None:
 
 
 @pytest.mark.covers("SEC-10")
-@pytest.mark.each("name", PROTECTED)
+@pytest.mark.each("name", PROTECTED, every=3)
 def test_each_name_is_found_on_disk_and_nothing_beside_it(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     folder = tmp_path_factory.mktemp("w")
     write(folder / name / "inside")

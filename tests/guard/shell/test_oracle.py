@@ -233,7 +233,8 @@ def check_forbidden(bash: Bash, seed: int, count: int) -> None:
         bash.reset()
 
 
-SHELLS = [Bash, pytest.param(Dash, marks=pytest.mark.skipif(DASH is None, reason="there is no dash here"))]
+no_dash = pytest.mark.skipif(DASH is None, reason="there is no dash here")
+SHELLS = [Bash, pytest.param(Dash, marks=[no_dash, pytest.mark.slow])]
 
 
 @pytest.mark.covers("O-33")
@@ -252,7 +253,7 @@ def test_programs_that_start_others_start_nothing_but_what_is_allowed(
     check_wrapped(shell(tmp_path / "bash"), 2, commands)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [Bash, pytest.param(Dash, marks=no_dash)])
 @pytest.mark.parametrize("commands", COMMANDS)
 def test_a_shell_never_starts_what_is_forbidden(shell: type[Bash], commands: int, tmp_path: Path) -> None:
     check_forbidden(shell(tmp_path / "bash"), 3, commands)
