@@ -130,7 +130,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.each("data", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.each("data", HOSTILE.values(), ids=HOSTILE.keys(), every=2)
 def test_a_hostile_file_costs_little(data: bytes) -> None:
     package = MemoryPackage({"SKILL.md": data})
 

@@ -83,8 +83,11 @@ def test_an_edit_of_the_same_size_with_its_time_put_back_is_served_at_once(
     assert library.document("a").body == "Body two."
 
 
-def test_edits_in_quick_succession_are_each_served(library: Library, tmp_path: Path, write_skill: Write) -> None:
-    for number in range(10, 40):
+@pytest.mark.parametrize("edits", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_edits_in_quick_succession_are_each_served(
+    library: Library, tmp_path: Path, write_skill: Write, edits: int
+) -> None:
+    for number in range(10, 10 + edits):
         write_skill(tmp_path / "a", body=f"Body {number}.")
         assert library.document("a").body == f"Body {number}."
 

@@ -176,7 +176,7 @@ def test_the_index_of_one_folder_is_never_taken_for_anothers(
     assert [entry.name for entry in cached(tmp_path / "other", cache)] == ["z"]
 
 
-@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_flipped_byte_anywhere_in_the_index_is_believed(skills: Path, cache: Path, step: int) -> None:
     expected = state(fresh(skills))
     cached(skills, cache)
@@ -360,7 +360,8 @@ def test_a_write_that_the_system_cuts_short_leaves_no_half_an_index(skills: Path
     assert list(cache.iterdir()) == []
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [100])
 def test_processes_that_write_at_once_leave_one_whole_index(skills: Path, cache: Path, rounds: int) -> None:
     script = (
         "import os, sys; from metier import Library\n"

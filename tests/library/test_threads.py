@@ -71,7 +71,7 @@ def _read_everything(library: Library) -> int:
 
 
 @pytest.mark.covers("O-31")
-@pytest.mark.parametrize("rounds", [4, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_eight_threads_read_one_consistent_state_while_it_is_refreshed(
     library: Library, tmp_path: Path, write_skill: Write, busy_switching: None, rounds: int
 ) -> None:

@@ -134,7 +134,9 @@ def test_a_block_never_closed_is_cut_in_linear_time() -> None:
 
 
 @in_part
-@pytest.mark.each("unit", ["---\n", "...\n", "----\n", "```\n", "name: a\n", "# \n", " \n", "\u2014\n", "- \n"])
+@pytest.mark.each(
+    "unit", ["---\n", "...\n", "----\n", "```\n", "name: a\n", "# \n", " \n", "\u2014\n", "- \n"], every=3
+)
 def test_long_files_of_one_line_are_cut_quickly(unit: str, part: float) -> None:
     lines = unit * int(50_000 * part)
     start = time.process_time()

@@ -56,6 +56,7 @@ def test_the_search_ends_after_two_thousand_folders_without_a_skill_and_says_so(
     assert "2,000 folders" in scan.findings[0].diagnostic.message
 
 
+@pytest.mark.slow
 def test_more_than_two_thousand_folders_with_skills_in_them_are_all_searched(tmp_path: Path) -> None:
     for number in range(2_010):
         (tmp_path / f"group-{number:04d}" / "a").mkdir(parents=True)

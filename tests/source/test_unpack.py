@@ -616,11 +616,11 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "zip-of-many-full-members": (many_full_members, "limit of 4,194,304 bytes"),
     "zip-of-many-empty-members": (lambda: pack_zip((b"%d" % n, b"") for n in range(2_001)), "limit of 2,000 files"),
-    "gzip": (lambda: gzip.compress(tar_header(b"a", size=BOMB) + bytes(BOMB)), "limit of 4,194,304 bytes"),
+    "gzip": (lambda: gzip.compress(tar_header(b"a", size=BOMB) + bytes(BOMB), 1), "limit of 4,194,304 bytes"),
     "gzip-after-the-end": (lambda: gzip.compress(tar_of(tar_member(b"a")) + bytes(BOMB)), "200 times"),
     "gzip-streams": (lambda: gzip.compress(b"") * 200_000, "gzip streams"),
-    "long-name": (lambda: gzip.compress(tar_header(b"L", size=BOMB, flag=b"L") + b"a" * BOMB), "headers"),
-    "one-pax-header": (lambda: gzip.compress(tar_header(b"x", size=BOMB, flag=b"x") + b"a" * BOMB), "headers"),
+    "long-name": (lambda: gzip.compress(tar_header(b"L", size=BOMB, flag=b"L") + b"a" * BOMB, 1), "headers"),
+    "one-pax-header": (lambda: gzip.compress(tar_header(b"x", size=BOMB, flag=b"x") + b"a" * BOMB, 1), "headers"),
     "many-pax-headers": (many_pax_headers, "headers"),
 }
 
@@ -640,7 +640,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(bomb: Callable[[], bytes],
 
 
 def test_a_large_member_is_held_only_once() -> None:
-    noise = random.Random(0).randbytes(6 * MEBIBYTE)
+    noise = random.Random(0).randbytes(3 * MEBIBYTE)
     for pack in (pack_zip, pack_tar):
         archive = pack([(b"a", noise)])
         tracemalloc.start()
@@ -649,7 +649,7 @@ def test_a_large_member_is_held_only_once() -> None:
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak < len(noise) * 1.2 + 2 * MEBIBYTE
+        assert peak < len(noise) * 1.2 + MEBIBYTE
 
 
 def read_or_refuse(archive: bytes) -> None:

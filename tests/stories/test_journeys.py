@@ -255,15 +255,15 @@ def test_an_agent_builds_a_skill_by_conversation_and_tests_it(
 
 
 def test_documentation_costs_context_only_when_it_is_read(project: Path, metier: Metier) -> None:
-    chapter = "\n".join(f"## Service {number}\nUse port {7000 + number}." for number in range(2_000))
+    chapter = "\n".join(f"## Service {number}\nUse port {7000 + number}." for number in range(600))
     write(
         project / ".metier/skills/aws-deployment",
         {
             "SKILL.md": "---\nname: aws-deployment\ndescription: Deploys services to AWS ECS, EKS and Lambda.\n---\n"
             "Deploy with the console.\nFor a service that you do not know, see docs/services-reference.md.\n",
             "docs/services-reference.md": chapter,
-            "docs/troubleshooting.md": "Trouble.\n" * 3_000,
-            "docs/architecture.md": "Boxes.\n" * 3_000,
+            "docs/troubleshooting.md": "Trouble.\n" * 1_000,
+            "docs/architecture.md": "Boxes.\n" * 1_000,
         },
     )
     assert metier("trust")[0] == 0
