@@ -69,6 +69,12 @@ def test_a_skill_is_loaded_read_run_and_unloaded(talk: Talk) -> None:
     assert "· loaded sums" in err and "· ran sums" in err and "· unloaded sums" in err
 
 
+def test_a_skill_is_added_to_those_that_are_loaded_and_loading_replaces_them(talk: Talk) -> None:
+    _, out, _ = talk("load sums", "add greet", "active", "load greet", "active", options=("--json",))
+    _, _, both, _, one = answers(out)
+    assert [[skill["name"] for skill in told["active"]] for told in (both, one)] == [["sums", "greet"], ["greet"]]
+
+
 def test_scripts_run_in_a_sandbox_or_not_at_all(talk: Talk) -> None:
     code, out, err = talk("load sums", "run scripts/add.py 1 2")
     if AutoRunner().capabilities().isolates_files:

@@ -35,6 +35,12 @@ def refused(act: Callable[[], object]) -> ShellRefused:
     return caught.value
 
 
+def test_the_working_folder_is_that_of_the_last_command(shell: VirtualShell) -> None:
+    shell.make_folder("/elsewhere")
+    shell.execute("cd /elsewhere")
+    assert shell.folder == "/elsewhere"
+
+
 @pytest.mark.covers("S-14")
 def test_folders_above_a_file_are_made(shell: VirtualShell) -> None:
     shell.write("/a/b/c.txt", b"x")
