@@ -200,10 +200,10 @@ class Governance:
 
         The folder of the store is hidden as a whole, unless it has the workspace in it.
         """
-        from metier.guard.audit.checkpoints import default_key_file
+        from metier.guard.audit.checkpoints import default_key_path
 
         named, address = self.policies.current().audit.key, self.address
-        found = (default_config_folder(), default_key_file().parent, default_cache_folder(), named)
+        found = (default_config_folder(), os.path.dirname(default_key_path()), default_cache_folder(), named)
         keys = tuple(os.fspath(path) for path in found if path is not None)
         if address is None:
             return keys

@@ -8,7 +8,6 @@ import json
 import os
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import asdict, dataclass, fields, replace
@@ -21,6 +20,7 @@ from metier.store.audit_log import canonical_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -34,7 +34,14 @@ _DOMAIN = "metier audit checkpoint 1\n"
 
 def default_key_file() -> Path:
     """Return the file of the key that signs checkpoints: in the user's settings, away from the log itself."""
-    return Path(default_config_folder(), "keys", "audit.ed25519")
+    from pathlib import Path
+
+    return Path(default_key_path())
+
+
+def default_key_path() -> str:
+    """Return the path of `default_key_file` as a text, which takes less to make."""
+    return os.path.join(default_config_folder(), "keys", "audit.ed25519")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,8 @@ class CheckpointFile:
     """The checkpoints of a store, a line of JSON each, in a file in its folder."""
 
     def __init__(self, folder: Path | str) -> None:
+        from pathlib import Path
+
         self.path = Path(folder, "audit", "checkpoints.jsonl")
 
     @contextlib.contextmanager
@@ -155,12 +164,14 @@ class LastCheckpoint:
     """
 
     def __init__(self, key_file: Path | str, store: str, tenant: str) -> None:
-        self.path = _last_folder(key_file) / f"{_last_prefix(key_file, store)}{_short_hash(tenant)}.last"
+        name = f"{_last_prefix(key_file, store)}{_short_hash(tenant)}.last"
+        self.path = os.path.join(_last_folder(key_file), name)
 
     def read(self) -> Checkpoint | None:
         """Return the checkpoint, None while there is none; raises `AuditUnavailable` for a file of something else."""
         try:
-            found = _parse_line(self.path.read_bytes())
+            with open(self.path, "rb") as file:
+                found = _parse_line(file.read())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -172,7 +183,7 @@ class LastCheckpoint:
     def write(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             write_file(self.path, _to_line(checkpoint), sync=True)
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from None
@@ -191,7 +202,7 @@ class LastCheckpoint:
                     "evidence.",
                     path=self.path,
                 ),
-                path=str(self.path),
+                path=self.path,
             )
         return kept
 
@@ -199,14 +210,16 @@ class LastCheckpoint:
         return AuditUnavailable(
             f"The last checkpoint {self.path} cannot be used: {reason}.",
             hint=for_people("Check the disk and the permissions; `metier audit verify` says what is wrong."),
-            path=str(self.path),
+            path=self.path,
         )
 
 
 def last_checkpoints(key_file: Path | str, store: str) -> tuple[list[Checkpoint], list[Path]]:
     """Return the last checkpoints of all tenants of a store, and the files that should hold one and do not."""
+    from pathlib import Path
+
     found, wrong = [], []
-    for path in sorted(_last_folder(key_file).glob(f"{_last_prefix(key_file, store)}*.last")):
+    for path in sorted(Path(_last_folder(key_file)).glob(f"{_last_prefix(key_file, store)}*.last")):
         try:
             last = _parse_line(path.read_bytes())
         except OSError:
@@ -218,14 +231,14 @@ def last_checkpoints(key_file: Path | str, store: str) -> tuple[list[Checkpoint]
     return found, wrong
 
 
-def _last_folder(key_file: Path | str) -> Path:
-    beside = Path(key_file).parent
+def _last_folder(key_file: Path | str) -> str:
+    beside = os.path.dirname(key_file) or "."
     # The folder of a key that somebody brought may be read-only.
-    return beside if not beside.exists() or os.access(beside, os.W_OK) else default_key_file().parent
+    return beside if not os.path.exists(beside) or os.access(beside, os.W_OK) else os.path.dirname(default_key_path())
 
 
 def _last_prefix(key_file: Path | str, store: str) -> str:
-    return f"{Path(key_file).name}-{_short_hash(store)}-"
+    return f"{os.path.basename(key_file)}-{_short_hash(store)}-"
 
 
 def _short_hash(text: str) -> str:

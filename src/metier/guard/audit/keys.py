@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier._paths import write_file
@@ -14,6 +13,7 @@ from metier.errors import AuditUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -24,6 +24,7 @@ class SigningKey:
     """An Ed25519 key that signs; its public half is written beside it, for verification.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "audit.ed25519"
     >>> key = SigningKey.of(path)
     >>> is_signed(b"text", key.sign(b"text"), known_keys(path)[key.id])
@@ -37,6 +38,8 @@ class SigningKey:
     @classmethod
     def of(cls, path: Path | str) -> SigningKey:
         """Return the key in a file, which is made if there is none."""
+        from pathlib import Path
+
         file = Path(path)
         try:
             if not os.path.lexists(file):
@@ -56,6 +59,8 @@ class SigningKey:
 
 def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519PublicKey]:
     """Return the public keys by id: of the key that signs here, of earlier ones, and of every other file named."""
+    from pathlib import Path
+
     file = Path(key_file)
     found = {}
     if os.path.lexists(file):
@@ -70,6 +75,8 @@ def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519P
 
 def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
     """Write a public key beside the one that signs here, where `known_keys` finds it."""
+    from pathlib import Path
+
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     file = Path(key_file)

@@ -128,17 +128,17 @@ class StoreLog:
 
     def checkpoint(self, tenant: str = "") -> bool:
         """Sign the chain of a tenant as it is now; False where nothing is new since the last checkpoint."""
-        from metier.guard.audit.checkpoints import default_key_file, make_checkpoint
+        from metier.guard.audit.checkpoints import default_key_path, make_checkpoint
 
-        made = make_checkpoint(self.store, tenant, self._key or default_key_file())
+        made = make_checkpoint(self.store, tenant, self._key or default_key_path())
         self._signed[tenant] = self._signed_up_to(tenant)
         return made is not None
 
     def _signed_up_to(self, tenant: str) -> int:
         """Return the number of the last signed record by the checkpoint beside the key; 0 for none or a bad one."""
-        from metier.guard.audit.checkpoints import LastCheckpoint, default_key_file
+        from metier.guard.audit.checkpoints import LastCheckpoint, default_key_path
 
-        key_file = self._key or default_key_file()
+        key_file = self._key or default_key_path()
         try:
             last = LastCheckpoint(key_file, str(self.store), self._table(tenant).tenant).read()
         except AuditUnavailable:
