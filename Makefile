@@ -27,7 +27,7 @@ demo: $(READY) ## see what Métier does, on skills that come with it
 	$(BIN)/metier demo
 
 test: $(READY) ## run the quick tests: every behaviour
-	$(PYTEST) $(PARALLEL) -m "not slow"
+	$(PYTEST) $(PARALLEL) --in-memory -m "not slow"
 
 test-slow: $(READY) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
 	METIER_EXAMPLES=200 $(PYTEST) $(PARALLEL) -m "slow or hypothesis"
@@ -35,7 +35,7 @@ test-slow: $(READY) ## run the tests that need minutes by nature: faults, browse
 test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE=commit, else since origin/main)
 	@# Pytest ends with 5 where all of them are slow.
 	@tests="$$($(BIN)/python -m tests.touched $(BASE))" && \
-	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) -m "not slow" $$tests || [ $$? -eq 5 ]; \
+	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) --in-memory -m "not slow" $$tests || [ $$? -eq 5 ]; \
 	else echo "The change touches no test."; fi
 
 coverage: $(READY) ## run the quick tests with branch coverage, part by part; fails if a room is below 85 %

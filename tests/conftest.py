@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.disk import hurry, take_care
+from tests.disk import hurry, keep_in_memory, take_care
 from tests.forked import forking
-from tests.workers import pytest_addoption, pytest_runtestloop
+from tests.workers import pytest_addoption, pytest_runtestloop, workers_folder
 
 from metier.source import folder
 
@@ -37,6 +37,7 @@ with contextlib.suppress(ModuleNotFoundError):
     settings.load_profile("metier")
 
 FORKING = pytest.StashKey[Path]()
+NUMBERS = itertools.count()
 
 HOME = {
     "HOME": "",
@@ -179,18 +180,25 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
+    if config.option.workers > 1 and config.option.in_memory and not config.option.collectonly:
+        keep_in_memory(workers_folder(config))  # before anything is started that tests write files for
     if config.option.workers > 1 and any("programs" in getattr(item, "fixturenames", ()) for item in session.items):
         running = contextlib.ExitStack()
         config.stash[FORKING] = running.enter_context(_programs())
         config.add_cleanup(running.close)
+    monkeypatch = pytest.MonkeyPatch()
+    config.add_cleanup(monkeypatch.undo)
+    _read_once(monkeypatch)
+    hurry(monkeypatch.setattr)
     set_aside()
     gc.enable()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def little_garbage() -> Iterator[None]:
-    yield
-    set_aside()
+# Not a fixture, as every test would ask for it.
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or nextitem.path != item.path:
+        set_aside()
 
 
 def set_aside() -> None:
@@ -199,9 +207,8 @@ def set_aside() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def hurried() -> Iterator[None]:
-    """Nobody waits for the disk; of certificates and of installed packages, all is read once."""
+def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep all that is read of certificates and of installed packages."""
     find, known = folder._entry_points, frozenset(filter(None, sys.path))
     once = functools.cache(lambda path, finders: find())
 
@@ -210,11 +217,8 @@ def hurried() -> Iterator[None]:
         # What a test puts on the path is its own, and may change.
         return once(path, tuple(sys.meta_path)) if known.issuperset(path) else find()
 
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        hurry(monkeypatch.setattr)
-        monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
-        monkeypatch.setattr(folder, "_entry_points", entry_points)
-        yield
+    monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+    monkeypatch.setattr(folder, "_entry_points", entry_points)
 
 
 @pytest.fixture
@@ -253,6 +257,15 @@ def variables(home: Path) -> dict[str, str]:
     """The environment of a new, empty home."""
     home.mkdir()
     return {variable: f"{home}{folder}" for variable, folder in HOME.items()}
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for this test, made with far less ado than by the fixture of pytest that has this name."""
+    name = re.sub(r"\W", "_", request.node.name)[:24]
+    path = tmp_path_factory.getbasetemp() / f"{name}_{next(NUMBERS)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Any
 
 from metier.store import rows, sqlite
 
 _FSYNC, _CONNECTION = os.fsync, sqlite._Connection
+_CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x20000, 0x4000, 0x40000
+_ENOUGH = 8 << 30
+"""With less memory than this, what all tests write had better be on the disk."""
 
 
 class Hurried(sqlite._Connection):
@@ -46,3 +52,17 @@ def take_care(replace: Callable[[Any, str, Any], None]) -> None:
     replace(os, "fsync", _FSYNC)
     replace(sqlite, "_Connection", _CONNECTION)
     replace(rows, "datetime", datetime)
+
+
+def keep_in_memory(folder: Path) -> None:
+    """Let a folder be in memory for this process and all that it starts, where they may do that; it goes with them.
+
+    A folder that is in memory anyway, such as /dev/shm, would not do: sandboxes and policies judge by paths.
+    """
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return
+    if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < _ENOUGH:
+        return
+    system, private = ctypes.CDLL(None), ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
+    if system.unshare(_CLONE_NEWNS) == 0 and system.mount(b"none", b"/", None, private, None) == 0:
+        system.mount(b"none", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(0), b"mode=0700")

@@ -15,6 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -30,6 +31,8 @@ _NUMBERS = itertools.count()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", type=int, default=1, metavar="N", help="run tests in N processes, forked from this")
+    about = "let workers of root on Linux keep the files of tests in memory, which go with the last of them"
+    parser.addoption("--in-memory", action="store_true", help=about)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,7 +46,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     launcher = sys.modules.get("metier.run.native.launcher")
     if launcher is not None:
         launcher.close_shared()  # started by modules that ask what can run here; workers start their own
-    config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all workers
+    workers_folder(config)
     left = sorted(range(len(session.items)), key=lambda index: _order(session.items[index]))
     while left and not session.shouldfail:
         ended = _Workers(session, left).run()
@@ -51,6 +54,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     return True
+
+
+def workers_folder(config: pytest.Config) -> Path:
+    """The folder with the temporary folders of all workers."""
+    folder: Path = config._tmp_path_factory.getbasetemp() / "workers"  # type: ignore[attr-defined]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def _order(item: pytest.Item) -> int:
@@ -177,8 +187,12 @@ class _Reports:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._reports: list[dict[str, Any]] = []
+        # Of what goes well before and after a test, only these tell anything.
+        self._unread = config.option.durations is None and config.option.xmlpath is None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._unread and report.when != "call" and report.passed and not report.sections:
+            return
         self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def taken(self) -> list[dict[str, Any]]:
@@ -198,5 +212,5 @@ def _separate(config: pytest.Config, number: int) -> None:
             with tempfile.TemporaryFile() as file:
                 os.dup2(file.fileno(), stream.tmpfile.fileno(), inheritable=False)
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
-    factory._basetemp = factory.getbasetemp() / f"worker{number}"
+    factory._basetemp = workers_folder(config) / str(number)
     factory._basetemp.mkdir(mode=0o700)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -420,14 +421,21 @@ def test_a_place_that_becomes_a_link_is_not_followed(run: Run, workspace: Path, 
         kernel.open_exactly(seen.places[-1].path)
 
 
-@in_one_sandbox
-@pytest.mark.parametrize("how", ["long paths", "no name"])
-def test_what_is_held_by_no_name_that_can_be_found_counts_too(run: Run, workspace: Path, how: str) -> None:
-    body = {
-        "long paths": "for _ in range(45): os.mkdir('d' * 100); os.chdir('d' * 100)",
-        "no name": "",
-    }[how]
-    program = f"""
+class TestOnDisk:
+    @pytest.fixture
+    def tmp_path(self) -> Iterator[Path]:
+        """A folder on a disk, as what is written to one is counted by the system too."""
+        with tempfile.TemporaryDirectory(prefix="metier-", dir="/var/tmp") as folder:
+            yield Path(folder).resolve()
+
+    @in_one_sandbox
+    @pytest.mark.parametrize("how", ["long paths", "no name"])
+    def test_what_is_held_by_no_name_that_can_be_found_counts_too(self, run: Run, how: str) -> None:
+        body = {
+            "long paths": "for _ in range(45): os.mkdir('d' * 100); os.chdir('d' * 100)",
+            "no name": "",
+        }[how]
+        program = f"""
 import mmap, os, time
 {body}
 held = []
@@ -441,5 +449,5 @@ for number in range(12):
             os.unlink(f"f{{number}}")
 time.sleep(3)
 """
-    outcome = run("/usr/bin/python3", "-c", program, disk_bytes=40 << 20, seconds=8)
-    assert outcome.killed_by == "disk"
+        outcome = run("/usr/bin/python3", "-c", program, disk_bytes=40 << 20, seconds=8)
+        assert outcome.killed_by == "disk"
