@@ -158,6 +158,7 @@ def test_namespaces_stop_attacks_that_take_their_time(attacked: Attack) -> None:
     report = attacked("native:namespaces", "all", only=SLOW)
     assert names(report) == SLOW
     assert not_stopped(report) == {}
+    assert set(with_verdict(report, "works")) == {"ok_multiproc", "ok_stdin", "ok_exit_code"}
 
 
 @needs_linux
