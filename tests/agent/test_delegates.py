@@ -226,6 +226,7 @@ def test_what_an_agent_took_that_failed_is_counted(stage: Any, declare: Declare)
     assert played.agent.run_blocking("Go.").usage.requests == 4
 
 
+@pytest.mark.slow
 def test_what_an_agent_inside_does_does_not_pile_up(stage: Any, declare: Declare) -> None:
     most = 0
 

@@ -203,7 +203,7 @@ def words_of(text: str) -> list[str]:
 
 
 @pytest.mark.covers("USE-5")
-@pytest.mark.parametrize(("every", "widths"), [(3, (80,)), pytest.param(1, (80, 60, 100, 140), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("every", "widths"), [(6, (80,)), pytest.param(1, (80, 60, 100, 140), marks=pytest.mark.slow)])
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
     terminal: Terminal, world: World, metier: Call, every: int, widths: tuple[int, ...]
 ) -> None:

@@ -66,6 +66,7 @@ def test_anthropic_takes_the_definitions(tools: list[Tool]) -> None:
         assert definition["input_schema"]["type"] == "object"
 
 
+@pytest.mark.slow
 def test_gemini_takes_the_definitions(tools: list[Tool]) -> None:
     (group,) = definitions(tools, "gemini")
     fits("google.genai.types:Tool", group)

@@ -130,7 +130,7 @@ def test_a_weaker_layer_cannot_loosen_the_defaults_where_an_administrator_has_no
         assert looser(merge([silent, written(key, value, path)]), alone) == {}, value
 
 
-@pytest.mark.each("key", list(CASES))
+@pytest.mark.each("key", list(CASES), every=2)
 def test_a_project_cannot_loosen_the_defaults(key: str) -> None:
     for value in CASES[key]:
         assert looser(merge([written(key, value, PROJECT)]), merge([])) == {}, value

@@ -38,6 +38,7 @@ def seen(library: Library) -> list[tuple[str, str, str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.covers("O-31", "O-29")
 @pytest.mark.parametrize(("many", "seconds"), [(2, 0.2), pytest.param(8, SECONDS, marks=pytest.mark.slow)])
 def test_processes_and_threads_that_do_everything_at_once_see_only_whole_skills(

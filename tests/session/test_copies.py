@@ -105,7 +105,7 @@ def roots_in(scratch: Path) -> list[Path]:
     return [path for path in scratch.iterdir() if path.name.startswith("skill-copy-")]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@thinned("change", CHANGES, one_in=2)
 def test_what_has_changed_does_not_run_where_its_copy_is_gone(
     session: Session, log: MemoryLog, folder: Path, outside: Path, scratch: Path, change: Callable[[Path, Path], None]
 ) -> None:

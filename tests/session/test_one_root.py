@@ -224,6 +224,7 @@ for case in sys.argv[1:]:
 
 if IS_ROOT:  # nobody else can mount anything where the sandbox of a job still works
 
+    @pytest.mark.slow
     def test_a_skill_that_is_mounted_in_the_workspace_too_is_covered_there(tmp_path: Path, write_skill: Write) -> None:
         from metier.run.native.runner import why_not, works
 

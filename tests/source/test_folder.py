@@ -66,6 +66,7 @@ def test_more_than_two_thousand_folders_with_skills_in_them_are_all_searched(tmp
     assert not scan.findings
 
 
+@pytest.mark.slow
 def test_more_than_two_thousand_skills_in_one_folder_are_all_found(tmp_path: Path) -> None:
     for number in range(2_050):
         (tmp_path / f"s{number:04d}").mkdir()

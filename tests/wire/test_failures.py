@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai import capture_run_messages
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.messages import ModelMessage
-from tests.tables import crossed
+from tests.tables import crossed, thinned
 from tests.wire import agents
 from tests.wire.clients import WIRES, WireName
 from tests.wire.clients import library as provider
@@ -83,7 +83,7 @@ def test_a_provider_that_fails_at_once_leaves_nothing_loaded(talk: Talk, fault: 
     assert talk.log.records == []
 
 
-@pytest.mark.parametrize(("wire", "fault"), list(zip(WIRES, FAULTS, strict=True)))
+@thinned(("wire", "fault"), list(zip(WIRES, FAULTS, strict=True)), one_in=2)
 def test_a_conversation_goes_on_where_a_provider_failed(talk: Talk, fault: Fault) -> None:
     talk.recorder.begin({1: fault})
     with pytest.raises(AgentRunError, match=SAYS[fault]):

@@ -40,6 +40,7 @@ def local() -> Model:
     return OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(api_key="x", base_url=ELSEWHERE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude-opus-5", "anthropic:claude-opus-5"])
 def test_another_model_of_the_same_provider_has_its_account_and_settings(name: str) -> None:
     own = claude()
