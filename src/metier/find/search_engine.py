@@ -8,7 +8,7 @@ from metier._cache import cached_property
 from metier._lazy import replace
 from metier.errors import InvalidArgument
 from metier.find.candidates import SearchedPlace, candidates
-from metier.find.index_database import IndexDamaged
+from metier.find.index_database import UNEXPECTED, IndexDamaged, own_error
 from metier.find.index_maintenance import SearchIndexes
 from metier.find.indexed_text import meant, scope_of
 from metier.find.lexicon import is_one_slip
@@ -20,6 +20,7 @@ from metier.library.places import admits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from metier.find.indexed_text import EncodedStems
     from metier.find.overview import Overviews
     from metier.find.query import Query
     from metier.find.ranking import Fit
@@ -123,16 +124,24 @@ def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness) -> None:
 
 
 def _ranked(
-    ranking: Ranking, places: Sequence[SearchedPlace], chosen: Mapping[int, Sequence[int]]
+    ranking: Ranking, places: Sequence[SearchedPlace], chosen: Mapping[int, Mapping[int, IndexedSkill]]
 ) -> list[tuple[tuple[int, int], Fit]]:
     """The candidates with their fit."""
     fits = []
     for place in places:
         asked = ranking.asked(place.letters)
-        for id_, skill in place.index.words(chosen[place.number]).items():
+        for id_, row in chosen[place.number].items():
+            skill = _stems(row)
             fits.append(((place.number, id_), ranking.by_words(skill, asked), skill, asked))
     ranking.by_order([each[1:] for each in fits])
     return [each[:2] for each in fits]
+
+
+def _stems(row: IndexedSkill) -> EncodedStems:
+    try:
+        return row.stems
+    except UNEXPECTED as error:
+        raise own_error(error) from None
 
 
 def _seen_scopes(index: SearchIndex, caller: Caller) -> set[int]:

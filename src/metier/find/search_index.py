@@ -9,10 +9,10 @@ import contextlib
 import gc
 import itertools
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.find import lexicon
-from metier.find.index_database import IndexBusy, IndexDamaged, IndexDatabase, checked_count, portions
+from metier.find.index_database import IndexBusy, IndexDamaged, IndexDatabase, checked_count
 from metier.find.index_writer import IndexWriter
 from metier.find.indexed_text import EncodedStems
 from metier.find.postings import Postings, merge_in_steps, posted_codes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from metier.find.indexed_text import SkillText
 
 _ROWS_AT_ONCE = 50
+_COLUMNS = "id, key, name, unlisted, needs, name_letters, about, body, about_length, length"
 
 
 class IndexedSkill(NamedTuple):
@@ -33,6 +34,13 @@ class IndexedSkill(NamedTuple):
     name: str
     unlisted: int
     needs: str
+    packed: Sequence[Any] = ()
+    """Its words as they lie in the file, where they were read."""
+
+    @property
+    def stems(self) -> EncodedStems:
+        """Its words."""
+        return EncodedStems.unpacked(*self.packed)
 
 
 class Totals(NamedTuple):
@@ -129,17 +137,17 @@ class SearchIndex:
             return [row[0] for row in connection.execute(f"SELECT id FROM skill WHERE name IN ({marks})", [*names])]
 
     def rows(self, ids: Iterable[int], known: dict[int, IndexedSkill] | None = None) -> Iterator[IndexedSkill]:
-        """The rows of skills, in the order of the ids, read as they are asked for, unless they are known already."""
+        """The rows of skills with their words, in the order of the ids, read as they are asked for, unless known."""
         rest, found = iter(ids), {} if known is None else known
         while some := list(itertools.islice(rest, _ROWS_AT_ONCE)):
             if new := [id_ for id_ in some if id_ not in found]:
                 marks = ",".join("?" * len(new))
-                statement = f"SELECT id, key, name, unlisted, needs FROM skill WHERE id IN ({marks})"
+                statement = f"SELECT {_COLUMNS} FROM skill WHERE id IN ({marks})"
                 with self.database.reading() as connection:
-                    rows = list(map(IndexedSkill._make, connection.execute(statement, new)))
-                if not all(isinstance(part, str) for row in rows for part in (row.key, row.name, row.needs)):
-                    raise IndexDamaged("a skill whose name is no text")
-                found.update((row.id, row) for row in rows)
+                    for id_, key, name, unlisted, needs, *packed in connection.execute(statement, new):
+                        if not type(key) is type(name) is type(needs) is str:
+                            raise IndexDamaged("a skill whose name is no text")
+                        found[id_] = IndexedSkill(id_, key, name, unlisted, needs, packed)
             yield from (found[id_] for id_ in some if id_ in found)
 
     def ids(self, scopes: Collection[int]) -> list[int]:
@@ -160,19 +168,6 @@ class SearchIndex:
         """Each tag with the name and key of each skill that has it."""
         with self.database.reading() as connection:
             return list(connection.execute("SELECT tag.tag, skill.name, skill.key FROM tag JOIN skill USING (id)"))
-
-    def words(self, ids: Sequence[int]) -> dict[int, EncodedStems]:
-        """The words of skills."""
-        found = {}
-        with self.database.reading() as connection:
-            for some in portions(ids):
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(
-                    f"SELECT id, name_letters, about, body, about_length, length FROM skill WHERE id IN ({marks})", some
-                )
-                for row in rows:
-                    found[row[0]] = EncodedStems.unpacked(*row[1:])
-        return found
 
     def spelled_like(self, stem: str) -> list[str]:
         """Stems of what skills say of themselves, now or once, that one typing mistake makes of this one."""
