@@ -140,7 +140,14 @@ def _merge_tiers(connection: sqlite3.Connection, scope: int) -> None:
 
 
 def _merge(connection: sqlite3.Connection, scope: int, numbers: Sequence[int]) -> None:
-    _append(connection, scope, _merged([_rows_of(connection, number) for number in numbers])[0])
+    merged, size = _next_number(connection), 0
+    following: int | None = 0
+    while following is not None:  # part by part, as all lists at once would take many times the memory
+        lists, following = _merged([_rows_of(connection, number, following) for number in numbers], _IDS_OF_STEP)
+        connection.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", _rows(merged, lists))
+        size += len(lists.ids) // _ID_SIZE
+    if size:
+        connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (merged, scope, size))
     for number in numbers:
         connection.execute("DELETE FROM posting WHERE id BETWEEN ? AND ?", _bounds(number))
         connection.execute("DELETE FROM segment WHERE number = ?", (number,))
