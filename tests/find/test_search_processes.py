@@ -56,13 +56,13 @@ if moment.startswith("before batch") or moment.startswith("after batch"):
     SearchIndex.update = dying
 elif moment.startswith("inside batch"):
     from metier.find.index_writer import IndexWriter
-    put, at, written = IndexWriter._put_in, int(moment.split()[-1]), []
-    def dying(*args):
-        put(*args)
+    count, at, written = IndexWriter._count, int(moment.split()[-1]), []
+    def dying(*args, **options):
+        count(*args, **options)
         written.append(None)
         if len(written) == at:
             die()
-    IndexWriter._put_in = dying
+    IndexWriter._count = dying
 elif moment == "before commit":
     from metier.find.index_writer import IndexWriter
     save = IndexWriter.save
