@@ -8,7 +8,6 @@ most. A case is lost if an approval is in the store, or a script ran there that 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ from langgraph.types import Command
 from mcp_types import ElicitResult, Implementation
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import DeferredToolRequests, DeferredToolResults
-from tests.dialect.adapters.conftest import ALL, QUICK
+from tests.dialect.adapters.conftest import ADAPTERS, QUICK
 from tests.dialect.adapters.playing_langchain import ScriptedChat
 from tests.dialect.adapters.playing_pydantic_ai import scripted
 from tests.dialect.adapters.stage import Call, Performer, Script, load
@@ -127,15 +126,12 @@ class Pretending:
         return True
 
 
-QUICK_WAYS = [*zip(QUICK, itertools.cycle(["nobody", "people"]), strict=False)]
-
-
 @pytest.mark.parametrize(
     ("performer", "how"),
     [
-        # By a few adapters in one of them: to import the others takes longer than everything else.
-        pytest.param(performer, how, marks=[] if (performer, how) in QUICK_WAYS else [pytest.mark.slow])
-        for performer in ALL
+        # To import the other adapters takes longer than everything else.
+        pytest.param(performer, how, marks=[] if performer in QUICK else [pytest.mark.slow])
+        for performer in ADAPTERS
         for how in ("nobody", "people")
     ],
     ids=lambda value: getattr(value, "name", value),

@@ -37,7 +37,8 @@ STREAMING = _marked(_STREAMING, PLAYING)
 """Frameworks that stream by themselves."""
 PERFORMERS = _marked(_PERFORMERS, QUICK)
 """Every adapter; that for bare clients without an event loop and with one."""
-ALL = _marked([*_PERFORMERS, RawResponses, RawGemini], PLAYING)
+ADAPTERS = [*_PERFORMERS, RawResponses, RawGemini]
+ALL = _marked(ADAPTERS, PLAYING)
 
 FORKS = {"loop-a": "loop-b", "loop-b": "loop-a"} | {f"deep-{depth}": f"deep-{depth + 1}" for depth in range(1, 7)}
 
