@@ -101,9 +101,10 @@ def lines_of_addresses(count: int) -> float:
     return time.thread_time() - start
 
 
-def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each() -> None:
+@pytest.mark.parametrize("lines", [250, pytest.param(500, marks=pytest.mark.slow)])
+def test_a_script_of_many_addresses_is_read_once_and_not_once_for_each(lines: int) -> None:
     # Four times the lines; for each line all of the file would be sixteen times the time.
-    assert any(lines_of_addresses(1_000) < 8 * lines_of_addresses(250) for _ in range(2))
+    assert any(lines_of_addresses(4 * lines) < 8 * lines_of_addresses(lines) for _ in range(2))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -119,9 +120,10 @@ def test_marks_that_no_letter_follows_are_gone_over_once(mark: str) -> None:
     assert any(timed(lambda: words_of(many)) < 24 * timed(lambda: words_of(few)) + 0.002 for _ in range(3))
 
 
+@pytest.mark.parametrize("count", [2_000, pytest.param(4_000, marks=pytest.mark.slow)])
 @pytest.mark.each("rule", ["LISTENS_IN", "COIN_MINER"])
-def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str) -> None:
-    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(2_000))
+def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str, count: int) -> None:
+    lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(count))
     script = f"{lines}\nkeyboard_layout = mining_data = clipboard_history = 0\n"
     view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
     taken_apart = timed(lambda: reading(view))

@@ -108,12 +108,13 @@ def test_a_body_that_does_not_come_ends_the_connection_whether_or_not_it_was_let
 
 
 @pytest.mark.covers("SEC-19")
+@pytest.mark.parametrize("more", [12, pytest.param(32, marks=pytest.mark.slow)])
 def test_requests_that_are_never_finished_do_not_keep_others_out(
-    serve: Serve, http: Http, connect: Callable[..., socket.socket]
+    serve: Serve, http: Http, connect: Callable[..., socket.socket], more: int
 ) -> None:
     url = http(serve(), limits=limited(connections=8, by_address=8))
     waiting = [connect(url, HEAD) for _ in range(8)]
-    for _ in range(12):
+    for _ in range(more):
         # One after the other: of those that come faster than they are accepted, the system has some try again later.
         waiting.append(connect(url, HEAD))
         assert ended(waiting.pop(0)) == b""

@@ -248,6 +248,7 @@ class TestConversations:
         assert not any(talk(http(serve(most=2)), use))
 
     @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("others", [2, pytest.param(3, marks=pytest.mark.slow)])
     def test_what_a_skill_restricts_is_not_lost_to_what_other_clients_do(
         self,
         serve: Callable[..., SkillServer],
@@ -255,6 +256,7 @@ class TestConversations:
         skills: Path,
         write_skill: Callable[..., Path],
         mode: str,
+        others: int,
     ) -> None:
         write_skill(skills / "locked", more="allowed-tools: Read\n")
         url = http(serve(most=2, builtin=["Write"]))
@@ -265,7 +267,7 @@ class TestConversations:
             given |= {} if mode == "legacy" else {"conversation": named(loaded)}
             found = [text_of(await victim.call_tool("Write", given))]
             for other in MODES:
-                for _ in range(2):
+                for _ in range(others):
                     async with connected(url, other) as client:
                         await client.call_tool("skills_load", {"skills": ["forms"]})
             return [*found, text_of(await victim.call_tool("Write", given))]

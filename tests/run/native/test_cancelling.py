@@ -185,9 +185,10 @@ def test_a_job_does_not_outlive_its_host(
 
 
 @in_one_sandbox
-def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[], list[int]]) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_launcher_that_was_killed_is_replaced(run: Run, launchers: Callable[[], list[int]], times: int) -> None:
     run("true")
-    for at in range(2):
+    for at in range(times):
         for pid in launchers():
             os.kill(pid, signal.SIGKILL)
         outcome = run("echo", str(at))

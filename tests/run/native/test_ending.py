@@ -161,7 +161,9 @@ def test_many_runs_leave_nothing_behind(
     assert list(workspace.iterdir()) == []
 
 
-@many_runs
+@pytest.mark.parametrize(
+    ("threads", "runs"), [(4, 3), pytest.param(8, RUNS, marks=pytest.mark.slow)], ids=["few", "many"]
+)
 def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
     runner: NativeRunner,
     run: Run,
@@ -169,23 +171,24 @@ def test_jobs_at_once_do_not_mix_and_leave_nothing_behind(
     own_temp: Path,
     workspace: Path,
     wait_until: Callable[..., bool],
+    threads: int,
     runs: int,
 ) -> None:
     wrong: list[Any] = []
 
     def work(number: int) -> None:
         for at in range(runs):
-            word = f"{number}-{at}"
-            outcome = run("sh", "-c", "echo $1; cat; echo $W >&2; exit $2", "sh", word, str(at), env={"W": word},
+            word, code = f"{number}-{at}", at % 100
+            outcome = run("sh", "-c", "echo $1; cat; echo $W >&2; exit $2", "sh", word, str(code), env={"W": word},
                           stdin=word.encode())  # fmt: skip
-            if (outcome.stdout, outcome.stderr, outcome.exit_code) != (f"{word}\n{word}", f"{word}\n", at):
+            if (outcome.stdout, outcome.stderr, outcome.exit_code) != (f"{word}\n{word}", f"{word}\n", code):
                 wrong.append(outcome)
 
     def together() -> None:
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
+        working = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+        for thread in working:
             thread.start()
-        for thread in threads:
+        for thread in working:
             thread.join()
 
     _leave_nothing(runner, together, launchers, own_temp, wait_until, workspace)
