@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -61,8 +62,16 @@ def keep_in_memory(folder: Path) -> None:
     """
     if sys.platform != "linux" or os.geteuid() != 0:
         return
-    if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < _ENOUGH:
+    if _memory() < _ENOUGH:
         return
     system, private = ctypes.CDLL(None), ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
     if system.unshare(_CLONE_NEWNS) == 0 and system.mount(b"none", b"/", None, private, None) == 0:
         system.mount(b"none", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(0), b"mode=0700")
+
+
+def _memory() -> int:
+    """How many bytes there are, of the machine or of the container that this runs in."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with contextlib.suppress(OSError, ValueError):  # it may be "max"
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(found)

@@ -188,7 +188,7 @@ class _Reports:
         self._config = config
         self._reports: list[dict[str, Any]] = []
         # Of what goes well before and after a test, only these tell anything.
-        self._unread = config.option.durations is None and config.option.xmlpath is None
+        self._unread = config.getoption("durations", None) is None and config.getoption("xmlpath", None) is None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._unread and report.when != "call" and report.passed and not report.sections:
