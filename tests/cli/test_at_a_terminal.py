@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -74,7 +75,8 @@ class Terminal:
             try:
                 self._shown += os.read(self._master, 65_536)
             except OSError:  # which some systems say where all others say that it is the end
-                self._reap(0)
+                time.sleep(0.01)
+                self._reap(os.WNOHANG)
 
 
 Start = Callable[..., Terminal]
@@ -101,8 +103,10 @@ def start(tmp_path: Path, write_skill: Callable[..., Path]) -> Iterator[Start]:
                 streams_anew()
                 play(arguments)
                 code = 0
-            finally:
                 sys.stdout.flush()
+            except BaseException:
+                traceback.print_exc()
+            finally:
                 os._exit(code)  # without what this process does at its own end
         terminal = Terminal(program, master)
         running.append(terminal)
