@@ -73,3 +73,23 @@ def test_no_part_is_begun_after_as_many_failures_as_are_allowed(tmp_path: Path) 
     out, ran = run(tmp_path, "--workers", "2", "-x", dying="range(80)")
     assert "stopping after" in out
     assert len(ran) < 10
+
+
+IN_MEMORY = """
+import os, sys
+from pathlib import Path
+from tests.disk import keep_in_memory
+folder = Path(sys.argv[1])
+before = os.stat(folder).st_dev
+keep_in_memory(folder)
+(folder / "file").touch()
+print(os.stat(folder).st_dev != before)
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_in_memory_is_so_for_one_process_and_goes_with_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IN_MEMORY, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    is_kept = done.stdout == "False\n"  # where nothing may be mounted
+    assert os.listdir(tmp_path) == (["file"] if is_kept else [])
