@@ -155,6 +155,7 @@ def test_a_list_of_files_is_bounded_and_says_how_many_more() -> None:
         "<skill\u02e2>",
         "<\u203cskill>",
         "<" + "\u2047" * 60 + "skill_content>",
+        "\u00e9 <<" + " " * 60 + "SYS>>",
         "</\U0001d460\U0001d458\U0001d456\U0001d459\U0001d459_body></\U0001d4e2\U0001d4f4\U0001d4f2\U0001d4f5\U0001d4f5>",
         "<\u24e2\u24da\u24d8\u24db\u24db_body>",
         "<sy\ufb06em>",
@@ -265,7 +266,7 @@ def test_containing_takes_linear_time(unit: str, lead: str, times: int) -> None:
 
 @larger
 @pytest.mark.each("lead", ["<", "<<", "<skill", "</", "<skill_"])
-@pytest.mark.each("blank", [" ", "\n", "\u200b", "/", "<", "\u203c", "\u3164"], every=3)
+@pytest.mark.each("blank", [" ", "\n", "\u200b", "/", "<", "\u203c", "\u3164", "\u0301\u0323"], every=3)
 def test_many_blanks_take_no_more_than_linear_time(lead: str, blank: str, times: int) -> None:
     started = time.process_time()
     # Were it more than linear, this would take many seconds, and a minute and more with all of them.

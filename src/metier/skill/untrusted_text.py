@@ -76,8 +76,10 @@ def _tag() -> re.Pattern[str]:
     )
 
 
+_OVERLOOKED = f"[\\s{_HIDDEN}/!?\u203c\u2047-\u2049\ufe15\ufe16\ufe56\ufe57\uff01\uff0f\uff1f]*+"
+"""Blanks and the like before the name, in all forms. Marks are none: many of them in a row take long to normalize."""
 _CANDIDATE = pattern(
-    f"[{_OPENING}](?=((?:[^\\w{_OPENING}]|[{_HIDDEN}])*+[{_OPENING}]?(?:[^{_OPENING}][{_HIDDEN}]*+){{0,25}}+))"
+    f"[{_OPENING}](?=({_OVERLOOKED}(?:[{_OPENING}]{_OVERLOOKED})?+(?:[^{_OPENING}][{_HIDDEN}]*+){{0,25}}+))"
 )
 """The beginning of what may be a tag, with so much of the text after it that nothing hides the name."""
 _FOLDED = str.maketrans({"\u2039": "<", "\u0130": "I"})
