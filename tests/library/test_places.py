@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from metier import Library
-from metier.library.places import TrustStore
+from metier.guard.policy.files import policy_places
+from metier.library.places import TrustStore, default_places
 
 Write = Callable[..., Path]
 FOLDERS = (".metier/skills", ".agents/skills", ".claude/skills")
@@ -149,6 +150,15 @@ def test_a_worktree_whose_git_is_a_file_is_a_repository_too(tmp_path: Path, writ
         (root / ".git").mkdir()
     write_skill(root / ".agents/skills/ours")
     assert named(discover(root / "src"), "project") == ["ours"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names differ, and links need a privilege")
+def test_a_repository_that_cannot_be_looked_at_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "below").mkdir(parents=True)
+    (tmp_path / "repo" / ".git").symlink_to("x" * 300)
+    for find in (default_places, policy_places):
+        with pytest.raises(OSError, match="name too long"):
+            find(tmp_path / "repo" / "below")
 
 
 def test_the_working_folder_is_where_a_search_begins(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import itertools
 import json
@@ -363,7 +364,24 @@ def folders_to_root(start: str) -> list[str]:
 
 
 def _project_root(start: str) -> str:
-    return next((folder for folder in upwards(start) if os.path.exists(os.path.join(folder, ".git"))), start)
+    return next(filter(_is_repository, upwards(start)), start)
+
+
+def _is_repository(folder: str) -> bool:
+    """Whether a folder has a `.git`; an error where nobody can tell, as the policy of the project could be overlooked.
+
+    >>> _is_repository("/nowhere")
+    False
+    """
+    try:
+        os.stat(os.path.join(folder, ".git"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):  # a link to itself, or no name at all on Windows
+            return False
+        raise
+    return True
 
 
 def _project_skill_folders(start: str) -> list[str]:
