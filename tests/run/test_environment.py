@@ -9,7 +9,7 @@ import pytest
 
 from metier.errors import InvalidArgument
 from metier.run import job_environment, skill_variables
-from metier.run.environment import MAX_VALUE_BYTES, MAX_VARIABLES
+from metier.run.environment import MAX_VALUE_BYTES, MAX_VARIABLES, find_program
 
 
 @pytest.mark.covers("O-71")
@@ -126,3 +126,8 @@ def test_a_value_that_cannot_be_passed_is_refused(value: Any) -> None:
 def test_too_many_variables_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="too many"):
         job_environment({f"V{at}": "" for at in range(MAX_VARIABLES + 1)}, workspace="/project")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have_is_that_of_no_program(name: str) -> None:
+    assert find_program(name) == name

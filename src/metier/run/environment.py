@@ -304,7 +304,9 @@ def which(name: str, path: str) -> str | None:
         return shutil.which(name, path=path)
     folders = [""] if os.path.dirname(name) else path.split(os.pathsep) if path else []
     candidates = (os.path.join(folder, name) for folder in folders)
-    return next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+    # A name that no file can have, such as one with a NUL, does not exist, where `access` raises an error.
+    found = (one for one in candidates if os.path.exists(one) and os.access(one, os.X_OK) and not os.path.isdir(one))
+    return next(found, None)
 
 
 def temporary_folder() -> str:
