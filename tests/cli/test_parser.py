@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from metier.cli.commands import COMMANDS
-from metier.cli.parser import Parser, parser_of, split_command
+from metier.cli.parser import Parser, parse, parser_of, split_command
 
 
 def test_a_command_imports_its_own_module_and_no_other() -> None:
@@ -50,6 +50,13 @@ def test_help_needs_the_table_alone() -> None:
 )
 def test_options_may_stand_before_the_command(words: list[str], parts: tuple[list[str], str | None, list[str]]) -> None:
     assert split_command(words) == parts
+
+
+def test_the_translations_of_a_program_that_calls_us_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(argparse, "_", lambda text: f"<{text}>", raising=False)
+    with pytest.raises(SystemExit):
+        parse(["list", "--no-such-option"], argparse.Namespace())
+    assert vars(argparse)["_"]("usage: ") == "<usage: >"
 
 
 def test_nothing_stands_between_a_command_and_its_verb(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from metier import Library
 
-# `argparse` looks on the disk for translations of its words each time it says one: as long as it takes to parse.
-vars(argparse)["_"] = str
 DEFAULT_BUDGET = 5_120
 """The default of a session, which is not imported for it."""
 DIALECTS = ("runtime", "registry", "tool", "sandbox")
@@ -242,14 +240,21 @@ def split_command(words: Sequence[str]) -> tuple[list[str], str | None, list[str
 def parse(words: Sequence[str], options: argparse.Namespace) -> None:
     """Read a command line into `options`; `options.command` is None where no command is named."""
     before, options.command, after = split_command(words)
-    top = TopParser()
-    top.parse_args(before, options)
-    if options.command is None:
-        top.print_help()
-    elif options.command not in COMMANDS:
-        top.error(suggestion(options.command, COMMANDS, "metier"))
-    else:
-        parser_of(options.command).parse_args(after, options)
+    # `argparse` looks on the disk for translations of its words each time it says one: as long as it takes to parse.
+    # A program that calls `main` may have translations for its own parsers, so this ends with the parsing.
+    everywhere = vars(argparse)
+    translate, everywhere["_"] = everywhere["_"], str
+    try:
+        top = TopParser()
+        top.parse_args(before, options)
+        if options.command is None:
+            top.print_help()
+        elif options.command not in COMMANDS:
+            top.error(suggestion(options.command, COMMANDS, "metier"))
+        else:
+            parser_of(options.command).parse_args(after, options)
+    finally:
+        everywhere["_"] = translate
 
 
 def _sentence(summary: str) -> str:
