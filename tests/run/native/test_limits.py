@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.run.native.conftest import in_one_sandbox
 
+from metier._paths import safe_rmtree
 from metier.run import Outcome
 from metier.run.native.usage_watch import Disk, ProcessTree
 
@@ -154,3 +156,19 @@ def test_the_disk_of_this_machine_is_not_that_of_a_job_whose_root_is_not_made_ye
             assert Disk(tree, 0, [], ("/tmp",)).is_over()  # which its supervisor sees as the job does
         finally:
             beginning.kill()
+
+
+def test_files_count_below_paths_longer_than_the_kernel_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(ProcessTree(is_alone=False), MB, [str(tmp_path)], ())
+    monkeypatch.chdir(tmp_path)
+    for _ in range(30):
+        os.mkdir("n" * 200)
+        os.chdir("n" * 200)
+    Path("file").write_bytes(b"x" * 2 * MB)
+    os.chdir(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    size, files = disk._changed_files()
+    assert size >= 2 * MB
+    assert files == 31
+    assert len(os.listdir("/proc/self/fd")) == before
+    safe_rmtree(str(tmp_path / ("n" * 200)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -10,6 +11,9 @@ from metier.run.native.light_stdlib import suppress
 _PAGE = os.sysconf("SC_PAGESIZE")
 _MOST_FILES = 100_000
 """More files than this that a job made or changed count as too much disk, however small they are."""
+
+_LONG = 3_000
+"""Bytes of a path, to which a name can still be added."""
 
 _MOST_SCRATCH_FILES = 50_000
 _MOST_IN_A_SOCKET = 2 * 1024 * 1024
@@ -207,14 +211,23 @@ class Disk:
     def _changed_files(self) -> tuple[int, int]:
         """Bytes and number of the files that changed since the job began, and of those that have no name any more."""
         size, files = 0, 0
-        pending = list(self._folders)
+        pending: list[tuple[str, _Anchor | None]] = [(folder, None) for folder in self._folders]
         while pending:
-            with suppress(OSError), os.scandir(pending.pop()) as entries:
+            path, anchor = pending.pop()
+            try:
+                if len(os.fsencode(path)) > _LONG:
+                    anchor = _Anchor(path)
+                    path = anchor.path
+            except OSError as error:
+                if error.errno == errno.EMFILE:  # it lies deeper than anybody means to put a file
+                    return size, _MOST_FILES + 1
+                continue
+            with suppress(OSError), os.scandir(path) as entries:
                 for entry in entries:
                     with suppress(OSError):
                         found = entry.stat(follow_symlinks=False)
                         if entry.is_dir(follow_symlinks=False):
-                            pending.append(entry.path)
+                            pending.append((entry.path, anchor))
                         if found.st_ctime >= self._begun:
                             size += found.st_blocks * 512
                             files += 1
@@ -230,6 +243,18 @@ class Disk:
                         if not found.st_nlink:
                             seen[found.st_dev, found.st_ino] = found.st_blocks * 512
         return sum(seen.values())
+
+
+class _Anchor:
+    """A folder that is held open, so that the paths below it begin anew: the kernel takes none above 4,096 bytes."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self.path = f"/proc/self/fd/{self._descriptor}"
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # it could not be opened
+            os.close(self._descriptor)
 
 
 def _written(pid: int) -> int:
