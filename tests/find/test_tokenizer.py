@@ -160,3 +160,8 @@ def test_the_same_text_gives_the_same_words(text: str) -> None:
 @pytest.mark.each("text", ["ΟΔΟΣ.Αθήνα", "ΟΔΟΣ", "οδος Αθήνα", "ΟΔΌΣ: ΑΘΉΝΑ"])
 def test_a_sigma_is_the_same_letter_wherever_it_stands(text: str) -> None:
     assert stems(text)[0] == split_stems(text)[0] == "οδοσ"
+
+
+def test_signs_among_chinese_characters_part_words() -> None:
+    assert stems("中䷀文") == split_stems("中䷀文") == ["中", "文"]
+    assert stems("䷀") == []

@@ -46,8 +46,8 @@ _HUMPS = pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ACCENTS = pattern("[\u0300-\u036f]+")
 # Scripts that write no blanks between words: every pair of neighbours is taken for a word.
 _UNSPACED = pattern("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-# Nothing in it is folded, neither alone nor beside another one.
-_UNFOLDED = pattern("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]+")
+# Nothing in it is folded, neither alone nor beside another one, and nothing parts words: no signs as U+4DC0 to U+4DFF.
+_UNFOLDED = pattern("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff]+")
 _STEMS_KEPT = 100_000
 
 _local = threading.local()
