@@ -65,17 +65,21 @@ def candidates(
     allowed = {place.number: _tagged(place.index, query.tags) for place in places} if query.tags else None
     found: dict[int, dict[int, IndexedSkill]] = {place.number: {} for place in places}
     rows: dict[int, dict[int, IndexedSkill]] = {place.number: {} for place in places}
+    refused: dict[int, set[int]] = {place.number: set() for place in places}
 
     def take(ids_of: Callable[[SearchedPlace], Iterable[int]], most: int) -> None:
         """The first `most` of each place that are admitted; ids come with the likeliest first."""
         for place in places:
-            left, mine = most, found[place.number]
-            for row in place.index.rows(ids_of(place), rows[place.number]):
+            number, left = place.number, most
+            mine, known, hidden = found[number], rows[number], refused[number]
+            ids = (id_ for id_ in ids_of(place) if id_ not in hidden and (allowed is None or id_ in allowed[number]))
+            for row in place.index.rows(ids, known):
                 id_ = row.id
-                if allowed is not None and id_ not in allowed[place.number]:
-                    continue
                 if id_ not in mine:
-                    if not admit(place.number, row):
+                    if not admit(number, row):
+                        # Nothing is kept of it: words of thousands that are not shown would fill the memory.
+                        hidden.add(id_)
+                        del known[id_]
                         continue
                     mine[id_] = row
                 left -= 1
