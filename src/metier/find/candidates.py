@@ -27,6 +27,11 @@ POSTINGS = 5_000
 BEST_OF_EACH = 40
 """The most candidates by what skills say of themselves, and as many by their bodies."""
 BEST_OF_BOTH = 150
+_FEW_WORDS, _LEAST = 5, 0.35
+"""The words of a query up to which all of that is done, and the least share of it that is done for a longer one.
+
+Ranking costs candidates times words, and many words tell skills apart with fewer candidates.
+"""
 _SHARE = (0.15, 0.3, 0.55)
 """About how many of the skills with a word have it at each level."""
 MOST_CHECKED = 2_000
@@ -95,15 +100,17 @@ def candidates(
         take(lambda place: _with_all(place.postings, every), MOST_CHECKED)
     elif query.stems:
         of_about = {stem: count[0] for stem, count in counts.items()}
-        about = _likely(query, places, "about", of_about, rarity.about, allowed)
+        share = min(1.0, max(_LEAST, _FEW_WORDS / len(query.stems)))
+        postings = round(POSTINGS * share)
+        about = _likely(query, places, "about", of_about, rarity.about, allowed, postings)
         of_body = {stem: count[1] for stem, count in counts.items() if stem not in query.parts}
-        body = _likely(query, places, "body", of_body, rarity.body, allowed)
-        most = max(BEST_OF_BOTH, k)
+        body = _likely(query, places, "body", of_body, rarity.body, allowed, postings)
+        most = max(round(BEST_OF_BOTH * share), k)
 
         def take_best(likely: Mapping[int, Mapping[int, float]]) -> dict[int, set[int]]:
             """Take the best by one field; the likeliest by it, as the order of thousands is found out once."""
             orders = {number: itertools.tee(_best(scores, 2 * most)) for number, scores in likely.items()}
-            take(lambda place: orders[place.number][0], BEST_OF_EACH)
+            take(lambda place: orders[place.number][0], round(BEST_OF_EACH * share))
             return {number: set(itertools.islice(order, 2 * most)) for number, (_, order) in orders.items()}
 
         by_about, by_body = take_best(about), take_best(body)
@@ -142,10 +149,14 @@ def _likely(
     counts: Mapping[str, int],
     rarity: Mapping[str, float],
     allowed: Mapping[int, Set[int]] | None,
+    most: int,
 ) -> dict[int, dict[int, float]]:
-    """A rough score of each skill, by the most telling words and the skills that have most of them."""
+    """A rough score of each skill, by the most telling words and the skills that have most of them.
+
+    At most so many occurrences are looked at, unless the first list has more.
+    """
     scores: dict[int, dict[int, float]] = {place.number: {} for place in places}
-    left = POSTINGS
+    left = most
     lists = sorted(
         (-rarity[stem] * level.weight, number, stem)
         for stem in query.stems
@@ -153,7 +164,7 @@ def _likely(
         for number, level in enumerate(LEVELS)
     )
     for weight, level, stem in lists:
-        if left < POSTINGS and counts[stem] * _SHARE[level] > left:
+        if left < most and counts[stem] * _SHARE[level] > left:
             continue
         for place in places:
             if stem not in place.letters:
