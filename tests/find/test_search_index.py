@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -418,3 +418,20 @@ def test_the_garbage_collector_is_afterwards_as_it_was_before(is_enabled: bool) 
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_is_forked_while_skills_are_written_collects_garbage() -> None:
+    children = []
+
+    def texts() -> Iterator[SkillText]:
+        assert not gc.isenabled()
+        child = os.fork()
+        if not child:
+            os._exit(0 if gc.isenabled() else 1)
+        children.append(child)
+        yield SkillText(key="a", stamp="1", name="a", body="fruit")
+
+    SearchIndex().update(texts())
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0]
+    assert gc.isenabled()

@@ -9,6 +9,7 @@ import contextlib
 import gc
 import itertools
 import json
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.find import lexicon
@@ -51,16 +52,32 @@ class Totals(NamedTuple):
     body: int = 0
 
 
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Without the garbage collector, which looks for cycles in so many lists again and again, where there are none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
+class _Pause:
+    """The garbage collector stands still while skills are written: it finds no cycles in all their lists."""
+
+    is_ours = False
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        if not gc.isenabled():  # by the program, or by another thread that writes
+            yield
+            return
+        self.is_ours = True
+        gc.disable()
+        try:
+            yield
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        if self.is_ours:
+            self.is_ours = False
             gc.enable()
+
+
+_pause = _Pause()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pause.end)  # the thread that would end it is not there
 
 
 class SearchIndex:
@@ -79,7 +96,7 @@ class SearchIndex:
 
     def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
-        with _without_collections(), self.database.transaction() as connection:
+        with _pause.hold(), self.database.transaction() as connection:
             self._letters.begin(connection, self.database.rollbacks)
             writer = IndexWriter(connection, self._letters)
             for key in gone:
