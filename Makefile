@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# One worker more than there are cores: tests also wait for processes and files.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two workers more than there are cores: tests also wait for processes and files.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # With bytecode kept, tests need not be prepared anew each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := --workers $(WORKERS)
