@@ -258,8 +258,10 @@ def _merged(sources: Sequence[Iterator[_Lists]], most: int = sys.maxsize) -> tup
         for key in [key for key in parts if key >= following]:
             del parts[key]
     for key in [key for key in parts if key % _OF_LEVEL]:
-        came, went = _net(*(array("I", b"".join(parts.pop(at, ()))) for at in (key - 1, key)))
-        parts.update({at: [ids.tobytes()] for at, ids in ((key - 1, came), (key, went)) if ids})
+        came, went = b"".join(parts.pop(key - 1, ())), b"".join(parts.pop(key))
+        if came != went:  # most words of an edited skill come and go at once
+            net = _net(array("I", came), array("I", went))
+            parts.update({at: [ids.tobytes()] for at, ids in zip((key - 1, key), net, strict=True) if ids})
     every = array("I", sorted(parts))
     each = [parts[key] for key in every]
     counts = array("I", (sum(map(len, pieces)) // _ID_SIZE for pieces in each))
