@@ -1,0 +1,122 @@
+"""The seam of all kinds of sources: an address is resolved to one exact state, and skills are read from that state."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Protocol
+
+from metier._lazy import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from metier.hub.sources.address import Kind, SourceAddress
+    from metier.skill.package import Files
+
+
+def _say_nothing(_what: str, _done: int, _total: int | None) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """How something is fetched."""
+
+    progress: Callable[[str, int, int | None], None] = field(default=_say_nothing, compare=False)
+    """Told what is transferred, how much of it is here, and how much there is, where that is known."""
+    max_bytes: int = 256 * 1024 * 1024
+    """The most bytes that one transfer may have."""
+    seconds: float = 300.0
+    """The longest that one transfer may take, however slowly it trickles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """An address, and the one state of the source that it means now."""
+
+    address: SourceAddress
+    revision: str
+    """A commit, a version, or `sha256:...`: the same again only for the same content."""
+    is_exact: bool = False
+    """Whether the address itself named exactly this state, so that it can never mean another."""
+    data: object = field(default=None, compare=False)
+    """What the kind learned on the way and needs for fetching, such as an index that was downloaded already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A skill that a source has. Its files are read when they are asked for."""
+
+    folder: str
+    """The folder's name, which is the skill's name in most sources."""
+    path: str
+    """Where it lies in the source; empty for the root."""
+    skill_file: Callable[[], bytes] = field(compare=False)
+    """Gives its SKILL.md."""
+    files: Callable[[], Files] = field(compare=False)
+    """Gives all of its files, verified by whatever the source announced."""
+    package: str = ""
+    """The package that it belongs to: a plugin, a distribution, a repository."""
+    version: str = ""
+    """The version of that package, where it has one."""
+    signature: bytes = b""
+    """A signature that the source keeps beside it; one that lies in it is `skill.oms.sig`."""
+    yanked: str = ""
+    """The reason why its author withdrew this version; empty where they did not."""
+    successor: str = ""
+    """The skill that its author names in place of it."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the person who adds it, such as parts of a plugin that are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """One state of a source, and the skills in it."""
+
+    resolved: Resolved
+    candidates: Sequence[Candidate]
+    warnings: tuple[str, ...] = ()
+
+
+class SourceKind(Protocol):
+    """A kind of source; each module of `KINDS` has these two functions."""
+
+    def resolve(self, address: SourceAddress, transfer: Transfer) -> Resolved:
+        """The state that an address means now, found by at most one request."""
+        ...
+
+    def fetch(self, resolved: Resolved, transfer: Transfer) -> AbstractContextManager[Fetched]:
+        """The skills of a state; what they are read from is gone when the context ends."""
+        ...
+
+
+KINDS: dict[Kind, str] = {
+    "dir": "metier.hub.sources.folder",
+    "git": "metier.hub.sources.git",
+    "archive": "metier.hub.sources.archive",
+    "well-known": "metier.hub.sources.well_known",
+    "marketplace": "metier.hub.sources.marketplace",
+    "apm": "metier.hub.sources.apm",
+    "pypi": "metier.hub.sources.distribution",
+    "oci": "metier.hub.sources.oci",
+}
+"""The module of each kind."""
+
+
+def _kind(address: SourceAddress) -> SourceKind:
+    module: SourceKind = importlib.import_module(KINDS[address.kind])
+    return module
+
+
+def resolve(address: SourceAddress, transfer: Transfer | None = None) -> Resolved:
+    """The state that an address means now, found by at most one request."""
+    return _kind(address).resolve(address, transfer or Transfer())
+
+
+@contextlib.contextmanager
+def fetch(resolved: Resolved, transfer: Transfer | None = None) -> Iterator[Fetched]:
+    """The skills of a state of a source."""
+    with _kind(resolved.address).fetch(resolved, transfer or Transfer()) as fetched:
+        yield fetched

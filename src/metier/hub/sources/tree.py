@@ -1,0 +1,173 @@
+"""A tree of files that a source gave: which skills are in it, and their files.
+
+Every kind that has files of its own (a folder, a commit, an archive) is a `Tree`, so that all of them find the same
+skills in the same files.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from posixpath import basename, dirname
+from typing import TYPE_CHECKING, Protocol
+
+from metier.errors import PackageTooLarge, SkillNotFound
+from metier.hub.sources.fetch import Candidate
+from metier.skill import FolderPackage, shown
+from metier.skill.package import EXCLUDED, MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES
+from metier.source.unpack import unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from metier.skill.package import FileMode, Files
+
+MAX_TREE_FILES = 200_000
+_HOLD_SKILLS = frozenset(
+    {".agents", ".claude", ".codex", ".cursor", ".github", ".gemini", ".metier", ".curated", ".system"}
+)
+"""Hidden folders that people keep skills in; in no other one are they looked for."""
+
+
+class Tree(Protocol):
+    """Files by their paths, with `/` between folders."""
+
+    @property
+    def modes(self) -> Mapping[str, FileMode]:
+        """All files, and what each of them is."""
+        ...
+
+    def read(self, paths: Sequence[str]) -> list[bytes]:
+        """The contents of files, in the order that they were asked for; of a link, where it leads."""
+        ...
+
+
+class MemoryTree:
+    """Files that are in memory already.
+
+    >>> tree = MemoryTree({"pdf/SKILL.md": ("file", b"...")})
+    >>> [candidate.folder for candidate in candidates_of(tree)]
+    ['pdf']
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    @functools.cached_property
+    def modes(self) -> Mapping[str, FileMode]:
+        """All files, and what each of them is."""
+        return {path: mode for path, (mode, _) in self._files.items()}
+
+    def read(self, paths: Sequence[str]) -> list[bytes]:
+        """The contents of files."""
+        return [self._files[path][1] for path in paths]
+
+
+def archive_tree(data: bytes) -> MemoryTree:
+    """The files of an archive."""
+    members = unpack(data)
+    return MemoryTree({path: ("exec" if one.executable else "file", one.data) for path, one in members.items()})
+
+
+class FolderTree:
+    """The files below a folder of the disk; links are not followed."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._package = FolderPackage(self.root, contain=self.root)
+
+    @functools.cached_property
+    def modes(self) -> Mapping[str, FileMode]:
+        """All files, and what each of them is."""
+        found: dict[str, FileMode] = {}
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = [name for name in folders if name not in EXCLUDED]
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            below = os.path.relpath(folder, self.root).replace(os.sep, "/")
+            prefix = "" if below == "." else f"{below}/"
+            for name in (*files, *links):
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    found[prefix + name] = "link"
+                elif os.path.isfile(path):
+                    found[prefix + name] = "exec" if os.access(path, os.X_OK) else "file"
+                if len(found) > MAX_TREE_FILES:
+                    raise PackageTooLarge(
+                        f"{shown(self.root, 300)} has more than {MAX_TREE_FILES:,} files.", hint="Name a folder in it."
+                    )
+        return found
+
+    def read(self, paths: Sequence[str]) -> list[bytes]:
+        """The contents of files."""
+        modes = self.modes
+        return [
+            self._package.link_target(path) if modes[path] == "link" else self._package.read(path) for path in paths
+        ]
+
+
+def skill_folders(paths: Iterable[str], below: str = "") -> list[str]:
+    """The folders with a SKILL.md, sorted; none that lies in another skill, in hidden folders or among modules.
+
+    >>> skill_folders(["a/SKILL.md", "a/b/SKILL.md", ".claude/skills/c/SKILL.md", "node_modules/d/SKILL.md"])
+    ['.claude/skills/c', 'a']
+    """
+    found: list[str] = []
+    prefix = f"{below}/" if below else ""
+    for folder in sorted(
+        {dirname(path) for path in paths if basename(path).lower() == "skill.md" and path.startswith(prefix)},
+        key=lambda folder: folder.split("/"),
+    ):
+        parts = folder[len(prefix) :].split("/") if folder != below else []
+        if any(part in EXCLUDED or (part.startswith(".") and part not in _HOLD_SKILLS) for part in parts):
+            continue
+        if found and (found[-1] == "" or folder.startswith(f"{found[-1]}/")):
+            continue
+        found.append(folder)
+    return found
+
+
+def candidates_of(
+    tree: Tree, below: str = "", *, folders: Sequence[str] | None = None, package: str = "", version: str = ""
+) -> list[Candidate]:
+    """The skills of a tree, or of a folder in it; `folders` says where they lie where something else told that."""
+    files: dict[str, list[str]] = {folder: [] for folder in folders or skill_folders(tree.modes, below)}
+    for path in tree.modes:
+        # The skill that a file belongs to is the nearest folder above it that is one.
+        at = dirname(path)
+        while at and at not in files:
+            at = dirname(at)
+        if at in files:
+            files[at].append(path)
+    return [
+        Candidate(
+            folder=basename(folder),
+            path=folder,
+            skill_file=functools.partial(_skill_file, tree, folder, tuple(paths)),
+            files=functools.partial(_files, tree, folder, tuple(paths)),
+            package=package,
+            version=version,
+        )
+        for folder, paths in files.items()
+    ]
+
+
+def _skill_file(tree: Tree, folder: str, paths: tuple[str, ...]) -> bytes:
+    names = {path: basename(path) for path in paths if dirname(path) == folder}
+    own = [path for path, name in names.items() if name == "SKILL.md"]
+    own += [path for path, name in names.items() if name.lower() == "skill.md"]
+    if not own:
+        raise SkillNotFound(f"There is no SKILL.md in {shown(folder)!r}.", hint="Name another folder of the source.")
+    return tree.read(own[:1])[0]
+
+
+def _files(tree: Tree, folder: str, paths: tuple[str, ...]) -> Files:
+    start = len(folder) + 1 if folder else 0
+    wanted = [path for path in paths if EXCLUDED.isdisjoint(path[start:].split("/"))]
+    if len(wanted) > MAX_FILES:
+        raise PackageTooLarge(
+            f"{shown(folder)!r} has {len(wanted):,} files.", hint=f"A skill has at most {MAX_FILES:,}."
+        )
+    contents = tree.read(wanted)
+    if max(map(len, contents), default=0) > MAX_FILE_BYTES or sum(map(len, contents)) > MAX_PACKAGE_BYTES:
+        raise PackageTooLarge(f"{shown(folder)!r} is larger than a skill may be.", hint="Ask its author for less.")
+    return {path[start:]: (tree.modes[path], data) for path, data in zip(wanted, contents, strict=True)}
