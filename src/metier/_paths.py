@@ -330,6 +330,23 @@ def _resolve(
     return SafePath(parent=None, folder=folder, name=name)
 
 
+@contextlib.contextmanager
+def locked_folder(folder: str) -> Iterator[None]:
+    """Hold a lock on a folder while files in it are read and changed; it does nothing where there are no locks."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def safe_rmtree(folder: str) -> bool:
     """Remove a folder with all that is in it, however deep and locked, following no link; whether it is gone.
 

@@ -37,6 +37,7 @@
     ├── ProposalInvalid         a proposal whose diff does not apply, or that says too little
     ├── ProposalStale           what a proposal would change has changed meanwhile, or it was decided about already
     ├── IntegrityFailed         content is not what was approved or recorded
+    ├── LockInvalid             a lock file cannot be used as it is
     └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
@@ -302,3 +303,9 @@ class IntegrityFailed(MetierError):
     """Content is not what was approved or recorded."""
 
     code = "integrity-failed"
+
+
+class LockInvalid(MetierError):
+    """A lock file cannot be used as it is, or cannot hold that; nothing overwrites it."""
+
+    code = "lock-invalid"

@@ -15,7 +15,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._paths import is_inside
+from metier._paths import is_inside, locked_folder
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style, print_done
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
@@ -74,7 +74,7 @@ def install(options: Namespace) -> None:
     entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
-    with contextlib.nullcontext() if options.dry_run or not os.path.isdir(root) else _alone_in(root):
+    with contextlib.nullcontext() if options.dry_run or not os.path.isdir(root) else locked_folder(root):
         for _ in range(_ATTEMPTS):
             before, after = _changed(servers, root, file, options.name, entry)
             if options.dry_run or before == after or _written(root, file, before, after):
@@ -234,23 +234,6 @@ def _told_to_a_person(file: str) -> Iterator[None]:
             hint="Look at it and its permissions, and try again.",
             path=file,
         ) from None
-
-
-@contextlib.contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Hold a lock while a configuration in a folder is changed."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:

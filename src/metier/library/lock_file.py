@@ -1,0 +1,311 @@
+"""The lock file: which skills a project or a person has installed, from where, and with exactly which content.
+
+A project has one at its root, `metier.lock`, which is committed with it; a person has `~/.metier/metier.lock`. It is
+TOML that people can read and compare: one `[[skill]]` table a skill, sorted, with the same bytes for the same content.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier._lazy import dataclass, field, pattern, replace
+from metier._paths import is_inside, locked_folder, open_plain, write_file
+from metier.errors import FileRefused, LockInvalid, MetierError
+from metier.library.clients import PROJECT_FOLDERS
+from metier.library.places import folders_to_root, home_folder
+from metier.skill import shown
+from metier.skill.package import checked_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+LOCK_NAME = "metier.lock"
+VERSION = 1
+MAX_BYTES = 32 * 1024 * 1024
+MAX_SKILLS = 20_000
+MAX_TEXT = 4_096
+
+_HEAD = "# Which skills are installed, and with which content. Written by `metier`; commit it with the project.\n"
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
+_BARE_KEY = pattern(r"[A-Za-z0-9_-]+")
+_ESCAPED = pattern('[\x00-\x1f\x7f"\\\\]')
+_NO_TEXT = pattern("[\ud800-\udfff]")
+_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_HINT = "Restore it from version control, or delete it and add the skills again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedSkill:
+    """One skill of a lock file."""
+
+    name: str
+    folder: str
+    """Where it lies, relative to the lock file, with `/` on every system."""
+    source: str = ""
+    """The source as policies and records name it, such as `git+https://github.com/acme/skills`."""
+    ref: str = ""
+    """The state that was asked for: a branch, a tag, a range; empty for the newest."""
+    path: str = ""
+    """The folder in the source."""
+    revision: str = ""
+    """The exact state that it was taken from: a commit, a version or a digest."""
+    version: str = ""
+    package: str = ""
+    """The plugin, distribution or repository that it belongs to."""
+    digest: str
+    """The digest of its content, by which it is recognised."""
+    signer: str = ""
+    unsigned: str = ""
+    """The reason of the exception by which it was installed without the signature that a policy demands."""
+    pinned: bool = False
+    """Whether `metier update` leaves it as it is."""
+    requires: tuple[str, ...] = ()
+    """The skills that it needs, as it declares them."""
+    packages: tuple[str, ...] = ()
+    """The packages that its scripts import: exact versions with hashes."""
+    added: str = ""
+    """When, as UTC in ISO 8601."""
+    by: str = ""
+    other: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that this version does not know, which are kept."""
+
+
+_KEYS = tuple(name for name in LockedSkill.__annotations__ if name != "other")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockFile:
+    """The content of a lock file; a path with no file is an empty one.
+
+    >>> import tempfile
+    >>> lock = LockFile.read(os.path.join(tempfile.mkdtemp(), "metier.lock"))
+    >>> lock = lock.with_skill(LockedSkill(name="pdf", folder=".metier/skills/pdf", digest="sha256:" + "0" * 64))
+    >>> lock.write()
+    >>> LockFile.read(lock.path) == lock
+    True
+    """
+
+    path: str
+    skills: tuple[LockedSkill, ...] = ()
+    """Sorted by name, then folder."""
+    other: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that this version does not know, which are kept."""
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> LockFile:
+        """Read a lock file; raises `LockInvalid` for one that cannot be used as it is."""
+        path = os.path.abspath(path)
+        try:
+            with open_plain(path) as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return LockFile(path=path)
+        except OSError as error:
+            linked = error.errno == errno.ELOOP
+            raise _invalid(path, "it is a link" if linked else error.strerror or "it cannot be read") from None
+        if len(data) > MAX_BYTES:
+            raise _invalid(path, f"it is larger than {MAX_BYTES // 1024 // 1024} MiB")
+        return parse_lock(path, data)
+
+    @property
+    def root(self) -> str:
+        """The folder that the folders of the skills are relative to."""
+        return os.path.dirname(self.path)
+
+    def folder_of(self, skill: LockedSkill) -> str:
+        """The absolute path of a skill's folder."""
+        return os.path.join(self.root, *skill.folder.split("/"))
+
+    def relative(self, folder: str | os.PathLike[str]) -> str:
+        """An absolute folder as a lock file names it; raises `LockInvalid` where it lies elsewhere."""
+        folder = os.path.abspath(folder)
+        if not is_inside(folder, self.root) or folder == self.root:
+            raise LockInvalid(
+                f"{shown(folder, 300)} does not lie below {shown(self.root, 300)}, where the lock file is.",
+                hint="Install the skill in the project, or for yourself with --to personal.",
+            )
+        return os.path.relpath(folder, self.root).replace(os.sep, "/")
+
+    def named(self, name: str) -> tuple[LockedSkill, ...]:
+        """The skills with a name; there are several where several folders have one."""
+        return tuple(skill for skill in self.skills if skill.name == name)
+
+    def at(self, folder: str) -> LockedSkill | None:
+        """The skill in a folder, which is relative to the lock file."""
+        return next((skill for skill in self.skills if skill.folder == folder), None)
+
+    def with_skill(self, *skills: LockedSkill) -> LockFile:
+        """The same with skills, each in place of the one that was in its folder."""
+        kept = {skill.folder: skill for skill in self.skills} | {skill.folder: skill for skill in skills}
+        return replace(self, skills=_sorted(kept.values()))
+
+    def without(self, *folders: str) -> LockFile:
+        """The same without the skills of some folders."""
+        return replace(self, skills=tuple(skill for skill in self.skills if skill.folder not in folders))
+
+    def text(self) -> str:
+        """The file as it is written: the same content always gives the same bytes."""
+        lines = [_HEAD, f"version = {VERSION}\n"]
+        lines += [f"{_key(name)} = {_value(value)}\n" for name, value in sorted(self.other.items())]
+        for skill in self.skills:
+            lines.append("\n[[skill]]\n")
+            for name in _KEYS:
+                if value := getattr(skill, name):
+                    lines.append(f"{name} = {_value(value, is_long=name == 'packages')}\n")
+            lines += [f"{_key(name)} = {_value(value)}\n" for name, value in sorted(skill.other.items())]
+        return "".join(lines)
+
+    def write(self) -> None:
+        """Write it in one step. What could not be read again is not written."""
+        try:
+            data = self.text().encode()
+            is_same = parse_lock(self.path, data) == self
+        except (RecursionError, UnicodeEncodeError):
+            is_same = False
+        if not is_same:
+            raise _invalid(self.path, "it would not be read as it was written")
+        try:
+            write_file(self.path, data, mode=0o666, sync=True)
+        except OSError as error:
+            raise _not_writable(self.path, error) from None
+
+
+def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
+    """Read a lock file, change it and write it, while no other process does so."""
+    folder = os.path.dirname(path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(path, error) from None
+    with locked_folder(folder):
+        before = LockFile.read(path)
+        after = change(before)
+        if after != before:
+            after.write()
+        return after
+
+
+def lock_path_for(folder: str | os.PathLike[str]) -> str:
+    """The lock file that a folder's skills are recorded in: that of the user, or the one at the root of the project.
+
+    The folder may be that of a skill, one that skills lie in, or the project itself.
+    """
+    folder = os.path.abspath(folder)
+    home = home_folder()
+    if home is not None and is_inside(folder, own := os.path.join(home, ".metier")):
+        return os.path.join(own, LOCK_NAME)
+    # A repository in a skill's folder is not the project: whoever can change a skill could make one there.
+    plain = folder.replace(os.sep, "/") + "/"
+    starts = [at for at in (plain.find(f"/{place}/") for place in PROJECT_FOLDERS) if at > 0]
+    return os.path.join(folders_to_root(folder[: min(starts)] if starts else folder)[-1], LOCK_NAME)
+
+
+def parse_lock(path: str, data: bytes) -> LockFile:
+    """The lock file that bytes are; `path` is where they lie, for errors."""
+    import tomllib
+    from unicodedata import normalize
+
+    try:
+        parsed = tomllib.loads(data.decode())
+    except UnicodeDecodeError:
+        raise _invalid(path, "it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid(path, f"it is not TOML: {shown(str(error), 200)}") from None
+    except (RecursionError, ValueError, OverflowError):
+        raise _invalid(path, "it is nested too deeply, or has a number that is too large") from None
+    version = parsed.pop("version", None)
+    if type(version) is not int or version < 1:
+        raise _invalid(path, "it has no `version = 1`")
+    if version > VERSION:
+        raise LockInvalid(
+            f"{shown(path, 300)} has version {version} of the format, and this metier knows {VERSION}.",
+            hint="Update metier.",
+        )
+    tables = parsed.pop("skill", [])
+    if not isinstance(tables, list) or len(tables) > MAX_SKILLS:
+        raise _invalid(path, f"`skill` is no list of at most {MAX_SKILLS:,} tables")
+    skills = [_skill(path, number, table) for number, table in enumerate(tables, 1)]
+    seen: set[str] = set()
+    for skill in skills:
+        # Two spellings of one folder are one folder on some systems.
+        plain = normalize("NFC", skill.folder).casefold()
+        if plain in seen:
+            raise _invalid(path, f"the folder {shown(skill.folder, 200)!r} stands there twice")
+        seen.add(plain)
+    return LockFile(path=path, skills=_sorted(skills), other=parsed)
+
+
+def _skill(path: str, number: int, table: object) -> LockedSkill:
+    if not isinstance(table, dict):
+        raise _invalid(path, f"skill {number} is no table")
+    where = f"skill {number}"
+    if isinstance(table.get("name"), str):
+        where += f" ({shown(table['name'])})"
+    values: dict[str, Any] = {}
+    for name in _KEYS:
+        if name not in table:
+            continue
+        value = table.pop(name)
+        if name in ("requires", "packages"):
+            is_right = isinstance(value, list) and all(isinstance(one, str) and _is_text(one, 65_536) for one in value)
+            value = tuple(value) if is_right else None
+        elif name == "pinned":
+            is_right = isinstance(value, bool)
+        else:
+            is_right = isinstance(value, str) and _is_text(value, MAX_TEXT)
+        if not is_right:
+            raise _invalid(path, f"`{name}` of {where} has a wrong type or is too long")
+        values[name] = value
+    for name in ("name", "folder", "digest"):
+        if not values.get(name):
+            raise _invalid(path, f"{where} has no `{name}`")
+    if not _DIGEST.fullmatch(values["digest"]):
+        raise _invalid(path, f"`digest` of {where} is no sha256: with 64 digits")
+    folder = values["folder"]
+    try:
+        is_plain = "/".join(checked_path(folder)) == folder
+    except MetierError:
+        is_plain = False
+    if not is_plain:
+        raise _invalid(path, f"`folder` of {where} is no plain path below the lock file: {shown(folder, 200)!r}")
+    return LockedSkill(**values, other=table)
+
+
+def _is_text(value: str, most: int) -> bool:
+    return len(value) <= most and not _NO_TEXT.search(value)
+
+
+def _sorted(skills: Iterable[LockedSkill]) -> tuple[LockedSkill, ...]:
+    return tuple(sorted(skills, key=lambda skill: (skill.name, skill.folder)))
+
+
+def _invalid(path: str, problem: str) -> LockInvalid:
+    return LockInvalid(f"{shown(path, 300)} cannot be used: {problem}.", hint=_HINT, path=path)
+
+
+def _not_writable(path: str, error: OSError) -> FileRefused:
+    return FileRefused(f"{shown(path, 300)} cannot be written: {error.strerror}.", hint="Check its permissions.")
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    escaped = _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
+    return f'"{escaped}"'
+
+
+def _value(value: object, *, is_long: bool = False) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, (list, tuple)):
+        parts = [_value(one) for one in value]
+        return "[\n" + "".join(f"    {part},\n" for part in parts) + "]" if is_long else f"[{', '.join(parts)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in sorted(value.items())) + "}"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
