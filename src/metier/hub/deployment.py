@@ -78,8 +78,8 @@ class DeployCandidate:
 
 def candidate(path: str | os.PathLike[str], to: str | os.PathLike[str] | None = None) -> DeployCandidate:
     """The skill in a folder, for the folder of the enterprise layer or for `to`."""
-    files = _read(path)
-    home = new_location(to or enterprise_folder(), _name(files))
+    files = read_skill_folder(path)
+    home = new_location(to or enterprise_folder(), name_in(files))
     return DeployCandidate(files=files, home=home, digest=digest_of_files(files))
 
 
@@ -157,7 +157,8 @@ def deploy(
     return Deployed(home=home, version=version, report=report, not_approved=why[0])
 
 
-def _read(path: str | os.PathLike[str]) -> Files:
+def read_skill_folder(path: str | os.PathLike[str]) -> Files:
+    """The files of the skill in a folder, or beside a SKILL.md."""
     folder = os.path.realpath(absolute(expanded(os.fspath(path))))
     if os.path.basename(folder).lower() == "skill.md":
         folder = os.path.dirname(folder)
@@ -166,7 +167,8 @@ def _read(path: str | os.PathLike[str]) -> Files:
     return files_of(FolderPackage(folder))
 
 
-def _name(files: Files) -> str:
+def name_in(files: Files) -> str:
+    """The name that files give themselves; raises `InvalidArgument` where they give none, or none that is valid."""
     _, data = files.get("SKILL.md", ("file", b""))
     name = parse(data, folder="").skill.name
     if not is_valid_name(name):

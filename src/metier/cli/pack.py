@@ -1,0 +1,33 @@
+"""`metier pack`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.parser import Parser
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier pack ./pdf-forms --to pdf-forms.skill")
+    parser.option("path", "DIR", "the folder of the skill")
+    parser.option("--to", "FILE", "the archive to write: .skill, .zip or .tar.gz", required=True)
+    parser.accept_findings("pack it")
+    parser.json()
+
+
+def run(options: Namespace) -> None:
+    from metier.hub.publish.release import pack_skill
+
+    release, told = pack_skill(options.path, options.to, accept_findings=options.accept_findings)
+    if options.json:
+        print_json(told)
+        return
+    style = Style(sys.stdout)
+    print_done(f"{Style.text(release.label)}: {Style.text(told['file'], 4_096)}")
+    print(style.dim(f"  {plural(told['files'], 'file')}, {told['bytes']:,} bytes, sha256 {told['sha256']}"))
+    print(style.dim(f"  content {told['digest']}"))
+    if release.copied:
+        links = Style.text(", ".join(release.copied), 1_000)
+        print(style.warn(f"  Archives have no links: copies take the place of {links}."))
