@@ -31,6 +31,7 @@ GROUPS = {
 }
 
 COMMANDS = {
+    "add": Command("use", "install skills from a repository, an archive, a site or a folder", everyday=True),
     "list": Command("use", "list the skills that are there", everyday=True),
     "search": Command("use", "find the skills that fit, the best first", everyday=True),
     "show": Command("use", "show what a skill says of itself, its instructions or one of its files", everyday=True),
@@ -74,6 +75,7 @@ COMMANDS = {
 
 _SKILL_FOLDERS = "~/.metier/skills is for you, .metier/skills for a project"
 OTHER_NAMES = {
+    "add": "import fetch",
     "list": "ls dir skills index",
     "search": "find query grep",
     "show": "info inspect view describe details get cat print open read",
@@ -104,8 +106,6 @@ OTHER_NAMES = {
 }
 """Names that other tools have for a command, by the command."""
 _ADVICE = {
-    "install add import": f"a skill is a folder, and copying it installs it ({_SKILL_FOLDERS}); `metier deploy` gives "
-    "it to everybody, `metier mcp --install` sets up a client",
     "uninstall remove rm delete": f"removing its folder removes a skill ({_SKILL_FOLDERS}); see `metier list`",
     "update upgrade publish": "`metier deploy` puts a skill's new content in place",
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,19 +11,15 @@ from typing import TYPE_CHECKING
 import metier
 import metier.hub
 import metier.source
-import metier.store
 from metier.cli.exit_codes import FINE, exit_code_for
-from metier.cli.identity import acting, has_store, who
+from metier.cli.identity import acting, looking
 from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser, library_of
 from metier.hints import for_person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from metier.hub import Deployed
     from metier.hub.dry_run import DeployDryRun
-    from metier.store import Person, TenantScope
 
 
 def add(parser: Parser) -> None:
@@ -55,7 +49,7 @@ def run(options: Namespace) -> int:
     from metier.hub.deployment import folder_of_layer
     from metier.hub.dry_run import dry_run_deploy
 
-    with _looking(options) if options.dry_run else acting(options, decides=True) as (scope, person):
+    with looking(options) if options.dry_run else acting(options, decides=True) as (scope, person):
         folder = _folder(options)
         where = {
             "to": options.to or folder_of_layer(options.scope, Path.cwd()),
@@ -105,18 +99,6 @@ def _print_deployed(options: Namespace, done: Deployed) -> None:
     print(style.dim(f"  {done.version.digest}, {done.home.layer} layer"))
     if done.not_approved:
         print(style.warn(f"  Its content is not approved by that. {Style.text(done.not_approved, 1_000)}"))
-
-
-@contextlib.contextmanager
-def _looking(options: Namespace) -> Iterator[tuple[TenantScope, Person]]:
-    """Open the store and its user; where there is no store yet, a temporary one stands for it."""
-    if has_store():
-        with acting(options, create=False) as found:
-            yield found
-        return
-    with tempfile.TemporaryDirectory() as folder, metier.store.Store.open(f"sqlite:///{folder}/metier.db") as empty:
-        scope = empty.of(options.tenant or "")
-        yield scope, who(scope)
 
 
 def _print_dry_json(found: DeployDryRun) -> None:

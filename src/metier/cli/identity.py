@@ -125,6 +125,20 @@ def acting(
             remember(store.url)
 
 
+@contextlib.contextmanager
+def looking(options: Namespace) -> Iterator[tuple[TenantScope, Person]]:
+    """Open the store and its user for a dry run; where there is no store yet, a temporary one stands for it."""
+    import tempfile
+
+    if has_store():
+        with acting(options, create=False) as found:
+            yield found
+        return
+    with tempfile.TemporaryDirectory() as folder, metier.store.Store.open(f"sqlite:///{folder}/metier.db") as empty:
+        scope = empty.of(options.tenant or "")
+        yield scope, who(scope)
+
+
 def _tenants_deciding(scope: TenantScope, *, introduces: bool) -> set[str]:
     """List the tenants whose people may give a command for a tenant; the empty name is the whole installation."""
     from metier.guard.approvals.people import deciding_scope, may_be_introduced
@@ -164,6 +178,16 @@ def require_person() -> None:
         raise NotPermitted(
             f"{shown(person.name)!r} is an agent, and this is for people to decide.", hint="Ask the user to do it."
         )
+
+
+def may_decide(store: Store) -> bool:
+    """Tell whether a consent that is given with this command is a person's decision."""
+    try:
+        if not _secret():
+            _require_terminal(store)
+    except NotPermitted:
+        return False
+    return True
 
 
 def _require_terminal(store: Store | None, options: Namespace | None = None) -> None:

@@ -168,6 +168,25 @@ class TerminalPrompt:
                 raise
 
 
+def ask_line(question: str) -> str:
+    """Ask a question at the terminal and return the line that is typed there; empty where there is none."""
+    with _terminal() as terminal:
+        if terminal is None:
+            return ""
+        _forget_what_was_typed(terminal)
+        print(question, end="", file=sys.stderr, flush=True)
+        try:
+            return _line(terminal).strip()
+        except BaseException:
+            print(file=sys.stderr)
+            raise
+
+
+def ask_yes(question: str) -> bool:
+    """Ask a question at the terminal that only `y` or `yes` agrees to."""
+    return ask_line(f"{Style(sys.stderr).warn('?')} {question} [y/N] ").lower() in ("y", "yes")
+
+
 def at_terminal() -> TerminalPrompt | None:
     """Return a prompt at the terminal; None where there is none, so that questions wait."""
     with _terminal() as terminal:

@@ -102,8 +102,8 @@ class Entry:
 
     @property
     def trusted(self) -> bool:
-        """Whether anybody vouches for the place it comes from."""
-        return self.place.trusted
+        """Whether anybody vouches for it, or for the place it comes from."""
+        return self.place.trusted or self.key.rpartition("/")[0] in self.place.vouched
 
     @property
     def location(self) -> str:

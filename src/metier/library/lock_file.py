@@ -56,6 +56,8 @@ class LockedSkill:
     """The plugin, distribution or repository that it belongs to."""
     digest: str
     """The digest of its content, by which it is recognised."""
+    replaces: str = ""
+    """The digest of the content that it takes the place of; only while that goes on, or was cut short."""
     signer: str = ""
     unsigned: str = ""
     """The reason of the exception by which it was installed without the signature that a policy demands."""

@@ -122,6 +122,15 @@ class TrustStore:
         found = self._trusted_above(path)
         return None if found is None else Path(found)
 
+    def trusted_in(self, folder: str) -> frozenset[str]:
+        """The names of the folders directly in a folder that are trusted themselves."""
+        real = os.path.realpath(folder)
+        with contextlib.suppress(OSError):
+            # Nearly always there are none, or not even a list of trusted folders.
+            if os.listdir(self._folder):
+                return frozenset(name for name in os.listdir(real) if self._holds(os.path.join(real, name)))
+        return frozenset()
+
     def _trusted_above(self, path: Path | str) -> str | None:
         return next(filter(self._holds, upwards(os.path.realpath(path))), None)
 
@@ -187,6 +196,8 @@ class Place:
     """For a skill without a description: derive one, derive one but hide the skill from models, or leave it out."""
     client: str = ""
     """The other client whose folder it is, where skills are written for that client's rules; empty for any other."""
+    vouched: frozenset[str] = frozenset()
+    """Folders of skills in it that the user trusts though not all of it, as they were installed by the user."""
     copies: frozenset[str] = frozenset()
     """Folders of skills in it that are copies of others: where nobody vouches for them, every other one is stronger."""
 
@@ -273,6 +284,7 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[S
                 client=_client_of(path),
                 on_missing_description="derive" if trusted else "hide",
                 copies=frozenset() if trusted else copied_into(path),
+                vouched=frozenset() if trusted else TrustStore().trusted_in(path),
             )
         )
     from metier.source.folder import entry_point_sources

@@ -1,4 +1,4 @@
-"""The address of a source: what a person writes, and what policies, locks and records call it."""
+"""The address of a source, as a person writes it and as policies, locks and records name it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _say_nothing(_what: str, _done: int, _total: int | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """How something is fetched."""
+    """The limits of a transfer, and who is told how far it is."""
 
     progress: Callable[[str, int, int | None], None] = field(default=_say_nothing, compare=False)
     """Told what is transferred, how much of it is here, and how much there is, where that is known."""
@@ -80,7 +80,7 @@ class Fetched:
     warnings: tuple[str, ...] = ()
 
 
-class SourceKind(Protocol):
+class Fetcher(Protocol):
     """A kind of source; each module of `KINDS` has these two functions."""
 
     def resolve(self, address: SourceAddress, transfer: Transfer) -> Resolved:
@@ -105,8 +105,8 @@ KINDS: dict[Kind, str] = {
 """The module of each kind."""
 
 
-def _kind(address: SourceAddress) -> SourceKind:
-    module: SourceKind = importlib.import_module(KINDS[address.kind])
+def _kind(address: SourceAddress) -> Fetcher:
+    module: Fetcher = importlib.import_module(KINDS[address.kind])
     return module
 
 

@@ -1,4 +1,4 @@
-"""How the files of a source are laid out: plain skills, a plugin, or a marketplace that says where its plugins are."""
+"""The layout of the files of a source: plain skills, a plugin, or a marketplace that names its plugins."""
 
 from __future__ import annotations
 

@@ -1,0 +1,178 @@
+"""`metier add`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import metier
+from metier.cli.exit_codes import FINE, exit_code_for
+from metier.cli.identity import acting, is_at_terminal, looking, may_decide
+from metier.cli.install_view import TransferLine, ask_names, plan_shape, print_plan
+from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.parser import Parser, library_of
+from metier.errors import InvalidArgument, SkillInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.hub.install_plan import InstallPlan
+    from metier.hub.installation import Installed
+    from metier.hub.sources.fetch import Candidate, Fetched
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier add anthropics/skills pdf --to project")
+    parser.option("source", "SOURCE", "owner/repo[/path][@ref], a git address, an https archive or site, or a folder")
+    parser.option("skill", "SKILL", "the skills to add, by name (default: the only one, or those you pick)", nargs="*")
+    parser.option(
+        "--to",
+        "PLACE",
+        "for you (personal) or for the project around here (default: project in a repository, else personal)",
+        choices=("personal", "project"),
+    )
+    parser.option("--ref", "REF", "a branch, tag, commit or version of the source", default="")
+    parser.flag("--all", "all skills of the source")
+    parser.flag("--pin", "let updates leave it as it is")
+    parser.flag("--yes", "install without asking", short="-y")
+    parser.flag("--dry-run", "only say what would be installed, and what decides")
+    parser.accept_findings("install it")
+    parser.tenant()
+    parser.json()
+
+
+def run(options: Namespace) -> int:
+    from metier.guard.audit.governance_events import actor_of
+    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.installation import install, install_folder
+    from metier.hub.sources.address import parse_address
+    from metier.hub.sources.fetch import Transfer, fetch, resolve
+    from metier.library.lock_file import LockFile, lock_path_for
+
+    asks = not (options.yes or options.dry_run)
+    if asks and (options.json or not is_at_terminal()):
+        raise InvalidArgument(
+            "Nobody is here to be asked.", hint="Add --yes to install it, or --dry-run to look first."
+        )
+    address = parse_address(options.source, ref=options.ref)
+    folder = install_folder(options.to, os.getcwd())
+    terms = InstallTerms(folder=folder, accept_findings=options.accept_findings, is_pinned=options.pin)
+    with TransferLine() as line:
+        transfer = Transfer(progress=line.show)
+        resolved = resolve(address, transfer)
+        store = looking(options) if options.dry_run else acting(options)
+        with fetch(resolved, transfer) as fetched, store as (scope, person):
+            chosen = _chosen(options, fetched, picks=asks)
+            line.end()
+            guard, library, lock = metier.Guard(), library_of(options), LockFile.read(lock_path_for(folder))
+            actor = actor_of(person, scope)
+            plans = [
+                plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=lock, library=library)
+                for candidate in chosen
+            ]
+            _require_apart(plans)
+            _show(options, fetched, plans)
+            refused = next((plan.decision for plan in plans if not plan.decision.is_allowed), None)
+            if options.dry_run:
+                return FINE if refused is None else exit_code_for(refused.code)
+            if refused is None and asks and not _agreed(plans):
+                print("Nothing was changed.")
+                return FINE
+            # One that is refused comes first: then none of them is installed.
+            ordered = sorted(plans, key=lambda plan: plan.decision.is_allowed)
+            done = [
+                install(
+                    scope,
+                    person,
+                    guard,
+                    plan,
+                    lock_path=lock_path_for(folder),
+                    approves=may_decide(scope.store),
+                    accept_findings=options.accept_findings,
+                )
+                for plan in ordered
+            ]
+    _print_installed(options, fetched, done)
+    return FINE
+
+
+def _chosen(options: Namespace, fetched: Fetched, *, picks: bool) -> Sequence[Candidate]:
+    from metier.hub.install_plan import choose
+
+    names: list[str] = options.skill
+    if options.all:
+        if names:
+            raise InvalidArgument("--all and names of skills exclude each other.", hint="Leave one of them out.")
+        return choose(fetched, [one.path for one in fetched.candidates])
+    if picks and not names and len(fetched.candidates) > 1:
+        names = ask_names(fetched.candidates)
+    return choose(fetched, names)
+
+
+def _require_apart(plans: Sequence[InstallPlan]) -> None:
+    """Raise where two skills of one source would lie in one folder."""
+    homes: dict[str, InstallPlan] = {}
+    for plan in plans:
+        other = homes.setdefault(plan.home.location, plan)
+        if other is not plan:
+            raise SkillInvalid(
+                f"{Style.text(other.candidate.path)} and {Style.text(plan.candidate.path)} are both called "
+                f"{plan.skill.name!r}.",
+                hint="Add one of them, by its path.",
+            )
+
+
+def _show(options: Namespace, fetched: Fetched, plans: Sequence[InstallPlan]) -> None:
+    if options.json:
+        if options.dry_run:
+            print_json(_shape(fetched, [plan_shape(plan) for plan in plans], dry_run=True))
+        return
+    for warning in fetched.warnings:
+        print(f"{Style(sys.stderr).warn('warning')}: {Style.text(warning, 1_000)}", file=sys.stderr)
+    for plan in plans:
+        print_plan(plan)
+    if options.dry_run:
+        print("Nothing was changed.")
+
+
+def _agreed(plans: Sequence[InstallPlan]) -> bool:
+    from metier.cli.terminal import ask_yes
+
+    if all(plan.is_unchanged for plan in plans):
+        return True
+    what = plans[0].skill.name if len(plans) == 1 else plural(len(plans), "skill")
+    return ask_yes(f"Install {what}, and approve of what it can do?")
+
+
+def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Installed]) -> None:
+    if options.json:
+        skills = [
+            {
+                **plan_shape(one.plan),
+                "changed": not one.is_unchanged,
+                "approved": not one.not_approved,
+            }
+            for one in done
+        ]
+        print_json(_shape(fetched, skills, dry_run=False))
+        return
+    style = Style(sys.stdout)
+    for one in done:
+        how = "is installed already" if one.is_unchanged else "is installed"
+        print_done(f"{Style.text(one.plan.home.ref)} {how}: {Style.text(one.plan.home.location, 4_096)}")
+        if one.not_approved:
+            print(style.warn(f"  Its content is not approved by that. {Style.text(one.not_approved, 1_000)}"))
+
+
+def _shape(fetched: Fetched, skills: list[dict[str, object]], *, dry_run: bool) -> dict[str, object]:
+    address = fetched.resolved.address
+    return {
+        "dry_run": dry_run,
+        "source": address.name,
+        "ref": address.ref,
+        "revision": fetched.resolved.revision,
+        "warnings": list(fetched.warnings),
+        "skills": skills,
+    }

@@ -1,0 +1,258 @@
+"""The plan to install a skill: its content, its place, its capabilities, and the decision about it.
+
+Making a plan writes nothing outside of temporary folders and runs nothing of the skill.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from metier._lazy import dataclass
+from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
+from metier.guard import Action
+from metier.hub.folder_replacement import digest_at
+from metier.hub.scan_findings import against
+from metier.hub.skill_files import list_diagnostics, package_of, require_sound
+from metier.hub.skill_location import new_location, subject_in
+from metier.library.places import LAYERS
+from metier.scan import scan
+from metier.scan.capabilities import infer
+from metier.skill import is_valid_name, parse, shown
+from metier.skill.package import digest_of_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.guard import Actor, Decision, Guard
+    from metier.guard.decision import Point
+    from metier.hub.skill_location import SkillLocation
+    from metier.hub.sources.fetch import Candidate, Fetched, Resolved
+    from metier.library import SkillLookup
+    from metier.library.lock_file import LockedSkill, LockFile
+    from metier.scan import ScanReport
+    from metier.skill import Skill
+    from metier.skill.package import Files
+    from metier.store import TenantScope
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallTerms:
+    """The wishes of the person who installs."""
+
+    folder: str
+    """The folder of skills that it goes to."""
+    accept_findings: str = ""
+    """The reason why grave findings of the scanner do not matter."""
+    is_pinned: bool = False
+    """Whether updates leave it as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallPlan:
+    """A skill that is to be installed, with all that a person should know first."""
+
+    candidate: Candidate
+    resolved: Resolved
+    skill: Skill
+    files: Files
+    digest: str
+    home: SkillLocation
+    there: str | None
+    """The digest of what lies in its place; None for nothing."""
+    capabilities: tuple[str, ...]
+    new_capabilities: tuple[str, ...]
+    """Those that the content in its place does not have; all of them where there is none."""
+    report: ScanReport
+    shadows: tuple[str, ...]
+    """The skills, as `name@source`, that would no longer answer to its name."""
+    shadowed_by: str
+    """The skill that has its name in a stronger layer; empty for none."""
+    decision: Decision
+    is_pinned: bool = False
+    scan_seconds: float = 0.0
+    """The CPU time of the scanner."""
+
+    @property
+    def point(self) -> Point:
+        """The kind of action that it is."""
+        return "install" if self.there is None else "update"
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether exactly this lies in its place."""
+        return self.there == self.digest
+
+    @property
+    def version(self) -> str:
+        """The version that the skill says it has, or that of its package."""
+        return self.skill.version or self.candidate.version
+
+
+def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
+    """The candidates that are meant by names; without any, the only one that there is.
+
+    Raises `SkillNotFound` for a name that none has, and `InvalidArgument` where somebody has to choose.
+    """
+    candidates = fetched.candidates
+    if not candidates:
+        raise SkillNotFound(
+            f"{shown(fetched.resolved.address.name, 300)} has no skill: there is no SKILL.md.",
+            hint="Check the address; it may name a folder in the source, as in owner/repo/path.",
+        )
+    if not names:
+        if len(candidates) > 1:
+            listed = ", ".join(shown(one.folder) for one in candidates[:_MOST_NAMED])
+            more = f" and {len(candidates) - _MOST_NAMED:,} more" if len(candidates) > _MOST_NAMED else ""
+            raise InvalidArgument(
+                f"{shown(fetched.resolved.address.name, 300)} has {len(candidates):,} skills: {listed}{more}.",
+                hint="Name those that you want behind the source, or add --all.",
+                skills=[one.folder for one in candidates],
+            )
+        return list(candidates)
+    chosen = [_find_candidate(candidates, name) for name in dict.fromkeys(names)]
+    return list({one.path: one for one in chosen}.values())
+
+
+def _find_candidate(candidates: Sequence[Candidate], name: str) -> Candidate:
+    # The folder has the name in nearly all sources; only where none has are the files of all of them read.
+    same = [one for one in candidates if name in (one.folder, one.path)]
+    if not same:
+        same = [one for one in candidates if parse(one.skill_file(), folder=one.folder).skill.name == name]
+    if len(same) > 1:
+        listed = ", ".join(shown(one.path) for one in same[:_MOST_NAMED])
+        raise InvalidArgument(f"{shown(name)!r} may be any of {listed}.", hint="Name it by its path.", name=name)
+    if not same:
+        from metier._suggest import suggestions
+
+        close = suggestions(name, [one.folder for one in candidates], 2)
+        meant = f"Did you mean {' or '.join(map(repr, map(shown, close)))}? " if close else ""
+        raise SkillNotFound(
+            f"The source has no skill {shown(name)!r}.",
+            hint=f"{meant}It has {', '.join(shown(one.folder) for one in candidates[:_MOST_NAMED])}.",
+            name=name,
+        )
+    return same[0]
+
+
+def plan_install(
+    scope: TenantScope,
+    guard: Guard,
+    actor: Actor,
+    candidate: Candidate,
+    resolved: Resolved,
+    *,
+    terms: InstallTerms,
+    lock: LockFile,
+    library: SkillLookup,
+) -> InstallPlan:
+    """Read, scan and judge a skill that was fetched.
+
+    Raises where it can never be installed: it is no skill, or its place is taken by something that is not to be lost.
+    """
+    files = candidate.files()
+    require_sound(files)
+    skill = _skill(files, candidate)
+    digest = digest_of_files(files)
+    home = new_location(terms.folder, skill.name)
+    there = digest_at(home.folder)
+    locked = lock.at(lock.relative(home.location))
+    _require_free(scope, home, there, digest, resolved, locked)
+    effective = guard.governance.effective
+    package = package_of(files)
+    found = infer(package, network=effective.network_tools, write=effective.write_tools).names
+    before = scope.revisions.get(there) if there is not None else None
+    known = tuple(before.capabilities.get("names", ())) if before is not None else ()
+    others = [
+        entry
+        for entry in library.entries(all=True)
+        if entry.name == skill.name and os.path.dirname(entry.location) != home.location
+    ]
+    started = time.process_time()
+    report = scan(package)
+    scan_seconds = time.process_time() - started
+    action = Action(
+        point="install" if there is None else "update",
+        skill=subject_in(home, files, digest),
+        by="user",
+        path=home.location,
+        source=resolved.address.name,
+        pinned=resolved.is_exact or terms.is_pinned,
+        rivals=frozenset(entry.layer for entry in others) if guard.governance.looks_at_rivals else frozenset(),
+    )
+    stronger = [entry for entry in others if LAYERS.index(entry.layer) < LAYERS.index(home.layer)]
+    return InstallPlan(
+        candidate=candidate,
+        resolved=resolved,
+        skill=skill,
+        files=files,
+        digest=digest,
+        home=home,
+        there=there,
+        capabilities=found,
+        new_capabilities=tuple(name for name in found if name not in known),
+        report=report,
+        shadows=tuple(entry.reference for entry in others if entry not in stronger),
+        shadowed_by=stronger[0].reference if stronger else "",
+        decision=against(report, terms.accept_findings) or guard.settle(action, actor),
+        is_pinned=terms.is_pinned,
+        scan_seconds=scan_seconds,
+    )
+
+
+def _skill(files: Files, candidate: Candidate) -> Skill:
+    """The skill that files make, by a name that a folder can have."""
+    file = next((path for path in ("SKILL.md", *files) if path in files and path.lower() == "skill.md"), None)
+    if file is None or files[file][0] == "link":
+        raise SkillInvalid("It has no SKILL.md of its own.", hint="Ask its author.", path=candidate.path)
+    skill = parse(files[file][1], folder=candidate.folder, file=file).skill
+    wrong = [note for note in skill.diagnostics if note.severity == "error"]
+    if wrong:
+        raise SkillInvalid(
+            f"{shown(candidate.path or candidate.folder)!r} cannot be loaded. {list_diagnostics(wrong)}",
+            hint="Ask its author to mend it.",
+            findings=[note.as_json() for note in wrong],
+        )
+    if not is_valid_name(skill.name):
+        raise SkillInvalid(
+            f"{shown(skill.name)!r} is no name that a skill can be installed by.",
+            hint="Ask its author for a name of a-z, 0-9 and single hyphens, at most 64.",
+            name=skill.name,
+        )
+    return skill
+
+
+def _require_free(
+    scope: TenantScope,
+    home: SkillLocation,
+    there: str | None,
+    digest: str,
+    resolved: Resolved,
+    locked: LockedSkill | None,
+) -> None:
+    """Raise unless what lies in the place is nothing, the same, or what this source put there and nobody changed."""
+    if there is None or there == digest:
+        return
+    known = scope.installs.get(home.location)
+    recorded = {one for one in (known and known.digest, locked and locked.digest, locked and locked.replaces) if one}
+    if locked is None:
+        raise SkillExists(
+            f"{shown(home.location, 300)} is there already, and was not installed by `metier add`.",
+            hint="Move it away first, or add the skill to another place with --to.",
+            name=home.name,
+        )
+    if locked.source != resolved.address.name:
+        raise SkillExists(
+            f"{shown(home.name)!r} is installed from {shown(locked.source, 300)}.",
+            hint=f"Remove it first: `metier remove {home.name}`.",
+            name=home.name,
+        )
+    if there not in recorded:
+        raise SkillChanged(
+            f"{shown(home.name)!r} was changed by hand since it was installed, and would be lost.",
+            hint="`metier lock --check` shows what changed. Keep what you need, and remove it first.",
+            name=home.name,
+        )

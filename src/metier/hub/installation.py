@@ -1,0 +1,146 @@
+"""Skills that are installed from a source: put in place in one step, recorded, approved and locked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from metier._lazy import dataclass, replace
+from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.hub.apply import approve_content, expire_others, put_in_place
+from metier.hub.deployment import folder_of_layer
+from metier.hub.scan_findings import is_bad
+from metier.library.lock_file import LockedSkill, LockFile, change_lock
+from metier.library.places import TrustStore, project_root
+from metier.library.skills_lock import change_skills_lock, entry_of
+from metier.store.rows import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metier.guard import Guard
+    from metier.hub.install_plan import InstallPlan
+    from metier.store import Person, TenantScope, Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """The result of an installation."""
+
+    plan: InstallPlan
+    locked: LockedSkill
+    not_approved: str = ""
+    """The reason why its content is not approved by that; empty where it is."""
+    is_unchanged: bool = False
+    """Whether it was installed already, as it is."""
+
+
+def install_folder(to: str | None, start: str) -> str:
+    """The folder that skills are installed into; unless somebody says which, the project's in a repository."""
+    from pathlib import Path
+
+    if to is None:
+        to = "project" if os.path.exists(os.path.join(project_root(Path(start)), ".git")) else "personal"
+    return folder_of_layer(to, Path(start))
+
+
+def install(
+    scope: TenantScope,
+    person: Person,
+    guard: Guard,
+    plan: InstallPlan,
+    *,
+    lock_path: str,
+    approves: bool = True,
+    accept_findings: str = "",
+) -> Installed:
+    """Put a skill that was planned in its place, with its records, and lock it.
+
+    Whoever is killed on the way leaves the old version or the new one: until the new one is in place, the lock names
+    both. With `approves`, the person's consent counts as an approval of the content where policy lets them decide.
+    """
+    home, decision = plan.home, plan.decision
+    actor = actor_of(person, scope)
+    event = "skill.installed" if plan.point == "install" else "skill.updated"
+    effective = guard.governance.effective
+    said = {
+        "digest": plan.there or "",
+        "new_digest": plan.digest,
+        "path": home.location,
+        "policy": effective.digest,
+    }
+    if not decision.is_allowed:
+        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
+        record_refusal(scope, event, actor, home.ref, **said, **told)
+        raise decision.as_error()
+    lock = LockFile.read(lock_path)
+    locked = _locked(plan, person, lock.relative(home.location))
+    before = lock.at(locked.folder)
+    if plan.is_unchanged and before is not None and scope.installs.get(home.location) is not None:
+        kept = replace(locked, added=before.added, by=before.by)
+        change_lock(lock_path, lambda now: now.with_skill(kept))
+        return Installed(plan=plan, locked=kept, is_unchanged=True)
+    why: list[str] = []
+
+    def also(version: Version) -> None:
+        accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(plan.report) else ""
+        notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
+        record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
+        reason = accepted or version.reason
+        why.append(
+            approve_content(scope, effective, person, home, plan.digest, reason) if approves else "Nobody decided."
+        )
+        expire_others(scope, home.location, plan.digest, actor)
+
+    with _lock_both(lock_path, before, locked):
+        put_in_place(
+            scope,
+            effective,
+            home,
+            plan.files,
+            over=plan.there,
+            by=person,
+            reason=f"Installed from {plan.resolved.address.name}.",
+            also=also,
+        )
+    change_lock(lock_path, lambda now: now.with_skill(locked))
+    if home.layer == "project":
+        change_skills_lock(lock.root, {locked.name: entry_of(locked, plan.files)})
+    if not home.trusted and not why[0]:
+        # What was approved is vouched for; what it is changed into is not what is on record, and denied.
+        TrustStore().trust(home.folder)
+    return Installed(plan=plan, locked=locked, not_approved=why[0])
+
+
+@contextlib.contextmanager
+def _lock_both(path: str, before: LockedSkill | None, after: LockedSkill) -> Iterator[None]:
+    """While a content takes the place of another one, let the lock name both of them."""
+    if before is None:
+        yield
+        return
+    change_lock(path, lambda now: now.with_skill(replace(after, replaces=before.digest)))
+    try:
+        yield
+    except BaseException:
+        change_lock(path, lambda now: now.with_skill(before))
+        raise
+
+
+def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
+    address = plan.resolved.address
+    return LockedSkill(
+        name=plan.skill.name,
+        folder=folder,
+        source=address.name,
+        ref=address.ref,
+        path=plan.candidate.path,
+        revision=plan.resolved.revision,
+        version=plan.version,
+        package=plan.candidate.package,
+        digest=plan.digest,
+        requires=plan.skill.requires,
+        pinned=plan.is_pinned,
+        added=now(),
+        by=person.name,
+    )
