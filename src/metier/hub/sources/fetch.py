@@ -69,6 +69,10 @@ class Candidate:
     """The skill that its author names in place of it."""
     notes: tuple[str, ...] = ()
     """Sentences for the person who adds it, such as parts of a plugin that are left out."""
+    source: SourceAddress | None = None
+    """The source that its files come from, where that is not the one that was asked: policies decide about it too."""
+    opens: SourceAddress | None = None
+    """Where this is a plugin that is fetched only when it is chosen: the address whose skills it stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
