@@ -183,7 +183,9 @@ def test_a_plugin_with_a_source_that_cannot_be_used_is_left_out(source: Any, war
 @pytest.mark.each(
     "entry",
     [
-        *({"name": name, "source": "./p"} for name in ("--help", "../x", "a/b", "", "a\n", "x" * 65, None, 7, [])),
+        *(at("./p", name) for name in ("--help", "../x", "a/b", "", "a\n", "x" * 65)),
+        {"name": None, "source": "./p"},
+        {"name": ["x"], "source": "./p"},
         "text",
         None,
         ["x"],

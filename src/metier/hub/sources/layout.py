@@ -87,7 +87,8 @@ def _marketplace_of(address: SourceAddress, root: str) -> SourceAddress:
 
 def is_local(address: SourceAddress) -> bool:
     """Whether a source lies on this machine."""
-    return "://" not in address.location or address.location.startswith(("file://", "git+file://"))
+    is_path = address.kind in ("dir", "archive", "marketplace") and "://" not in address.location
+    return is_path or address.location.startswith(("file://", "git+file://"))
 
 
 class _Owner(NamedTuple):
