@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -184,3 +185,22 @@ def test_addresses_that_mean_nothing_are_refused(metier: Metier, project: Path, 
     assert code == 2
     assert "error" in err
     assert "Traceback" not in err
+
+
+def test_an_installed_skill_appears_in_the_folders_of_clients_without_doubles(
+    metier: Metier, project: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    for folder in (".claude", ".codex", ".cursor"):
+        (home / folder).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    shape = added(metier, shared, "hello", "--to", "personal", "--client", "all")
+    folders = {os.path.relpath(one["folder"], home) for one in shape["copies"] if one["ok"]}
+    assert folders == {".claude/skills", ".agents/skills", ".cursor/skills"}
+    assert (home / ".claude/skills/hello/scripts/hi.py").read_text() == "print('hi there')\n"
+    names = [one["name"] for one in json.loads(metier("list", "--json")[1])]
+    assert names.count("hello") == 1
+    with (shared / "skills/hello/scripts/hi.py").open("a") as file:
+        file.write("print('again')\n")
+    added(metier, shared, "hello", "--to", "personal")
+    assert (home / ".cursor/skills/hello/scripts/hi.py").read_text().endswith("print('again')\n")

@@ -8,11 +8,12 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier
-from metier.cli.exit_codes import FINE, exit_code_for
+from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_for
 from metier.cli.identity import acting, is_at_terminal, looking, may_decide
 from metier.cli.install_view import TransferLine, ask_names, plan_shape, print_plan
 from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser, library_of
+from metier.cli.sync import print_steps, several
 from metier.errors import InvalidArgument, SkillInvalid
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from metier.hub.install_plan import InstallPlan
     from metier.hub.installation import Installed
     from metier.hub.sources.fetch import Candidate, Fetched
+    from metier.hub.sync import Synced
 
 
 def add(parser: Parser) -> None:
@@ -36,6 +38,12 @@ def add(parser: Parser) -> None:
     parser.option("--ref", "REF", "a branch, tag, commit or version of the source", default="")
     parser.flag("--all", "all skills of the source")
     parser.flag("--pin", "let updates leave it as it is")
+    parser.option(
+        "--client",
+        "CLIENT,...",
+        "also write it into the folder of a client, such as claude-code, or of all that you have (repeatable)",
+        action="append",
+    )
     parser.flag("--yes", "install without asking", short="-y")
     parser.flag("--dry-run", "only say what would be installed, and what decides")
     parser.accept_findings("install it")
@@ -94,8 +102,9 @@ def run(options: Namespace) -> int:
                 )
                 for plan in ordered
             ]
-    _print_installed(options, fetched, done)
-    return FINE
+    copies = _copied_to_clients(options, done, asks=asks)
+    _print_installed(options, fetched, done, copies)
+    return FINE if all(one.is_fine for one in copies) else PROBLEMS
 
 
 def _chosen(options: Namespace, fetched: Fetched, *, picks: bool) -> Sequence[Candidate]:
@@ -146,7 +155,24 @@ def _agreed(plans: Sequence[InstallPlan]) -> bool:
     return ask_yes(f"Install {what}, and approve of what it can do?")
 
 
-def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Installed]) -> None:
+def _copied_to_clients(options: Namespace, done: Sequence[Installed], *, asks: bool) -> list[Synced]:
+    """Write what is installed into folders of clients: those that were named or agreed to, and those that have it."""
+    from metier.cli.terminal import ask_yes
+    from metier.hub.client_copies import copy_to_clients, named_clients, present_clients, refresh_copies
+
+    layer, names = done[0].plan.home.layer, [one.plan.skill.name for one in done]
+    clients = named_clients(several(options.client), layer)
+    if asks and not clients:
+        there = present_clients(layer)
+        titles = ", ".join(client.title for client in there)
+        if there and ask_yes(f"Also write it into the folders of {titles}?"):
+            clients = there
+    library = library_of(options)  # as it is now
+    copies = copy_to_clients(library, clients, names, layer=layer, accept_findings=options.accept_findings)
+    return [*copies, *refresh_copies(library, names, layer=layer, accept_findings=options.accept_findings)]
+
+
+def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Installed], copies: Sequence[Synced]) -> None:
     if options.json:
         skills = [
             {
@@ -156,7 +182,8 @@ def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Instal
             }
             for one in done
         ]
-        print_json(_shape(fetched, skills, dry_run=False))
+        clients = [{"folder": one.folder, "ok": one.is_fine, "skills": one.steps} for one in copies]
+        print_json({**_shape(fetched, skills, dry_run=False), "copies": clients})
         return
     style = Style(sys.stdout)
     for one in done:
@@ -164,6 +191,8 @@ def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Instal
         print_done(f"{Style.text(one.plan.home.ref)} {how}: {Style.text(one.plan.home.location, 4_096)}")
         if one.not_approved:
             print(style.warn(f"  Its content is not approved by that. {Style.text(one.not_approved, 1_000)}"))
+    for copy in copies:
+        print_steps(copy)
 
 
 def _shape(fetched: Fetched, skills: list[dict[str, object]], *, dry_run: bool) -> dict[str, object]:

@@ -74,7 +74,7 @@ def run(options: Namespace) -> int:
         print_json({"dry_run": options.dry_run, "folders": folders_shape})
     else:
         for one in done:
-            _print_steps(one, is_dry_run=options.dry_run)
+            print_steps(one, is_dry_run=options.dry_run)
     return 0 if all(one.is_fine for one in done) else 1
 
 
@@ -104,7 +104,8 @@ def several(texts: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(word for word in words if word))
 
 
-def _print_steps(done: Synced, *, is_dry_run: bool) -> None:
+def print_steps(done: Synced, *, is_dry_run: bool = False) -> None:
+    """Say what was written into a folder, and why something was not."""
     style = Style(sys.stdout)
     for step in done.steps:
         mark = _MARKS.get(step.done)

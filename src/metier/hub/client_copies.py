@@ -1,0 +1,79 @@
+"""Copies of installed skills in the folders of other clients, one folder for all clients that share it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument
+from metier.hub.sync import sync_to
+from metier.library.clients import CLIENTS, in_home
+from metier.library.places import copied_into, home_folder, project_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from metier.hub.sync import Synced
+    from metier.library import SkillLookup
+    from metier.library.clients import Client
+    from metier.library.places import Layer
+
+
+def present_clients(layer: Layer) -> list[Client]:
+    """The clients that the user has, by the folders that they keep their settings in."""
+    home = home_folder()
+    if home is None:
+        return []
+    found = []
+    for client in CLIENTS.values():
+        own = [in_home(path, home) for path in client.own_folders if path in client.personal]
+        if (client.project if layer == "project" else client.personal) and any(
+            os.path.isdir(os.path.dirname(path)) for path in own
+        ):
+            found.append(client)
+    return found
+
+
+def named_clients(names: Iterable[str], layer: Layer) -> list[Client]:
+    """Clients by their names; `all` are those that the user has."""
+    found: dict[str, Client] = {}
+    for name in names:
+        if name == "all":
+            found |= {client.name: client for client in present_clients(layer)}
+        elif name not in CLIENTS or not CLIENTS[name].personal:
+            known = ", ".join(one.name for one in CLIENTS.values() if one.personal)
+            raise InvalidArgument(f"{name!r} is no client with a folder of skills.", hint=f"There are {known}, or all.")
+        else:
+            found[name] = CLIENTS[name]
+    return list(found.values())
+
+
+def copy_to_clients(
+    library: SkillLookup, clients: Sequence[Client], names: Sequence[str], *, layer: Layer, accept_findings: str = ""
+) -> list[Synced]:
+    """Write skills into the folders of clients that read nothing but disk."""
+    return [
+        sync_to(library, folder, only=names, accept_findings=accept_findings)
+        for folder in dict.fromkeys(_folder_of(client, layer) for client in clients)
+    ]
+
+
+def refresh_copies(
+    library: SkillLookup, names: Sequence[str], *, layer: Layer, accept_findings: str = ""
+) -> list[Synced]:
+    """Let the copies that clients have of skills be what the skills are now; those of removed ones are removed."""
+    done = []
+    every = [client for client in CLIENTS.values() if (client.project if layer == "project" else client.personal)]
+    for folder in dict.fromkeys(_folder_of(client, layer) for client in every):
+        copied = [name for name in names if name in copied_into(folder)]
+        if copied:
+            done.append(sync_to(library, folder, only=copied, accept_findings=accept_findings))
+    return done
+
+
+def _folder_of(client: Client, layer: Layer) -> str:
+    from pathlib import Path
+
+    if layer == "project":
+        return str(project_root(Path.cwd()) / client.project[0])
+    return in_home(client.personal[0], home_folder() or os.sep)
