@@ -151,8 +151,9 @@ def _agreed(plans: Sequence[InstallPlan]) -> bool:
 
     if all(plan.is_unchanged for plan in plans):
         return True
-    what = plans[0].skill.name if len(plans) == 1 else plural(len(plans), "skill")
-    return ask_yes(f"Install {what}, and approve of what it can do?")
+    if len(plans) == 1:
+        return ask_yes(f"Install {plans[0].skill.name}, and approve of what it can do?")
+    return ask_yes(f"Install {plural(len(plans), 'skill')}, and approve of what they can do?")
 
 
 def _copied_to_clients(options: Namespace, done: Sequence[Installed], *, asks: bool) -> list[Synced]:
@@ -169,7 +170,9 @@ def _copied_to_clients(options: Namespace, done: Sequence[Installed], *, asks: b
             clients = there
     library = library_of(options)  # as it is now
     copies = copy_to_clients(library, clients, names, layer=layer, accept_findings=options.accept_findings)
-    return [*copies, *refresh_copies(library, names, layer=layer, accept_findings=options.accept_findings)]
+    done_there = {one.folder for one in copies}
+    refreshed = refresh_copies(library, names, layer=layer, accept_findings=options.accept_findings)
+    return [*copies, *(one for one in refreshed if one.folder not in done_there)]
 
 
 def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Installed], copies: Sequence[Synced]) -> None:

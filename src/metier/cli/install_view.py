@@ -142,9 +142,10 @@ def _lines(plan: InstallPlan, style: Style) -> Iterator[tuple[str, str]]:
     )
     yield "to", f"{Style.text(plan.home.location, 300)} ({plan.home.layer}){how}"
     yield "licence", Style.text(skill.license or "none named", 200)
-    for name in plan.capabilities:
-        is_new = plan.there is not None and name in plan.new_capabilities
-        yield "can do", style.warn(f"{name} (new)") if is_new else name
+    new = plan.new_capabilities if plan.there is not None else ()
+    first = [style.warn(f"{name} (new)") for name in new]
+    rest = [name for name in plan.capabilities if name not in new]
+    yield "can do", ", ".join((*first, *rest)) or "nothing but instruct"
     for what, text in asks_for(plan):
         yield "asks for", f"{what}: {Style.text(text, 300)}"
     count = len(plan.report.findings)
