@@ -78,6 +78,19 @@ def unpack(archive: bytes | Path, *, limits: ArchiveLimits = _DEFAULT_LIMITS) ->
         raise _refusal(meter.member, "is damaged or cut short", "Fetch or make it again.", reason=str(error)) from error
 
 
+def checked_listing(paths: Iterable[str], *, limits: ArchiveLimits = _DEFAULT_LIMITS) -> None:
+    """Refuse paths of files, as another listing than an archive's own has them, that no archive might have.
+
+    >>> checked_listing(["SKILL.md", "scripts/run.py"])
+    """
+    taken: dict[str, tuple[str, bool]] = {}
+    for path in paths:
+        parts, folded = _checked_parts(path, limits)
+        if not parts:
+            raise _refusal(path, "has no name", _RENAME)
+        _take_name(taken, parts, folded, folder=False)
+
+
 class _Meter:
     """Counts what really comes out, and stops at the first byte too many."""
 

@@ -89,6 +89,8 @@ def _parsed(text: str) -> SourceAddress:
         return SourceAddress(kind="dir", location=absolute(expanded(text[4:])))
     for kind_of_file in ("archive", "marketplace"):
         if text.startswith((f"{kind_of_file}:", f"{kind_of_file}+")):
+            if kind_of_file == "archive" and _SCHEME.match(text[8:]):
+                return _of_archive(text[8:])
             return SourceAddress(kind=kind_of_file, location=_url_or_file(text[len(kind_of_file) + 1 :]))
     scheme = _SCHEME.match(text)
     if scheme is not None:
@@ -126,13 +128,25 @@ def _of_url(scheme: str, text: str) -> SourceAddress:
             kind="git", location=tree[1].removesuffix(".git"), ref=tree[2], path=(tree[3] or "").strip("/")
         )
     if plain.lower().endswith(ARCHIVES):
-        return SourceAddress(kind="archive", location=text)
+        return _of_archive(text)
     if plain.endswith("marketplace.json"):
         return SourceAddress(kind="marketplace", location=text)
     host = plain.partition("://")[2].partition("/")[0].lower()
     if plain.endswith(".git") or host in ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org"):
         return _of_git(text)
     return SourceAddress(kind="well-known", location=text.rstrip("/"))
+
+
+def _of_archive(text: str) -> SourceAddress:
+    """The address of an archive, which may end with `#sha256=DIGEST`, with `#PATH`, or with both and `&` between."""
+    location, _, fragment = text.partition("#")
+    digest = path = ""
+    for part in filter(None, fragment.split("&")):
+        if part.startswith("sha256="):
+            digest = f"sha256:{part[7:].lower()}"
+        else:
+            path = part.removeprefix("subdirectory=").strip("/")
+    return SourceAddress(kind="archive", location=location, ref=digest, path=path)
 
 
 def _of_git(text: str) -> SourceAddress:

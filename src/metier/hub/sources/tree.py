@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_TREE_FILES = 200_000
 _HOLD_SKILLS = frozenset(
-    {".agents", ".claude", ".codex", ".cursor", ".github", ".gemini", ".metier", ".curated", ".system"}
+    {".agents", ".apm", ".claude", ".codex", ".cursor", ".github", ".gemini", ".metier", ".curated", ".system"}
 )
 """Hidden folders that people keep skills in; in no other one are they looked for."""
 

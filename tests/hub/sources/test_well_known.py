@@ -1,0 +1,221 @@
+"""Skills that a site announces below /.well-known/."""
+
+from __future__ import annotations
+
+import pytest
+from tests.hub.sources.loopback import Site, answer, as_json, digest, serving, skill_text, tarred, zipped
+
+from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUnavailable
+from metier.hub.sources.address import parse_address
+from metier.hub.sources.fetch import Fetched, Resolved, fetch, resolve
+
+OLD = "/.well-known/skills"
+
+
+def resolved(site: Site, below: str = "") -> Resolved:
+    return resolve(parse_address(site.url + below))
+
+
+def fetched(site: Site, below: str = "") -> Fetched:
+    with fetch(resolved(site, below)) as found:
+        return found
+
+
+@pytest.mark.covers("A-32")
+def test_skills_of_an_index_are_downloaded_when_they_are_read(site: Site) -> None:
+    archive = tarred(("SKILL.md", skill_text("pdf")), ("scripts/run.py", b"print()"))
+    site.index(site.entry("pdf", archive), site.entry("deploy", skill_text("deploy"), "skill-md"))
+    with fetch(resolved(site)) as found:
+        assert site.paths() == ["/.well-known/agent-skills/index.json"]
+        pdf, deploy = found.candidates
+        assert [pdf.folder, deploy.folder] == ["pdf", "deploy"]
+        assert pdf.files() == {"SKILL.md": ("file", skill_text("pdf")), "scripts/run.py": ("file", b"print()")}
+        assert deploy.files() == {"SKILL.md": ("file", deploy.skill_file())}
+    assert not found.warnings
+    assert len(site.paths()) == 3, "each is downloaded once"
+
+
+def test_the_state_changes_with_what_is_announced_and_with_nothing_else(site: Site) -> None:
+    pdf, deploy = site.entry("pdf", skill_text(), "skill-md"), site.entry("deploy", skill_text("deploy"), "skill-md")
+    site.index(pdf, deploy)
+    first = resolved(site)
+    site.index(deploy, pdf | {"description": "Another."}, more=1)
+    assert resolved(site).revision == first.revision
+    site.index(deploy, pdf | {"digest": digest(b"other")})
+    assert resolved(site).revision != first.revision
+    assert first.revision.startswith("sha256:")
+
+
+def test_one_request_tells_the_state(site: Site) -> None:
+    site.index(*[site.entry(f"skill-{n}", skill_text(f"skill-{n}"), "skill-md") for n in range(20)])
+    resolved(site)
+    assert len(site.requests) == 1
+
+
+def test_the_address_of_one_skill_is_that_skill_alone(site: Site) -> None:
+    pdf, deploy = site.entry("pdf", skill_text(), "skill-md"), site.entry("deploy", skill_text("deploy"), "skill-md")
+    site.index(pdf, deploy)
+    assert [one.folder for one in fetched(site, "/.well-known/agent-skills/pdf").candidates] == ["pdf"]
+    before = resolved(site, "/.well-known/agent-skills/pdf").revision
+    site.index(pdf, deploy | {"digest": digest(b"other")})
+    assert resolved(site, "/.well-known/agent-skills/pdf").revision == before
+    with pytest.raises(SkillNotFound):
+        resolved(site, "/.well-known/agent-skills/pfd")
+
+
+def test_an_index_may_lie_below_a_path(site: Site) -> None:
+    site.answers["/team/.well-known/agent-skills/index.json"] = as_json({"skills": []})
+    assert not fetched(site, "/team").candidates
+
+
+def test_the_older_index_is_read_where_there_is_no_newer_one(site: Site) -> None:
+    site.answers[f"{OLD}/index.json"] = as_json(
+        {"skills": [{"name": "pdf", "description": "Reads.", "files": ["SKILL.md", "references/a b.md"]}]}
+    )
+    site.answers[f"{OLD}/pdf/SKILL.md"] = answer(skill_text(), "text/markdown")
+    site.answers[f"{OLD}/pdf/references/a%20b.md"] = answer(b"More.", "text/html")
+    found = fetched(site)
+    assert found.candidates[0].files() == {"SKILL.md": ("file", skill_text()), "references/a b.md": ("file", b"More.")}
+    assert "no digests" in found.warnings[0]
+    assert not found.resolved.revision, "only the files tell whether anything changed"
+
+
+def test_files_of_an_index_may_have_digests_of_their_own(site: Site) -> None:
+    files = [{"path": "SKILL.md", "digest": digest(skill_text())}]
+    site.answers[f"{OLD}/index.json"] = as_json({"version": "0.2.0", "skills": [{"name": "pdf", "files": files}]})
+    site.answers[f"{OLD}/pdf/SKILL.md"] = answer(skill_text(), "text/markdown")
+    found = fetched(site)
+    assert found.candidates[0].skill_file() == skill_text()
+    assert found.resolved.revision
+    site.answers[f"{OLD}/pdf/SKILL.md"] = answer(skill_text(body="Other."), "text/markdown")
+    with pytest.raises(IntegrityFailed):
+        fetched(site).candidates[0].skill_file()
+
+
+@pytest.mark.covers("A-33")
+def test_a_byte_that_changed_is_refused_before_anything_is_unpacked(site: Site) -> None:
+    site.index(site.entry("pdf", zipped({"SKILL.md": skill_text()})))
+    site.answers["/.well-known/agent-skills/pdf.zip"] = answer(b"no archive at all", "application/zip")
+    with pytest.raises(IntegrityFailed, match="SHA-256") as error:
+        fetched(site).candidates[0].files()
+    assert error.value.context["actual"] == digest(b"no archive at all")
+
+
+@pytest.mark.covers("A-33")
+def test_an_index_of_another_form_is_not_read_and_that_is_told(site: Site) -> None:
+    site.answers["/.well-known/agent-skills/index.json"] = as_json(
+        {"$schema": "https://schemas.agentskills.io/discovery/9.0.0/schema.json", "skills": [{"name": "pdf"}]}
+    )
+    found = fetched(site)
+    assert not found.candidates
+    assert "9.0.0" in found.warnings[0]
+
+
+@pytest.mark.covers("A-33")
+@pytest.mark.each(
+    ("changed", "why"),
+    [
+        ({"type": "wasm"}, "type 'wasm' is not known"),
+        ({"digest": None}, "no digest"),
+        ({"digest": "md5:abc"}, "no digest"),
+        ({"digest": "sha256:" + "A" * 64}, "no digest"),
+        ({"url": ""}, "no address"),
+        ({"url": 7}, "no address"),
+        ({"url": "file:///etc/passwd"}, "not followed"),
+        ({"url": "ftp://127.0.0.1/x"}, "not followed"),
+        ({"url": "data:text/plain,hello"}, "not followed"),
+        ({"url": "http://[::1"}, "not followed"),
+        ({"name": "../pdf"}, "no name of a skill"),
+        ({"name": "--help"}, "no name of a skill"),
+        ({"name": "PDF"}, "no name of a skill"),
+        ({"name": ["pdf"]}, "no name of a skill"),
+        ({"name": "p" * 65}, "no name of a skill"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_left_out_and_that_is_told(
+    site: Site, changed: dict[str, object], why: str
+) -> None:
+    good = site.entry("good", skill_text("good"), "skill-md")
+    site.index(site.entry("pdf", skill_text(), "skill-md") | changed, good)
+    found = fetched(site)
+    assert [one.folder for one in found.candidates] == ["good"]
+    assert why in found.warnings[0]
+
+
+def test_a_name_with_two_contents_is_left_out(site: Site) -> None:
+    one = site.entry("pdf", skill_text(), "skill-md")
+    site.index(one, one | {"digest": digest(b"other")})
+    found = fetched(site)
+    assert not found.candidates
+    assert "two contents" in found.warnings[0]
+
+
+def test_an_index_of_nonsense_tells_a_bounded_number_of_problems(site: Site) -> None:
+    site.index(*[{"name": f"x{n}\x1b[2J"} for n in range(5_000)])
+    found = fetched(site)
+    assert len(found.warnings) == 21
+    assert "4980 more" in found.warnings[-1]
+    assert "\x1b" not in "".join(found.warnings)
+
+
+@pytest.mark.each(
+    ("files", "error"),
+    [
+        ({"SKILL.md": skill_text("deploy")}, "has the skill 'deploy'"),
+        ({"pdf/SKILL.md": skill_text()}, "no SKILL.md at its root"),
+        ({"README.md": b"x"}, "no SKILL.md at its root"),
+    ],
+)
+def test_an_archive_with_another_skill_than_announced_is_refused(
+    site: Site, files: dict[str, bytes], error: str
+) -> None:
+    site.index(site.entry("pdf", zipped(files)))
+    with pytest.raises(SkillInvalid, match=error):
+        fetched(site).candidates[0].files()
+
+
+@pytest.mark.each(
+    "listed",
+    [
+        ["SKILL.md", "../../x"],
+        ["SKILL.md", "/etc/passwd"],
+        ["SKILL.md", "C:\\x"],
+        ["SKILL.md", "skill.md"],
+        ["SKILL.md", "a", "a/b"],
+        ["SKILL.md", "con.txt"],
+        ["SKILL.md", "a\u202eb"],
+        ["SKILL.md", 5],
+        ["SKILL.md", {"path": "x"}],
+        ["README.md"],
+        [],
+        "SKILL.md",
+        ["SKILL.md", *[f"f{n}" for n in range(2_000)]],
+    ],
+)
+def test_files_that_no_skill_may_have_leave_out_the_entry(site: Site, listed: object) -> None:
+    site.answers[f"{OLD}/index.json"] = as_json({"skills": [{"name": "pdf", "files": listed}]})
+    found = fetched(site)
+    assert not found.candidates
+    assert "left out" in found.warnings[0]
+    assert set(site.paths()) == {"/.well-known/agent-skills/index.json", f"{OLD}/index.json"}
+
+
+def test_an_artifact_on_another_host_is_taken_by_its_digest_and_that_is_told(site: Site) -> None:
+    with serving("127.0.0.2") as other:
+        entry = other.entry("pdf", skill_text(), "skill-md")
+        site.index(entry | {"url": f"{other.url}/.well-known/agent-skills/pdf.md"})
+        candidate = fetched(site).candidates[0]
+        assert candidate.skill_file() == skill_text()
+    assert "127.0.0.2" in candidate.notes[0]
+
+
+def test_a_site_without_an_index_says_so(site: Site) -> None:
+    with pytest.raises(SourceUnavailable, match="answered 404"):
+        resolved(site)
+    assert site.paths() == ["/.well-known/agent-skills/index.json", "/.well-known/skills/index.json"]
+
+
+def test_a_page_in_place_of_an_index_is_no_index(site: Site) -> None:
+    site.answers["/.well-known/agent-skills/index.json"] = answer(b"<html>", "text/html")
+    with pytest.raises(SourceUnavailable, match="text/html"):
+        resolved(site)
