@@ -33,8 +33,8 @@ def answer(
     return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body
 
 
-def as_json(value: object, **headers: object) -> bytes:
-    return answer(json.dumps(value).encode(), "application/json", **headers)
+def as_json(value: object) -> bytes:
+    return answer(json.dumps(value).encode(), "application/json")
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
@@ -108,7 +108,7 @@ def serving(host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> I
                     given(connection)
                 else:
                     connection.sendall(given)
-                if context is not None:
+                if isinstance(connection, ssl.SSLSocket):
                     connection.unwrap()
 
     class Server(socketserver.ThreadingTCPServer):

@@ -152,7 +152,7 @@ def _choice(versions: list[_Version], ref: str, package: str) -> _Version:
 
 
 def _age(one: _Version) -> tuple[bool, Any, str]:
-    """What is newest: the highest number, no trial version if there are others, or else what was published last."""
+    """The order of versions: the highest number that is no trial version, or else the last one that was published."""
     number = _number(one.version)
     return (number is not None and not number.is_prerelease, number or _number("0.dev0"), one.published)
 
