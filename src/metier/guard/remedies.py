@@ -16,6 +16,9 @@ QUARANTINED = for_people(
     "`metier quarantine list` says who took it out of use, and why; `metier quarantine release` ends that.",
     model=WITHOUT_IT,
 )
+RESTORE_LOCKED = for_people(
+    "`metier lock --check` says what differs; `metier install` brings back what the lock file says.", model=WITHOUT_IT
+)
 STORE = for_people("`metier store check` says what is wrong with it.")
 POLICY = for_people("`metier policy check` says what is wrong with it.")
 TRUST = for_people(

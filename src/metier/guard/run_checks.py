@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from metier.errors import LockInvalid
 from metier.guard.decision import issue, refuse
-from metier.guard.remedies import BLOCKED, ISOLATE, TRUST, allow_setting, ask_somebody, change_policy
-from metier.hints import invoke_skill, run_script
+from metier.guard.remedies import (
+    BLOCKED,
+    ISOLATE,
+    RESTORE_LOCKED,
+    TRUST,
+    allow_setting,
+    ask_somebody,
+    change_policy,
+)
+from metier.hints import WITHOUT_IT, for_people, invoke_skill, run_script
+from metier.library.lock_file import locked_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +55,29 @@ def blocked(context: DecisionContext) -> Iterator[Decision]:
     subject = context.action.skill
     if subject is not None and context.action.point != "unload" and subject.is_among(context.program.blocked):
         yield refuse("policy: blocked", f"Skill {subject.name!r} is blocked.", code="skill-blocked", hint=BLOCKED)
+
+
+def locked(context: DecisionContext) -> Iterator[Decision]:
+    """Deny skills whose content is not what the lock file of their project, or of the user, says; without any store."""
+    subject = context.action.skill
+    if subject is None or not subject.digest or subject.layer not in ("project", "personal"):
+        return
+    if subject.entry is None or subject.entry.place.source.root is None:
+        return
+    try:
+        expected = locked_digest(context.location)
+    except LockInvalid as error:
+        if context.effective.mode == "enforce":
+            reason = f"Nobody can tell whether skill {subject.name!r} is as it was installed: {error.message}"
+            yield refuse("lock", reason, code=error.code, hint=for_people(str(error.hint), model=WITHOUT_IT))
+        return
+    if expected is not None and expected != subject.digest and not context.replaces(expected):
+        yield refuse(
+            "lock",
+            f"The content of skill {subject.name!r} is not what metier.lock says.",
+            code="integrity-failed",
+            hint=RESTORE_LOCKED,
+        )
 
 
 def invocation(context: DecisionContext) -> Iterator[Decision]:
@@ -158,11 +191,11 @@ def _no_voucher(subject: Subject) -> str:
 
 
 PROGRAM_CHECKS = {
-    "load": (blocked, invocation, program_settings),
-    "read": (blocked, program_settings),
-    "run": (blocked, program_settings),
-    "hook": (blocked, untrusted_commands, program_settings),
-    "inject": (blocked, untrusted_commands, program_settings),
+    "load": (blocked, locked, invocation, program_settings),
+    "read": (blocked, locked, program_settings),
+    "run": (blocked, locked, program_settings),
+    "hook": (blocked, locked, untrusted_commands, program_settings),
+    "inject": (blocked, locked, untrusted_commands, program_settings),
 }
 """The checks of the program's own layer by the point of decision; for other points `blocked` is the only one.
 

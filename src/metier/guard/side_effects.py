@@ -195,8 +195,8 @@ def _approve_automatically(context: DecisionContext, rule: str) -> bool:
 def _quarantine(context: DecisionContext, subject: Subject, keep: Callable[[AuditRecord], None]) -> None:
     """Put content that is not the recorded one in quarantine, once."""
     install = context.install
-    if install is None or install.state == "quarantined":
-        return
+    if install is None or install.state == "quarantined" or context.is_as_recorded:
+        return  # what only differs from a lock file may be right in another place
     from metier.guard.approvals.quarantine import quarantine_changed
 
     scope = context.governance.scope(context.actor)

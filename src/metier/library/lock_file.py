@@ -7,9 +7,11 @@ TOML that people can read and compare: one `[[skill]]` table a skill, sorted, wi
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
+from metier._cache import BoundedCache
 from metier._lazy import dataclass, field, pattern, replace
 from metier._paths import is_inside, locked_folder, open_plain, write_file
 from metier.errors import FileRefused, LockInvalid, MetierError
@@ -189,6 +191,18 @@ def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
         return after
 
 
+def note_content(folder: str, digest: str) -> None:
+    """Note the new content of a folder that a lock file has; of others it says nothing."""
+    if locked_digest(folder) in (None, digest):
+        return
+
+    def change(lock: LockFile) -> LockFile:
+        skill = lock.at(lock.relative(folder))
+        return lock if skill is None else lock.with_skill(replace(skill, digest=digest))
+
+    change_lock(lock_path_for(folder), change)
+
+
 def lock_path_for(folder: str | os.PathLike[str]) -> str:
     """The lock file that a folder's skills are recorded in: that of the user, or the one at the root of the project.
 
@@ -202,6 +216,39 @@ def lock_path_for(folder: str | os.PathLike[str]) -> str:
     plain = folder.replace(os.sep, "/") + "/"
     starts = [at for at in (plain.find(f"/{place}/") for place in PROJECT_FOLDERS) if at > 0]
     return os.path.join(folders_to_root(folder[: min(starts)] if starts else folder)[-1], LOCK_NAME)
+
+
+_lock_of = functools.lru_cache(4_096)(lock_path_for)
+_digests: BoundedCache[str, tuple[tuple[int, ...], dict[str, str] | LockInvalid]] = BoundedCache(64)
+
+
+def locked_digest(folder: str) -> str | None:
+    """The digest that a lock file has for the skill in a folder, as it is now; None where none has one.
+
+    Raises `LockInvalid` while that lock file cannot be used. A file that has not changed is not read again.
+    """
+    path = _lock_of(folder)
+    known = _digests.get(path)
+    if known is None and not os.access(path, os.F_OK):
+        return None  # as mostly; to see that takes far less time than an exception
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _invalid(path, error.strerror or "it cannot be read") from None
+    state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    if known is None or known[0] != state:
+        found: dict[str, str] | LockInvalid
+        try:
+            lock = LockFile.read(path)
+            found = {lock.folder_of(skill): skill.digest for skill in lock.skills}
+        except LockInvalid as error:
+            found = error
+        known = _digests[path] = (state, found)
+    if isinstance(known[1], LockInvalid):
+        raise known[1].with_traceback(None)
+    return known[1].get(folder)
 
 
 def parse_lock(path: str, data: bytes) -> LockFile:

@@ -51,6 +51,7 @@ _AGENTS = (
     ".github/prompts", ".github/hooks", ".config/opencode", ".config/goose", ".config/metier",
     ".cache/metier", "AGENTS.override.md", "crush.json", ".crush.json", ".rules", ".trae", ".factory", ".augment",
     ".agent", ".copilot", ".codeium", ".github/skills", ".github/mcp.json", ".config/agents",
+    "metier.lock",
 )  # fmt: skip
 _PACKAGE_MANAGERS = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pnpmfile.cjs", ".pnpmfile.mjs",
