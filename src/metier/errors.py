@@ -38,6 +38,12 @@
     ├── ProposalStale           what a proposal would change has changed meanwhile, or it was decided about already
     ├── IntegrityFailed         content is not what was approved or recorded
     ├── LockInvalid             a lock file cannot be used as it is
+    ├── SignatureRefused        the signature of a skill does not count here
+    │   ├── SignatureMismatch   a file, or the signature itself, is not what was signed
+    │   ├── UnsignedFile        a file beside those that were signed
+    │   ├── SignerUnknown       nobody whose signature counts here has signed
+    │   ├── SignatureMissing    there is none, and one is needed
+    │   └── SignerChanged       another signer than the one of the content before
     └── PartMissing             an optional part is not installed
 
 Each has a stable `code`, a `message` that says what happened and to what, a `hint` that says what to do next, and a
@@ -309,3 +315,39 @@ class LockInvalid(MetierError):
     """A lock file cannot be used as it is, or cannot hold that; nothing overwrites it."""
 
     code = "lock-invalid"
+
+
+class SignatureRefused(MetierError):
+    """The signature of a skill does not count here."""
+
+    code = "signature-refused"
+
+
+class SignatureMismatch(SignatureRefused):
+    """A file of a signed skill, or the signature itself, is not what was signed."""
+
+    code = "signature-mismatch"
+
+
+class UnsignedFile(SignatureRefused):
+    """A skill has a file beside those that were signed."""
+
+    code = "unsigned-file"
+
+
+class SignerUnknown(SignatureRefused):
+    """Nobody whose signature counts here has signed."""
+
+    code = "signer-unknown"
+
+
+class SignatureMissing(SignatureRefused):
+    """A skill has no signature, and one is needed."""
+
+    code = "signature-missing"
+
+
+class SignerChanged(SignatureRefused):
+    """Another signer than the one of the content before, or none."""
+
+    code = "signer-changed"

@@ -143,6 +143,8 @@ def _terms(effective: EffectivePolicy) -> dict[str, int]:
         "digest": int(require.digest),
         "pinned": int(require.pinned),
         "signature": -len(require.signature),
+        "signers of folders": -len(effective.sources_signers.get("dir:*", [""] * 100)),
+        "signers of repositories": -len(effective.sources_signers.get("git+*", [""] * 100)),
         "checkpoints": -effective.audit.checkpoint_every,
         "rescan": -(effective.scan.rescan_after or 10**12),
         "suppressions": int(effective.scan.suppressions is None),

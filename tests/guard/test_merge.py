@@ -50,6 +50,11 @@ CASES = {
     "sources.require.digest": ("true", "false", "true"),
     "sources.require.pinned": ("true", "false", "true"),
     "sources.require.signature": ("[oms, sigstore]", "[none]", "[oms]"),
+    "sources.signers": (
+        "{'dir:*': ['oms:/a.pub', 'sigstore:a@b@https://c']}",
+        "{'dir:*': ['oms:/a.pub', 'oms:/other.pub']}",
+        "{'dir:*': ['oms:/a.pub'], 'git+*': ['oms:/a.pub']}",
+    ),
     "skills.allow": ("[pdf, deploy]", '["*"]', "[pdf]"),
     "skills.deny": ('["crypto-*"]', "[]", "[pdf]"),
     "skills.listing": ("{pdf: manual}", "{pdf: name-only}", "{deploy: off}"),
@@ -175,7 +180,8 @@ def test_the_environment_counts_also_in_a_file_that_is_broken() -> None:
 TOLD = [
     "mode", "on-error", "skill-policy.require-approval-for", "skill-policy.approval.approvers",
     "skill-policy.approval.self-approval", "skill-policy.approval.quorum", "skill-policy.approval.expires",
-    "sources.allow", "sources.deny", "sources.require.digest", "sources.require.signature", "skills.allow",
+    "sources.allow", "sources.deny", "sources.require.digest", "sources.require.signature", "sources.signers",
+    "skills.allow",
     "skills.deny", "skills.listing", "rules", "scan.rescan-after", "scan.suppressions", "audit.key",
     "run.scripts", "run.network", "run.hosts", "run.paths", "run.secrets", "run.limits", "tools.allowed-tools",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ GUARD = Path(metier.__file__).parent / "guard"
 PARTS = (
     ("vocabulary", ("decision", "remedies", "open_stores", "files.protected_names")),
     ("shell", ("shell",)),
-    ("policy", ("policy",)),
+    ("policy", ("policy", "signers", "signatures")),
     ("calls", ("tool_rules", "files")),
     ("audit", ("audit",)),
     ("approvals", ("approvals",)),

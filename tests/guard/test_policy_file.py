@@ -43,6 +43,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "skill-policy.approval.auto-approve-when": "{signer: ['oms:a.pub'], scan-max: low, no-new-capabilities: true}",
         "sources.allow": '["dir:*"]', "sources.deny": '["*:*.vercel.app"]',
         "sources.require.digest": "true", "sources.require.pinned": "yes", "sources.require.signature": "[oms]",
+        "sources.signers": "{'dir:*': ['oms:a.pub']}",
         "skills.allow": "[pdf]", "skills.deny": '["crypto-*@*"]', "skills.listing": "{deploy: manual}",
         "skills.pins": f'{{pdf: "{DIGEST}"}}', "skills.reserved": "[data-handling]",
         "skills.enterprise-names": "allow", "machine.environment": "production",

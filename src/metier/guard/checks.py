@@ -25,6 +25,7 @@ from metier.guard.remedies import (
     take_back,
 )
 from metier.guard.run_checks import file_settings
+from metier.guard.signers import is_signer
 from metier.skill import shown
 from metier.skill.names import may_name, names_skill, readings
 
@@ -213,18 +214,35 @@ def sources(context: DecisionContext) -> Iterator[Decision]:
 
 def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
     """Deny installations without the digest, pin or signature that policy files require."""
-    action, subject, terms = context.action, context.subject, context.effective.sources_require
+    action, subject, effective = context.action, context.subject, context.effective
     if not action.source:
         return
+    terms = effective.sources_require
     has_digest = subject is not None and subject.digest != ""
     for name, is_lacking, what in (
         ("digest", terms.digest and not has_digest, "what is installed to name its content by a digest"),
         ("pinned", terms.pinned and not action.pinned, "what is installed to name an exact version or commit"),
-        ("signature", action.signature not in terms.signature, f"a signature: {', '.join(terms.signature)}"),
     ):
         if is_lacking:
             key = f"sources.require.{name}"
-            yield _from(f"Policy wants {what}.", key, context.effective.origin(key))
+            yield _from(f"Policy wants {what}.", key, effective.origin(key))
+    key = "sources.require.signature"
+    if action.signature not in terms.signature:
+        yield _unsigned(action, f"Policy wants a signature: {', '.join(terms.signature)}.", key, effective.origin(key))
+    for pattern, signers in effective.sources_signers.items():
+        if not denies_source(pattern, action.source) or is_signer(action.signer, (one.text for one in signers)):
+            continue
+        wanted = shown(", ".join(one.text for one in signers), 300) or "nobody"
+        why = f"Policy wants what comes from {shown(pattern)!r} to be signed by {wanted}."
+        yield _unsigned(action, why, "sources.signers", effective.origin("sources.signers"))
+
+
+def _unsigned(action: Action, why: str, check: str, origin: Origin | None) -> Decision:
+    """The refusal of a skill without the signature that policy wants; a question, where a reason was given for it."""
+    if action.signature != "none" or not action.unsigned_because:
+        return _from(why, check, origin)
+    reason = f"{why} It has none, and the reason given is: {shown(action.unsigned_because, 300)}."
+    return ask(check=check, reason=reason, hint=change_policy(origin), origin=origin)
 
 
 def _from(why: str, check: str, origin: Origin | None) -> Decision:

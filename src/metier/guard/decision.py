@@ -170,6 +170,10 @@ class Action:
     """Whether an installation names an exact version or commit."""
     signature: str = "none"
     """The valid signature that it has: `oms`, `sigstore` or `none`."""
+    signer: str = ""
+    """The signer that it proves, as policies name one."""
+    unsigned_because: str = ""
+    """The reason of a person who wants an exception where policy wants a signature and there is none."""
     workspace: str = ""
     """The folder that relative paths in the arguments start from."""
     skill_folders: Callable[[], Iterable[str]] | None = field(default=None, compare=False, repr=False)

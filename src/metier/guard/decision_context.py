@@ -10,8 +10,9 @@ from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of
+from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of, signer_of
 from metier.guard.policy.rules import ALIASES
+from metier.guard.signers import trusted_signers
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
@@ -244,8 +245,16 @@ class DecisionContext:
             new=self.new if self.has_earlier else None,
             scan_max=scanned.worst,
             scan_status="error" if scanned.problem else "ok",
-            signer="",
+            signer=self.signer if self.effective.approval.auto.signer else "",
         )
+
+    @cached_property
+    def signer(self) -> str:
+        """The signer of the content, of those whose signatures count; empty where there is none, or nobody can tell."""
+        try:
+            return signer_of(*self._content(), trusted_signers(self.effective))
+        except MetierError:
+            return ""
 
     @cached_property
     def capabilities(self) -> Capabilities:

@@ -13,6 +13,7 @@ from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInva
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 
 if TYPE_CHECKING:
+    from metier.guard.signers import TrustedSigners
     from metier.library import Entry
     from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
@@ -79,6 +80,7 @@ class PackageSnapshot:
 
 
 _capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
+_signers: BoundedCache[tuple[str, TrustedSigners], str] = BoundedCache(_KEPT)
 _reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
 
@@ -107,6 +109,17 @@ def scan_report_of(entry: Entry, digest: str, suppressions: tuple[Suppression, .
         if found.status == "ok":
             # A scan that failed is tried again: what was wrong may be mended.
             _reports[key] = found
+    return found
+
+
+def signer_of(entry: Entry, digest: str, trusted: TrustedSigners) -> str:
+    """The signer of the content of a digest, empty for none; raises where the content is not what was signed."""
+    key = (digest, trusted)
+    found = _signers.get(key)
+    if found is None:
+        from metier.guard.signatures import verify
+
+        found = _signers[key] = verify(_snapshot(entry.package, digest).files, trusted).signer
     return found
 
 

@@ -10,6 +10,7 @@ from metier.guard.approvals.requests import MAX_REASON, find_request, is_request
 from metier.guard.approvals.roles import has_role, is_approver, recording_refusals
 from metier.guard.approvals.status import approval_status, expiry, is_expired, timestamp
 from metier.guard.audit.governance_events import actor_of, event_record
+from metier.guard.signers import is_signer
 from metier.hints import for_people
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
@@ -245,7 +246,7 @@ def automatic_approval(
         return None
     met: list[str] = []
     if auto.signer:
-        if signer not in auto.signer:
+        if not is_signer(signer, auto.signer):
             return None
         met.append(f"signer {shown(signer)}")
     if auto.scan_max:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ROLES = ("viewer", "author", "reviewer", "admin")
 _APPROVER = re.compile(r"(role|user|agent|service):(\S.{0,127})").fullmatch
-_SIGNER = re.compile(r"(oms|sigstore):\S.{0,255}").fullmatch
+_SIGNER = re.compile(r"oms:\S.{0,255}|sigstore:[^\s@]\S{0,255}@https?://\S{1,255}").fullmatch
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 _SEVERITIES = ("none", *SEVERITIES)
 _MAX_ARGUMENTS = 64
@@ -237,17 +237,63 @@ def _read_record(
     return record if len(key.reader.problems) == before else None
 
 
-def auto_approval() -> ValueType[AutoApproval | None]:
-    """The conditions for approval without a person; with one that cannot be read, nothing is approved."""
-    example = "{scan-max: low, no-new-capabilities: true}"
+def _read_signers(key: KeyReader, node: Node) -> tuple[Located, ...]:
+    """Names of signers; the path of a key starts from the folder of the file."""
 
     def problem_of(entry: str) -> str:
         return "" if _SIGNER(entry) else f"{shown(entry)!r}, which names no signer"
 
+    if node.kind == "list" and not node.items:
+        key.error(node.line, "An empty list of signers is nobody", "Name one, or leave it out.")
+    return tuple(
+        Located(_signer_below(os.path.dirname(key.origin(node).path), one.text), one.origin)
+        for one in read_texts(key, node, problem_of, '["oms:keys/acme.pub"]')
+    )
+
+
+def _signer_below(folder: str, name: str) -> str:
+    if not name.startswith("oms:") or _DIGEST(name[4:]):
+        return name
+    return f"oms:{os.path.join(folder, os.path.expanduser(name[4:]))}"
+
+
+_Signers: TypeAlias = "Mapping[str, tuple[Located, ...]]"
+
+
+def source_signers(problem_of: Callable[[str], str]) -> ValueType[_Signers]:
+    """A map from sources to signers, one of whom must have signed what comes from there; files only take some away."""
+
+    def read(key: KeyReader, node: Node) -> _Signers:
+        found: dict[str, tuple[Located, ...]] = {}
+        for pattern, value in key.pairs(node, '{"git+https://github.com/acme/*": ["oms:keys/acme.pub"]}'):
+            problem = problem_of(pattern)
+            if problem:
+                key.error(value.line, f"`{key.key}` has {problem}", "Write such as git+https://github.com/acme/*.")
+            found[pattern] = _read_signers(key.below(pattern), value)
+        return found
+
+    def tighten(base: _Signers, value: _Signers) -> tuple[_Signers, str]:
+        merged, lost = dict(base), ""
+        for pattern, signers in value.items():
+            given = base.get(pattern)
+            names = {one.text for one in signers}
+            merged[pattern] = signers if given is None else tuple(one for one in given if one.text in names)
+            if given is not None and not names <= {one.text for one in given}:
+                lost = f"it cannot add a signer for {shown(pattern)!r}"
+        return merged, lost
+
+    def show(value: _Signers) -> object:
+        return {pattern: [one.text for one in signers] for pattern, signers in value.items()}
+
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
+
+
+def auto_approval() -> ValueType[AutoApproval | None]:
+    """The conditions for approval without a person; with one that cannot be read, nothing is approved."""
+    example = "{scan-max: low, no-new-capabilities: true}"
+
     def read_signers(key: KeyReader, node: Node) -> tuple[str, ...]:
-        if node.kind == "list" and not node.items:
-            key.error(node.line, "An empty list of signers is nobody", "Name one, or leave `signer` out.")
-        return tuple(one.text for one in read_texts(key, node, problem_of, '["oms:keys/acme.pub"]'))
+        return tuple(one.text for one in _read_signers(key, node))
 
     def read_flag(key: KeyReader, node: Node) -> bool:
         if node.text.lower() not in ("true", "false"):

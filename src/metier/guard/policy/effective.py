@@ -165,6 +165,8 @@ class EffectivePolicy:
     """Lists of sources; a source must be on all of them."""
     sources_deny: tuple[Located, ...] = ()
     sources_require: SourceTerms = field(default_factory=SourceTerms)
+    sources_signers: Mapping[str, tuple[Located, ...]] = field(default_factory=dict)
+    """Sources, and the signers one of whom must have signed what comes from there."""
     skills_allow: tuple[Allowed, ...] = ()
     skills_deny: tuple[Located, ...] = ()
     listing: Listings = field(default_factory=Listings)

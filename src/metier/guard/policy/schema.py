@@ -24,6 +24,7 @@ from metier.guard.policy.compound_types import (
     notify_command,
     pins,
     secrets,
+    source_signers,
     tool_rules,
 )
 from metier.guard.policy.effective import DEFAULT
@@ -213,6 +214,11 @@ _ALL_KEYS = (
         subset_list("[oms, none]", one_of(*SIGNATURES)),
         "The signatures that count, the best first; without `none`, one is needed.",
     ),
+    Key(
+        "sources.signers",
+        source_signers(_source_problem),
+        "Sources, and the signers one of whom must have signed what is installed from there.",
+    ),
     Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none."),
     Key("skills.deny", deny_list(_SKILLS), "Skills that are not there."),
     Key(
@@ -318,7 +324,7 @@ def names_below(section: str) -> list[str]:
     """The names that may stand in a section; "" for the top.
 
     >>> names_below("sources")
-    ['allow', 'deny', 'require']
+    ['allow', 'deny', 'require', 'signers']
     """
     prefix = f"{section}." if section else ""
     names = (name[len(prefix) :].split(".")[0] for name in KEYS if name.startswith(prefix))
