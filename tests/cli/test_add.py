@@ -204,3 +204,42 @@ def test_an_installed_skill_appears_in_the_folders_of_clients_without_doubles(
         file.write("print('again')\n")
     added(metier, shared, "hello", "--to", "personal")
     assert (home / ".cursor/skills/hello/scripts/hi.py").read_text().endswith("print('again')\n")
+
+
+def marketplace(folder: Path, **plugins: Any) -> Path:
+    manifest = folder / ".claude-plugin/marketplace.json"
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    entries = [{"name": name, "source": source, "version": "1.5"} for name, source in plugins.items()]
+    manifest.write_text(json.dumps({"name": "m", "owner": {"name": "Acme"}, "plugins": entries}))
+    return folder
+
+
+def test_a_plugin_of_a_marketplace_is_installed_by_its_name(metier: Metier, project: Path, shared: Path) -> None:
+    market = marketplace(shared, greetings="./")
+    (market / "hooks").mkdir()
+    (market / "hooks/hooks.json").write_text("{}")
+    shape = added(metier, market, "greetings")
+    assert [(one["name"], one["package"], one["version"]) for one in shape["skills"]] == [
+        ("bye", "greetings", "1.5"),
+        ("hello", "greetings", "1.5"),
+    ]
+    assert not (project / ".metier/skills/bye/hooks").exists()
+
+
+@pytest.mark.each(("deny", "code"), [("", 0), ("archive:*", 1), ("dir:*", 1)])
+def test_a_policy_decides_about_a_marketplace_and_about_the_source_of_a_plugin(
+    metier: Metier, project: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deny: str, code: int
+) -> None:
+    with zipfile.ZipFile(tmp_path / "plugin.zip", "w") as archive:
+        archive.write(shared / "skills/bye/SKILL.md", "skills/bye/SKILL.md")
+    market = marketplace(tmp_path / "market", tools={"source": "archive", "url": f"file://{tmp_path}/plugin.zip"})
+    if deny:
+        policy = tmp_path / "policy.yaml"
+        policy.write_text(f"version: 1\nmode: enforce\nsources: {{deny: ['{deny}']}}\n")
+        monkeypatch.setenv("METIER_POLICY", str(policy))
+    done, _, err = metier("add", str(market), "tools", "--yes", "--json")
+    assert done == code, err
+    assert ("denied" in err) == bool(deny)
+    assert (project / ".metier/skills/bye").exists() == (not deny)
+    if not deny:
+        assert f'source = "archive:{tmp_path}/plugin.zip"' in (project / "metier.lock").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from argparse import Namespace
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from metier.hub.install_plan import InstallPlan
     from metier.hub.installation import Installed
-    from metier.hub.sources.fetch import Candidate, Fetched
+    from metier.hub.sources.fetch import Fetched
     from metier.hub.sync import Synced
 
 
@@ -53,10 +54,11 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.install_plan import InstallTerms, choose, plan_install
     from metier.hub.installation import install, install_folder
     from metier.hub.sources.address import parse_address
     from metier.hub.sources.fetch import Transfer, fetch, resolve
+    from metier.hub.sources.marketplace import opened
     from metier.library.lock_file import LockFile, lock_path_for
 
     asks = not (options.yes or options.dry_run)
@@ -71,8 +73,12 @@ def run(options: Namespace) -> int:
         transfer = Transfer(progress=line.show)
         resolved = resolve(address, transfer)
         store = looking(options) if options.dry_run else acting(options)
-        with fetch(resolved, transfer) as fetched, store as (scope, person):
-            chosen = _chosen(options, fetched, picks=asks)
+        with contextlib.ExitStack() as stack:
+            listed = stack.enter_context(fetch(resolved, transfer))
+            names = _names(options, listed, picks=asks)
+            fetched = stack.enter_context(opened(listed, names, transfer))
+            scope, person = stack.enter_context(store)
+            chosen = choose(fetched, names)
             line.end()
             guard, library, lock = metier.Guard(), library_of(options), LockFile.read(lock_path_for(folder))
             actor = actor_of(person, scope)
@@ -107,17 +113,17 @@ def run(options: Namespace) -> int:
     return FINE if all(one.is_fine for one in copies) else PROBLEMS
 
 
-def _chosen(options: Namespace, fetched: Fetched, *, picks: bool) -> Sequence[Candidate]:
-    from metier.hub.install_plan import choose
-
+def _names(options: Namespace, listed: Fetched, *, picks: bool) -> list[str]:
+    """The skills and plugins that are wanted; none for the only one that there is."""
     names: list[str] = options.skill
+    skills = [one.path for one in listed.candidates if not one.is_plugin]
     if options.all:
         if names:
             raise InvalidArgument("--all and names of skills exclude each other.", hint="Leave one of them out.")
-        return choose(fetched, [one.path for one in fetched.candidates])
-    if picks and not names and len(fetched.candidates) > 1:
-        names = ask_names(fetched.candidates)
-    return choose(fetched, names)
+        return skills
+    if names or len(listed.candidates) > 1:
+        return names if names or not picks else ask_names(listed.candidates)
+    return [one.folder for one in listed.candidates if one.is_plugin]
 
 
 def _require_apart(plans: Sequence[InstallPlan]) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from metier._lazy import dataclass
+from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.hub.folder_replacement import digest_at
@@ -113,15 +113,20 @@ def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
                 skills=[one.folder for one in candidates],
             )
         return list(candidates)
-    chosen = [_find_candidate(candidates, name) for name in dict.fromkeys(names)]
-    return list({one.path: one for one in chosen}.values())
+    chosen = [one for name in dict.fromkeys(names) for one in _meant_by(candidates, name)]
+    return list({(one.source, one.path): one for one in chosen}.values())
 
 
-def _find_candidate(candidates: Sequence[Candidate], name: str) -> Candidate:
+def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]:
+    """The skill of a name, which may be written as `name@package`, or all skills of the package in `@package`."""
     # The folder has the name in nearly all sources; only where none has are the files of all of them read.
-    same = [one for one in candidates if name in (one.folder, one.path)]
+    same = [one for one in candidates if name in (one.folder, one.path, f"{one.folder}@{one.package}")]
+    if not same and (package := [one for one in candidates if one.package == name.removeprefix("@")]):
+        return package
     if not same:
-        same = [one for one in candidates if parse(one.skill_file(), folder=one.folder).skill.name == name]
+        plain, at, package_name = name.partition("@")
+        within = [one for one in candidates if not one.is_plugin and (not at or one.package == package_name)]
+        same = [one for one in within if parse(one.skill_file(), folder=one.folder).skill.name == plain]
     if len(same) > 1:
         listed = ", ".join(shown(one.path) for one in same[:_MOST_NAMED])
         raise InvalidArgument(f"{shown(name)!r} may be any of {listed}.", hint="Name it by its path.", name=name)
@@ -135,7 +140,7 @@ def _find_candidate(candidates: Sequence[Candidate], name: str) -> Candidate:
             hint=f"{meant}It has {', '.join(shown(one.folder) for one in candidates[:_MOST_NAMED])}.",
             name=name,
         )
-    return same[0]
+    return same
 
 
 def plan_install(
@@ -153,6 +158,7 @@ def plan_install(
 
     Raises where it can never be installed: it is no skill, or its place is taken by something that is not to be lost.
     """
+    asked, resolved = resolved, candidate.resolved or resolved
     files = candidate.files()
     require_sound(files)
     skill = _skill(files, candidate)
@@ -197,10 +203,19 @@ def plan_install(
         report=report,
         shadows=tuple(entry.reference for entry in others if entry not in stronger),
         shadowed_by=stronger[0].reference if stronger else "",
-        decision=against(report, terms.accept_findings) or guard.settle(action, actor),
+        decision=against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
         is_pinned=terms.is_pinned,
         scan_seconds=scan_seconds,
     )
+
+
+def _settle(guard: Guard, action: Action, actor: Actor, asked: Resolved) -> Decision:
+    """The decision about a skill of a source, and about the marketplace that led to that source."""
+    if asked.address.name != action.source:
+        first = guard.settle(replace(action, source=asked.address.name, pinned=asked.is_exact), actor)
+        if not first.is_allowed:
+            return first
+    return guard.settle(action, actor)
 
 
 def _skill(files: Files, candidate: Candidate) -> Skill:

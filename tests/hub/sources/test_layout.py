@@ -167,6 +167,11 @@ def test_the_parts_of_a_plugin_that_are_no_skills_are_told_and_left_out(files: d
         ({"source": "url", "url": "https://example.com/x#../y"}, "cannot be used"),
         ({"source": "git-subdir", "url": "https://example.com/x.git", "path": "../y"}, "leads out"),
         ({"source": "git-subdir", "url": "https://example.com/x.git"}, "no path"),
+        ({"source": "url", "url": "ssh://git@10.0.0.1/x.git"}, "private network"),
+        ({"source": "url", "url": "git@localhost:x.git"}, "private network"),
+        ({"source": "archive", "url": "http://127.0.0.1/x.zip"}, "private network"),
+        ({"source": "archive", "url": "https://[::1]:8443/x.zip"}, "private network"),
+        ({"source": "archive", "url": "https://169.254.169.254/x.zip"}, "private network"),
         ({"source": "archive", "url": "ftp://example.com/x.zip"}, "does not begin"),
         ({"source": "archive", "url": "https://example.com/x.zip", "sha256": "1234"}, "sha256"),
         ({"source": "archive", "url": "https://example.com/x.zip", "sha256": 7}, "sha256"),
@@ -300,7 +305,7 @@ def test_a_plugin_that_lies_elsewhere_is_named_and_not_fetched(source: Any, addr
     assert (candidate.folder, candidate.package, candidate.version) == ("tools", "tools", "1.0")
     kind, location, ref, path = address
     assert candidate.source == SourceAddress(kind=kind, location=location, ref=ref, path=path)  # type: ignore[arg-type]
-    assert candidate.opens == SourceAddress(kind="marketplace", location=f"git+{GIT}", path="tools")
+    assert candidate.is_plugin
     refuses(candidate)
 
 
@@ -315,4 +320,3 @@ def test_only_a_marketplace_of_this_machine_may_name_other_files_of_it() -> None
     assert fetched(files).candidates == []
     (candidate,) = fetched(files, kind="dir").candidates
     assert candidate.source == SourceAddress(kind="git", location="file:///srv/plugin.git")
-    assert candidate.opens == SourceAddress(kind="marketplace", location="/srv/skills", path="tools")

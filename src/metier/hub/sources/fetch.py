@@ -71,8 +71,12 @@ class Candidate:
     """Sentences for the person who adds it, such as parts of a plugin that are left out."""
     source: SourceAddress | None = None
     """The source that its files come from, where that is not the one that was asked: policies decide about it too."""
-    opens: SourceAddress | None = None
-    """Where this is a plugin that is fetched only when it is chosen: the address whose skills it stands for."""
+    resolved: Resolved | None = None
+    """The state of that source."""
+    is_plugin: bool = False
+    """Whether it stands for all skills of a plugin that is fetched from `source`, and only when it is chosen."""
+    about: str = ""
+    """The description of that plugin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
-from metier.hub.sources.address import SourceAddress
 from metier.hub.sources.fetch import Candidate, Fetched
 from metier.hub.sources.plugin_manifest import (
     AGENT_PLUGIN,
@@ -26,6 +25,7 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Resolved
     from metier.hub.sources.tree import Tree
 
@@ -36,7 +36,7 @@ _FILES_OF_PARTS = {".mcp.json": "MCP servers", "mcp.json": "MCP servers", ".lsp.
 def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
     """The skills of a tree: those that its plugins name, each with its package, and then all others that lie in it."""
     below = resolved.address.path
-    layout = _Layout(tree, is_local=is_local(resolved.address))
+    layout = _Layout(tree, resolved.address)
     root = below
     while not layout.read_manifests(root) and root:
         root = dirname(root)
@@ -52,12 +52,12 @@ def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
     elsewhere = [plugin for plugin in layout.elsewhere if not below or root == below]
     return Fetched(
         resolved=resolved,
-        candidates=[*found, *(unopened(plugin, _marketplace_of(resolved.address, root)) for plugin in elsewhere)],
+        candidates=[*found, *map(unopened, elsewhere)],
         warnings=tuple(layout.warnings),
     )
 
 
-def unopened(plugin: Plugin, marketplace: SourceAddress) -> Candidate:
+def unopened(plugin: Plugin) -> Candidate:
     """A plugin that lies in another source than the marketplace which lists it, before anybody fetches it."""
 
     def refuse() -> NoReturn:
@@ -67,28 +67,15 @@ def unopened(plugin: Plugin, marketplace: SourceAddress) -> Candidate:
 
     return Candidate(
         folder=plugin.name,
-        path="",
+        path=f"@{plugin.name}",
         skill_file=refuse,
         files=refuse,
         package=plugin.name,
         version=plugin.version,
-        notes=(plugin.description,) if plugin.description else (),
         source=plugin.source,
-        opens=replace(marketplace, path=plugin.name),
+        is_plugin=True,
+        about=plugin.description,
     )
-
-
-def _marketplace_of(address: SourceAddress, root: str) -> SourceAddress:
-    """The address of the marketplace that a tree of a source is, at a folder in it."""
-    if address.kind == "dir":
-        return SourceAddress(kind="marketplace", location="/".join(filter(None, (address.location, root))))
-    return SourceAddress(kind="marketplace", location=f"{address.name}{f'#{root}' if root else ''}", ref=address.ref)
-
-
-def is_local(address: SourceAddress) -> bool:
-    """Whether a source lies on this machine."""
-    is_path = address.kind in ("dir", "archive", "marketplace") and "://" not in address.location
-    return is_path or address.location.startswith(("file://", "git+file://"))
 
 
 class _Owner(NamedTuple):
@@ -99,7 +86,7 @@ class _Owner(NamedTuple):
 class _Layout:
     """The plugins of a tree, as the manifests in it describe them."""
 
-    def __init__(self, tree: Tree, *, is_local: bool) -> None:
+    def __init__(self, tree: Tree, address: SourceAddress) -> None:
         self.warnings: list[str] = []
         self.plugin_of: dict[str, _Owner] = {}
         """The folders of skills that plugins name."""
@@ -108,7 +95,7 @@ class _Layout:
         self._closed: list[str] = []
         """Folders of plugins in which nothing else is a skill."""
         self._tree = tree
-        self._is_local = is_local
+        self._address = address
 
     @functools.cached_property
     def _folders(self) -> dict[str, set[str]]:
@@ -140,7 +127,7 @@ class _Layout:
         if marketplace is not None:
             self.has_manifests = True
             try:
-                listed = parse_marketplace(marketplace, is_local=self._is_local)
+                listed = parse_marketplace(marketplace, self._address)
             except SourceUnavailable as error:
                 self.warnings.append(error.message)
             else:

@@ -10,6 +10,7 @@ import json
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
+from metier._hosts import is_address, is_public_address, split_authority
 from metier._lazy import dataclass, pattern
 from metier.errors import MetierError, SourceUnavailable
 from metier.hub.sources.address import SourceAddress, parse_address
@@ -77,8 +78,11 @@ class _Unusable(Exception):
     """A part of a manifest that cannot be used; says why, as the end of a sentence."""
 
 
-def parse_marketplace(data: bytes, *, is_local: bool = False) -> Marketplace:
-    """The plugins that a marketplace lists; one that lies on this machine may name others that do, too."""
+def parse_marketplace(data: bytes, address: SourceAddress) -> Marketplace:
+    """The plugins that a marketplace lists.
+
+    Only one that lies on this machine may name files of it, and only one of a private network other hosts there.
+    """
     manifest = _json_object(data, MARKETPLACE)
     listed = manifest.get("plugins")
     if not isinstance(listed, list):
@@ -93,7 +97,7 @@ def parse_marketplace(data: bytes, *, is_local: bool = False) -> Marketplace:
         name = entry.get("name") if isinstance(entry, dict) else None
         label = f"The plugin {shown(name)!r}" if isinstance(name, str) else f"Plugin {number}"
         try:
-            plugin = _listed_plugin(entry, below, is_local=is_local)
+            plugin = _listed_plugin(entry, below, address)
             if plugin.name in plugins:
                 raise _Unusable("it is listed twice")
             plugins[plugin.name] = plugin
@@ -102,12 +106,12 @@ def parse_marketplace(data: bytes, *, is_local: bool = False) -> Marketplace:
     return Marketplace(name=_text(manifest, "name"), plugins=tuple(plugins.values()), warnings=_few(warnings))
 
 
-def _listed_plugin(entry: object, below: object, *, is_local: bool) -> Plugin:
+def _listed_plugin(entry: object, below: object, market: SourceAddress) -> Plugin:
     if not isinstance(entry, dict):
         raise _Unusable("it is no object")
     name = _plugin_name(entry)
     written = entry.get("source")
-    source = _address(written, is_local=is_local) if isinstance(written, dict) else None
+    source = _address(written, market) if isinstance(written, dict) else None
     root = ""
     if source is None:
         root = _folder(written, "source")
@@ -179,7 +183,7 @@ def unknown_fields(data: bytes) -> list[str]:
     return found if isinstance(manifest.get("extensions", {}), dict) else [*found, "extensions"]
 
 
-def _address(written: dict[str, Any], *, is_local: bool) -> SourceAddress:
+def _address(written: dict[str, Any], market: SourceAddress) -> SourceAddress:
     """The address that a plugin which lies elsewhere is fetched from, pinned where the marketplace pins it."""
     kind = written.get("source")
     if kind == "npm":
@@ -192,14 +196,16 @@ def _address(written: dict[str, Any], *, is_local: bool) -> SourceAddress:
         digest = written.get("sha256")
         if digest is not None and not (isinstance(digest, str) and _SHA256.fullmatch(digest.lower())):
             raise _Unusable("its sha256 is none")
-        url = _url(written.get("url"), ("https://", "http://"), is_local=is_local)
-        return SourceAddress(kind="archive", location=url, ref=f"sha256:{digest.lower()}" if digest else "")
+        url = _url(written.get("url"), ("https://", "http://"), market)
+        return SourceAddress(
+            kind="archive", location=url.removeprefix("file://"), ref=f"sha256:{digest.lower()}" if digest else ""
+        )
     repository = written.get("repo") if kind == "github" else written.get("url")
     if isinstance(repository, str) and kind != "url" and _REPOSITORY.fullmatch(repository):
         repository = f"https://github.com/{repository.removesuffix('.git')}"
     elif kind == "github":
         raise _Unusable("its repository is not written as owner/repo")
-    repository = _url(repository, ("https://", "http://", "ssh://", "git@"), is_local=is_local)
+    repository = _url(repository, ("https://", "http://", "ssh://", "git@"), market)
     commit, ref = written.get("sha"), written.get("ref")
     if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         raise _Unusable("its sha is no commit")
@@ -213,13 +219,26 @@ def _address(written: dict[str, Any], *, is_local: bool) -> SourceAddress:
     return SourceAddress(kind="git", location=found.location, ref=found.ref, path=below)
 
 
-def _url(written: object, schemes: tuple[str, ...], *, is_local: bool) -> str:
+def _url(written: object, schemes: tuple[str, ...], market: SourceAddress) -> str:
+    is_local = "://" not in market.location or market.location.startswith("file://")
     allowed = (*schemes, "file://") if is_local else schemes
     if not isinstance(written, str) or not written.startswith(allowed):
         raise _Unusable(f"its address does not begin with {', '.join(allowed)}")
     if len(written) > 2_000 or not written.isprintable() or not set(written).isdisjoint(" #\\"):
         raise _Unusable("its address cannot be used")
+    if not is_local and _is_private(written) and not _is_private(market.location):
+        raise _Unusable("its address is one of a private network")
     return written
+
+
+def _is_private(url: str) -> bool:
+    """Whether the host of an address is written as one of this machine or of a private network."""
+    authority = url.partition("://")[2].partition("/")[0] or url.partition(":")[0]
+    try:
+        host, _ = split_authority(authority.rpartition("@")[2])
+    except ValueError:
+        return True
+    return host == "localhost" or host.endswith(".localhost") or (is_address(host) and not is_public_address(host))
 
 
 def _plugin_name(manifest: dict[str, Any]) -> str:

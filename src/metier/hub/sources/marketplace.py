@@ -1,0 +1,127 @@
+"""A marketplace as a source: a list of plugins, each of which may lie in a source of its own.
+
+A plugin that lies elsewhere is fetched only when somebody chooses it, through the same seam as if its address had been
+written; it is recorded with that address, and policies decide about that address and about the marketplace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier._lazy import pattern, replace
+from metier.errors import IntegrityFailed, SourceUnavailable
+from metier.hub.sources.fetch import Fetched, Resolved
+from metier.hub.sources.fetch import fetch as fetch_source
+from metier.hub.sources.fetch import resolve as resolve_source
+from metier.hub.sources.http import JSON, HttpClient
+from metier.hub.sources.layout import candidates_by_layout, unopened
+from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
+from metier.hub.sources.tree import FolderTree
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from metier.hub.sources.address import SourceAddress
+    from metier.hub.sources.fetch import Candidate, Transfer
+
+
+_PIN = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}|sha256:[0-9a-f]{64}")
+
+
+class _Content(NamedTuple):
+    data: bytes
+    warnings: tuple[str, ...] = ()
+
+
+def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
+    """The list as it is now: its digest is its state."""
+    content = _read(address.location, transfer)
+    revision = f"sha256:{hashlib.sha256(content.data).hexdigest()}"
+    return Resolved(address=address, revision=revision, data=content)
+
+
+@contextlib.contextmanager
+def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
+    """The plugins of a marketplace, and the skills of those that lie beside its file."""
+    location = resolved.address.location
+    content = resolved.data if isinstance(resolved.data, _Content) else _read(location, transfer)
+    if location.endswith(f"/{MARKETPLACE}") and os.path.isfile(location):
+        yield candidates_by_layout(FolderTree(location.removesuffix(MARKETPLACE)), resolved)
+        return
+    listed = parse_marketplace(content.data, resolved.address)
+    alone = [plugin.name for plugin in listed.plugins if plugin.source is None]
+    warning = (
+        f"Plugins that lie in the same repository as the marketplace are left out: {', '.join(alone[:20])}. "
+        "Add them from the repository."
+    )
+    yield Fetched(
+        resolved=resolved,
+        candidates=[unopened(plugin) for plugin in listed.plugins if plugin.source is not None],
+        warnings=(*listed.warnings, *((warning,) if alone else ()), *content.warnings),
+    )
+
+
+@contextlib.contextmanager
+def opened(fetched: Fetched, names: Iterable[str], transfer: Transfer | None = None) -> Iterator[Fetched]:
+    """The same skills, with those of the plugins that names mean in place of these plugins.
+
+    A name means a plugin by its own name, or as in `skill@plugin`.
+    """
+    meant = {name.rpartition("@")[2] for name in names}
+    found: list[Candidate] = []
+    warnings = list(fetched.warnings)
+    with contextlib.ExitStack() as stack:
+        for candidate in fetched.candidates:
+            if candidate.source is None or not candidate.is_plugin or candidate.folder not in meant:
+                found.append(candidate)
+                continue
+            inner = stack.enter_context(_open(candidate, candidate.source, transfer))
+            found += inner.candidates
+            warnings += inner.warnings
+        yield replace(fetched, candidates=found, warnings=tuple(warnings))
+
+
+@contextlib.contextmanager
+def _open(plugin: Candidate, address: SourceAddress, transfer: Transfer | None) -> Iterator[Fetched]:
+    resolved = resolve_source(address, transfer)
+    if _PIN.fullmatch(address.ref) and resolved.revision != address.ref:
+        raise IntegrityFailed(
+            f"The plugin {shown(plugin.folder)!r} is not what its marketplace pins: it is {resolved.revision}.",
+            hint="Do not install it; tell the owner of the marketplace.",
+            expected=address.ref,
+            actual=resolved.revision,
+        )
+    with fetch_source(resolved, transfer) as inner:
+        # A plugin of a marketplace has its skills itself; lists of other plugins are not followed any further.
+        skills = [one for one in inner.candidates if not one.is_plugin]
+        yield replace(
+            inner,
+            candidates=[
+                replace(
+                    one,
+                    package=plugin.package,
+                    version=one.version or plugin.version,
+                    source=address,
+                    resolved=resolved,
+                )
+                for one in skills
+            ],
+        )
+
+
+def _read(location: str, transfer: Transfer) -> _Content:
+    if "://" in location:
+        client = HttpClient(location, transfer)
+        found = client.get(location, "the marketplace", types=JSON, max_bytes=MAX_MANIFEST_BYTES)
+        return _Content(found.body, tuple(client.warnings))
+    try:
+        with open(location, "rb") as file:
+            return _Content(file.read(MAX_MANIFEST_BYTES + 1))
+    except OSError as error:
+        raise SourceUnavailable(
+            f"{shown(location, 300)} cannot be read: {error.strerror}.", hint="Check its name.", path=location
+        ) from None
