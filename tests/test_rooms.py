@@ -226,7 +226,9 @@ PARTS_OF_THEM = re.compile(
 )
 """Parts of all these names. One stands in every module that uses any of them: no other needs to be parsed."""
 
-MAY_START: dict[str, str] = {}
+MAY_START: dict[str, str] = {
+    "hub.sources.git_process": "git fetches repositories with the user's credentials, which no sandbox has",
+}
 """Modules outside of `run` that may, each with the reason."""
 
 

@@ -15,8 +15,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARCHIVES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
 _SHORT = pattern(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)((?:/[\w.-]+)*)")
-_GITHUB_TREE = pattern(r"(https://[^/]+/[^/]+/[^/]+)/(?:-/)?tree/([^/]+)(?:/(.*))?")
-_SCP = pattern(r"(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)")
+_TREE = pattern(r"(https?://[^/]+(?:/[^/]+){2}|https?://[^/]+(?:/[^/]+)+/-)/(tree|blob)/([^/]+)(?:/(.*))?")
+"""A folder or a file as GitHub and GitLab show it; with `/-/`, the repository may lie in groups of groups."""
+_SCP = pattern(r"(?:([\w.-]+)@)?([\w.-]+):(?!//|:)(/?)(.+)")
+_GIT_URL = pattern(r"(https|http|ssh|git|file)://(?:([^/@]*)@)?([^/@]*)(/.*)")
+_HOST = pattern(r"[A-Za-z0-9_](?:[\w.-]*\w)?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
+_FORGES = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
+_BARE = ("HEAD", "objects", "refs")
+"""The names by which git knows a bare repository."""
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]*)://")
 _PREFIXES: dict[str, Kind] = {"apm+": "apm", "pypi:": "pypi", "oci://": "oci", "oci:": "oci"}
 _HINT = (
@@ -95,23 +101,31 @@ def _parsed(text: str) -> SourceAddress:
     scheme = _SCHEME.match(text)
     if scheme is not None:
         return _of_url(scheme[1], text)
-    local = os.path.exists(expanded(text))
-    if local or text.startswith((".", "/", "~")) or (os.sep == "\\" and ":" in text[:3]):
-        path = absolute(expanded(text))
-        kind_here: Kind = "archive" if text.lower().endswith(ARCHIVES) and not os.path.isdir(path) else "dir"
-        return SourceAddress(kind=kind_here, location=path)
-    plain, _, ref = text.partition("@")
+    is_local = os.path.exists(expanded(text))
+    if is_local or text.startswith((".", "/", "~")) or (os.sep == "\\" and ":" in text[:3]):
+        return _of_path(text, is_local=is_local)
+    plain, _, folder = text.partition("#")
+    plain, _, ref = plain.partition("@")
     short = _SHORT.fullmatch(plain)
     if short is not None:
-        return SourceAddress(
-            kind="git",
-            location=f"https://github.com/{short[1].removesuffix('.git')}",
-            ref=ref,
-            path=short[2].strip("/"),
-        )
+        location = f"https://github.com/{short[1].removesuffix('.git')}"
+        return SourceAddress(kind="git", location=location, ref=ref, path=_folder(short[2], folder))
     if _SCP.fullmatch(text):
         return _of_git(text)
     raise InvalidArgument(f"{shown(text, 200)!r} is no address of a source.", hint=_HINT)
+
+
+def _of_path(text: str, *, is_local: bool) -> SourceAddress:
+    """A folder, an archive, or a repository: a bare one, or one that is followed by `@REF` or `#PATH`."""
+    plain, _, folder = (text, "", "") if is_local else text.partition("#")
+    plain, _, ref = (plain, "", "") if is_local or os.path.exists(expanded(plain)) else plain.partition("@")
+    path = absolute(expanded(plain))
+    is_bare = all(os.path.exists(os.path.join(path, name)) for name in _BARE)
+    if is_bare or (not is_local and os.path.exists(os.path.join(path, ".git"))):
+        return SourceAddress(kind="git", location=f"file://{_quoted(path)}", ref=ref, path=_folder(folder))
+    path = absolute(expanded(text))
+    kind: Kind = "archive" if text.lower().endswith(ARCHIVES) and not os.path.isdir(path) else "dir"
+    return SourceAddress(kind=kind, location=path)
 
 
 def _of_url(scheme: str, text: str) -> SourceAddress:
@@ -122,17 +136,17 @@ def _of_url(scheme: str, text: str) -> SourceAddress:
             f"Skills are not fetched by {shown(scheme)}://.", hint="Use https://, ssh://, git+file:// or a path."
         )
     plain = text.partition("#")[0].partition("?")[0]
-    tree = _GITHUB_TREE.fullmatch(plain)
+    host = plain.partition("://")[2].partition("/")[0].lower()
+    if "@" in host:
+        raise _has_secret()
+    tree = _TREE.fullmatch(plain)
     if tree is not None:
-        return SourceAddress(
-            kind="git", location=tree[1].removesuffix(".git"), ref=tree[2], path=(tree[3] or "").strip("/")
-        )
+        return _of_tree(tree[1].removesuffix("/-"), tree[3], tree[4] or "", is_file=tree[2] == "blob")
     if plain.lower().endswith(ARCHIVES):
         return _of_archive(text)
     if plain.endswith("marketplace.json"):
         return SourceAddress(kind="marketplace", location=text)
-    host = plain.partition("://")[2].partition("/")[0].lower()
-    if plain.endswith(".git") or host in ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org"):
+    if host in _FORGES or ".git" in (plain[-4:], plain.partition("@")[0][-4:]):
         return _of_git(text)
     return SourceAddress(kind="well-known", location=text.rstrip("/"))
 
@@ -149,19 +163,72 @@ def _of_archive(text: str) -> SourceAddress:
     return SourceAddress(kind="archive", location=location, ref=digest, path=path)
 
 
+def _of_tree(location: str, ref: str, path: str, *, is_file: bool) -> SourceAddress:
+    from urllib.parse import unquote
+
+    found = _of_git(location)
+    path = _folder(unquote(path))
+    if is_file:
+        path = path.rpartition("/")[0]  # a skill is the folder of its SKILL.md
+    return SourceAddress(kind="git", location=found.location, ref=unquote(ref), path=path)
+
+
 def _of_git(text: str) -> SourceAddress:
-    """A git address, which may end with `@REF` and with `#PATH`."""
-    text, _, path = text.partition("#")
-    scp = None if "://" in text else _SCP.fullmatch(text)
-    user = text.partition("@")[0] if scp is not None and "@" in text.partition(":")[0] else ""
+    """A git address, which may end with `@REF` and with `#PATH`; it never has a password."""
+    plain, _, folder = text.partition("#")
+    scp = None if "://" in plain else _SCP.fullmatch(plain)
     if scp is not None:
-        text = f"ssh://{f'{user}@' if user else ''}{scp[1]}/{scp[2].lstrip('/')}"
-    elif "://" not in text:
+        # Without a slash it begins at the home folder of that user; forges, whose user is `git`, have only one place.
+        start = "/" if scp[3] or scp[1] == "git" else "/~/"
+        plain = f"ssh://{f'{scp[1]}@' if scp[1] else ''}{scp[2]}{start}{scp[4]}"
+    url = _GIT_URL.fullmatch(plain)
+    if url is None or not (not url[3] if url[1] == "file" else _HOST.fullmatch(url[3])):
         raise InvalidArgument(f"{shown(text, 200)!r} is no git address.", hint=_HINT)
-    start = text.rfind("/")
-    head, at, ref = text[start:].partition("@")
-    location = text[:start] + head
-    return SourceAddress(kind="git", location=location.rstrip("/"), ref=ref if at else "", path=path.strip("/"))
+    scheme, user, host, rest = url.groups()
+    if user is not None and (scheme != "ssh" or not user or ":" in user or user.startswith("-")):
+        raise _has_secret()
+    path, _, ref = _split_ref(rest, is_file=scheme == "file")
+    host = host.lower()
+    if host in _FORGES:
+        path = path.rstrip("/").removesuffix(".git")
+    location = f"{scheme}://{f'{user}@' if user else ''}{host}{path.rstrip('/')}"
+    if not path.strip("/"):
+        raise InvalidArgument(f"{shown(text, 200)!r} names no repository.", hint=_HINT)
+    return SourceAddress(kind="git", location=location, ref=ref, path=_folder(folder))
+
+
+def _split_ref(path: str, *, is_file: bool) -> tuple[str, str, str]:
+    """A path and the ref behind its first `@`, as refs may have one too; on the disk, the first behind a folder."""
+    if is_file:
+        from urllib.parse import unquote
+
+        ends = [at for at, character in enumerate(path) if character == "@"]
+        for end in (len(path), *ends):
+            if os.path.isdir(unquote(path[:end])):
+                return path[:end], "@", path[end + 1 :]
+    return path.partition("@")
+
+
+def _folder(*parts: str) -> str:
+    """A folder in a source, without slashes around it and without `.`.
+
+    >>> _folder("/skills/", "./pdf")
+    'skills/pdf'
+    """
+    return "/".join(part for part in "/".join(parts).split("/") if part not in ("", "."))
+
+
+def _has_secret() -> InvalidArgument:
+    return InvalidArgument(
+        "An address has no password and no token: it is written into locks and records.",
+        hint="Leave it out, and give git a credential helper.",
+    )
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path.replace(os.sep, "/"), safe="/")
 
 
 def _of_registry(kind: Kind, text: str) -> SourceAddress:

@@ -1,0 +1,168 @@
+"""A git repository as a source: one commit, read from its objects without ever checking it out.
+
+A repository is fetched shallow. Where the address names a folder, only folders are fetched first and then the files
+below that one; else all files but large ones, which are fetched with the skill that has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from metier._lazy import pattern, replace
+from metier.errors import FileRefused, InvalidArgument, PackageTooLarge, SourceUnavailable
+from metier.hub.sources.fetch import Resolved
+from metier.hub.sources.git_process import protocols, repository
+from metier.hub.sources.layout import candidates_by_layout
+from metier.hub.sources.tree import MAX_TREE_FILES
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metier.hub.sources.address import SourceAddress
+    from metier.hub.sources.fetch import Candidate, Fetched, Transfer
+    from metier.hub.sources.git_process import GitRepository
+    from metier.skill.package import FileMode
+
+_COMMIT = pattern(r"[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
+_REF = pattern(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00-\x20\x7f~^:?*\[\\]*(?<![/.])")
+_MODES: dict[str, FileMode] = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link"}
+_SUBMODULE = "160000"
+_LARGE_BYTES = 256 * 1024
+_MAX_LISTING = 64 * 1024 * 1024
+_MAX_PATH = 4_096
+_MAX_DEPTH = 100
+_LFS = b"version https://git-lfs.github.com/spec/"
+_LFS_BYTES = 1_024
+
+
+def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
+    """The commit that an address means now. As git has it, a tag goes before a branch of the same name.
+
+    `data` is the full name of the ref: a lock whose commit differs although that is below `refs/tags/` tells of a tag
+    that was moved.
+    """
+    protocols(address.location)
+    if _COMMIT.fullmatch(address.ref):
+        return Resolved(address=address, revision=address.ref.lower(), is_exact=True)
+    splits = list(_splits(address))
+    names = [name for split in splits for name in _full_names(split.ref)]
+    kinds = ["--heads", "--tags"] if address.ref and not address.ref.startswith("refs/") else []
+    with repository(address.location, transfer) as git:
+        listing = git.run("ls-remote", *kinds, "--", address.location, *names, *(f"{name}^{{}}" for name in names))
+    commits = {name: commit for commit, _, name in (line.partition("\t") for line in listing.decode().splitlines())}
+    for split in splits:
+        for name in _full_names(split.ref):
+            commit = commits.get(f"{name}^{{}}", commits.get(name, ""))
+            if _COMMIT.fullmatch(commit):
+                return Resolved(address=split, revision=commit, data=name)
+    if not address.ref:
+        raise SourceUnavailable(f"{shown(address.location, 300)} has no commit.", hint="Name a branch, if it has one.")
+    raise SourceUnavailable(
+        f"{shown(address.location, 300)} has no branch or tag {shown(address.ref)!r}.",
+        hint=f"Name one that it has, or a whole commit id. If {shown(address.ref)} is a skill, write it behind the "
+        f"source: `metier add {shown(address.name, 300)} {shown(address.ref)}`.",
+    )
+
+
+@contextlib.contextmanager
+def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
+    """The skills of a commit."""
+    address, commit = resolved.address, resolved.revision
+    with repository(address.location, transfer, is_sha256=len(commit) == 64) as git:
+        tree = GitTree(git, commit, address.path)
+        fetched = candidates_by_layout(tree, resolved)
+        yield replace(fetched, candidates=[_with_notes(each, tree.submodules) for each in fetched.candidates])
+
+
+class GitTree:
+    """The files of a commit."""
+
+    def __init__(self, git: GitRepository, commit: str, below: str) -> None:
+        self._git = git
+        self._is_partial = bool(below)
+        self._filter = "blob:none" if below else f"blob:limit={_LARGE_BYTES}"
+        self._fetch("--depth=1", "origin", commit)
+        # `--` ends the options, and a slash at the end means the folder only.
+        listing = git.run(
+            *("ls-tree", "-r", "-z", "--full-tree", commit, "--", *([f"{below}/"] if below else [])),
+            max_bytes=_MAX_LISTING + git.size(),
+        )
+        self.modes: Mapping[str, FileMode]
+        self.modes, self._blobs, self.submodules = _listed(listing)
+
+    def read(self, paths: Sequence[str]) -> list[bytes]:
+        """The contents of files, in the order that they were asked for; of a link, where it leads."""
+        found = [self._git.read(self._blobs[path], path) for path in paths]
+        absent = [path for path, data in zip(paths, found, strict=True) if data is None]
+        if absent:
+            # In a folder that the address names, all of its files are fetched by one request.
+            wanted = self._blobs.values() if self._is_partial else [self._blobs[path] for path in absent]
+            self._fetch("--stdin", "origin", given="".join(f"{blob}\n" for blob in sorted(set(wanted))).encode())
+            found = [self._git.read(self._blobs[path], path) for path in paths]
+        contents = []
+        for path, data in zip(paths, found, strict=True):
+            if data is None:
+                raise SourceUnavailable(f"The source does not give {shown(path)!r}.", hint="Try again later.")
+            if len(data) < _LFS_BYTES and data.startswith(_LFS):
+                raise FileRefused(
+                    f"{shown(path)!r} is kept in Git LFS, and the repository has only a pointer to it.",
+                    hint="Clone it with git-lfs and add the folder, or ask its author for the file itself.",
+                    path=path,
+                )
+            contents.append(data)
+        return contents
+
+    def _fetch(self, *words: str, given: bytes = b"") -> None:
+        self._git.run(
+            *("fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *words),
+            given=given,
+            config={"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": self._filter},
+        )
+
+
+def _listed(listing: bytes) -> tuple[dict[str, FileMode], dict[str, str], list[str]]:
+    """The modes and blobs of all files, and the paths of submodules."""
+    modes: dict[str, FileMode] = {}
+    blobs: dict[str, str] = {}
+    submodules = []
+    for line in listing.decode(errors="surrogateescape").split("\0")[:-1]:
+        head, _, path = line.partition("\t")
+        mode, _, blob = head.split(" ")
+        if len(path) > _MAX_PATH or path.count("/") > _MAX_DEPTH:
+            raise FileRefused(f"{shown(path)!r} is too long or too deep.", hint="Name a folder of the source.")
+        if mode in _MODES:
+            modes[path], blobs[path] = _MODES[mode], blob
+        elif mode == _SUBMODULE:
+            submodules.append(path)
+    if len(modes) > MAX_TREE_FILES:
+        raise PackageTooLarge(f"It has more than {MAX_TREE_FILES:,} files.", hint="Name a folder in it.")
+    return modes, blobs, submodules
+
+
+def _splits(address: SourceAddress) -> Iterator[SourceAddress]:
+    """The address, and as it is where the ref goes on with folders: in `/tree/REF/PATH` both may have slashes."""
+    if address.ref and not _REF.fullmatch(address.ref):
+        raise InvalidArgument(f"{shown(address.ref)!r} is no name of a branch or tag.", hint="Check its name.")
+    yield address
+    parts = address.path.split("/") if address.path and address.ref else []
+    for end in range(1, min(len(parts), 10) + 1):
+        ref = "/".join((address.ref, *parts[:end]))
+        if _REF.fullmatch(ref):
+            yield replace(address, ref=ref, path="/".join(parts[end:]))
+
+
+def _full_names(ref: str) -> tuple[str, ...]:
+    if not ref:
+        return ("HEAD",)
+    return (ref,) if ref.startswith("refs/") else (f"refs/tags/{ref}", f"refs/heads/{ref}")
+
+
+def _with_notes(candidate: Candidate, submodules: Sequence[str]) -> Candidate:
+    below = f"{candidate.path}/" if candidate.path else ""
+    inside = [path for path in submodules if path.startswith(below)]
+    if not inside:
+        return candidate
+    note = f"{shown(inside[0])} is a submodule, another repository, and is left out."
+    return replace(candidate, notes=(*candidate.notes, note))

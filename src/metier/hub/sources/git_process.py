@@ -1,0 +1,276 @@
+"""The system's `git`, run on a temporary bare repository for one source, with limits of bytes and time.
+
+The boundary: programs that the user's own git configuration names (a credential helper, a proxy, ssh) may run, because
+private repositories need them; nothing runs that a repository, a server or an environment variable of git names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import IO, TYPE_CHECKING
+
+from metier._lazy import pattern
+from metier.errors import InvalidArgument, PackageTooLarge, PartMissing, SourceUnavailable
+from metier.skill import shown
+from metier.skill.package import MAX_FILE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metier.errors import MetierError
+    from metier.hub.sources.fetch import Transfer
+
+_POLL_S = 0.05
+_LEAST_MEMORY = 64 * 1024 * 1024
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_REDIRECT = pattern(r"^warning: redirecting to (\S+)", 8)  # re.MULTILINE
+_CONFIG = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.bigFileThreshold": "1m",  # larger blobs are hashed piece by piece, never held
+    "credential.interactive": "false",
+    "fetch.fsckObjects": "true",
+    # Harmless in a commit that is never written again, and found in repositories that are older than the checks.
+    **{
+        f"fetch.fsck.{each}": "ignore"
+        for each in ("badTimezone", "missingSpaceBeforeDate", "zeroPaddedFilemode", "missingEmail", "badEmail")
+    },
+    "fetch.negotiationAlgorithm": "noop",
+    "fetch.recurseSubmodules": "no",
+    "fetch.unpackLimit": "1",
+    "fetch.writeCommitGraph": "false",
+    "gc.auto": "0",
+    "http.followRedirects": "initial",
+    "maintenance.auto": "false",
+    "pack.threads": "1",
+    "protocol.version": "2",
+    "submodule.recurse": "false",
+    "transfer.bundleURI": "false",
+}
+_HINTS = (
+    ("dubious ownership", "The folder belongs to somebody else: `git config --global --add safe.directory FOLDER`."),
+    ("could not read Username", "Give git a credential helper or use ssh: `git ls-remote ADDRESS` must ask nothing."),
+    ("Authentication failed", "Check the credentials that git has for this host."),
+    ("Permission denied", "Check the ssh key that git has for this host."),
+    ("Host key verification failed", "Connect to the host once with ssh, and check its key."),
+    ("not our ref", "The server has no such commit, or does not give it: name a branch or a tag."),
+    ("unadvertised object", "The server has no such commit, or does not give it: name a branch or a tag."),
+    ("transport '", "Skills are fetched by https, ssh and git, and from the disk as git+file://."),
+)
+_HINT = "Check the address; `git ls-remote ADDRESS` tells more."
+
+
+def protocols(location: str) -> str:
+    """The protocols that git may use for an address, also where a redirect or an `insteadOf` changes it.
+
+    >>> protocols("git://example.com/skills")
+    'https:ssh:git'
+    """
+    scheme, _, rest = location.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2].lower()
+    if scheme == "http" and (host if host.endswith("]") else host.partition(":")[0]) not in _LOOPBACK:
+        raise InvalidArgument(f"{shown(location, 300)} is not encrypted.", hint="Use https:// or ssh://.")
+    if scheme not in ("https", "ssh", "http", "git", "file"):
+        raise InvalidArgument(f"Skills are not fetched by {shown(scheme)}://.", hint=_HINTS[-1][1])
+    return "https:ssh" if scheme in ("https", "ssh") else f"https:ssh:{scheme}"
+
+
+class GitRepository:
+    """A temporary bare repository whose only remote is a source; nothing is ever checked out of it."""
+
+    def __init__(self, location: str, folder: str, transfer: Transfer, *, is_sha256: bool) -> None:
+        self._location = location
+        self._transfer = transfer
+        self._until = time.monotonic() + transfer.seconds
+        self._folder = folder
+        self._open = contextlib.ExitStack()
+        self._reader: subprocess.Popen[bytes] | None = None
+        self._git = shutil.which("git") or ""
+        if not self._git:
+            raise PartMissing("git is not installed.", hint="Install git, or name an archive or a folder.")
+        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("GIT_", "SSH_ASK"))}
+        self._environment = {
+            **kept,
+            "GIT_ALLOC_LIMIT": str(max(transfer.max_bytes, _LEAST_MEMORY)),  # no delta unfolds to more than that
+            "GIT_ALLOW_PROTOCOL": protocols(location),
+            "GIT_ASKPASS": "",
+            "GIT_ATTR_NOSYSTEM": "1",
+            # The installers for macOS and Windows name the system's credential helper there.
+            "GIT_CONFIG_NOSYSTEM": "0" if sys.platform in ("darwin", "win32") else "1",
+            "GIT_DIR": folder,
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+            "SSH_ASKPASS_REQUIRE": "never",
+        }
+        for name in ("objects/pack", "refs"):
+            os.makedirs(os.path.join(folder, name))
+        with open(os.path.join(folder, "HEAD"), "w") as file:
+            file.write("ref: refs/heads/none\n")
+        with open(os.path.join(folder, "config"), "w") as file:
+            extension = "[extensions]\nobjectFormat = sha256\n" if is_sha256 else ""
+            file.write(f"[core]\nrepositoryFormatVersion = 1\nbare = true\n{extension}")
+
+    def run(
+        self, *words: str, given: bytes = b"", config: Mapping[str, str] | None = None, max_bytes: int | None = None
+    ) -> bytes:
+        """The output of one command; raises `SourceUnavailable` where it fails or takes too long."""
+        with self._file("output") as output, self._file("errors") as errors, self._file("input") as file:
+            file.write(given)
+            file.seek(0)
+            with self._started(*words, given=file, output=output, errors=errors, config=config) as process:
+                self._wait(process, self._transfer.max_bytes if max_bytes is None else max_bytes)
+            errors.seek(0)
+            said = errors.read(64 * 1024).decode(errors="replace")
+            if process.returncode:
+                raise self._failure(said)
+            self._require_same_host(said)
+            output.seek(0)
+            return output.read()
+
+    def read(self, blob: str, path: str) -> bytes | None:
+        """The content of a blob, or None where it was not fetched; one process reads all of them, one by one."""
+        if self._reader is None:
+            started = self._started("cat-file", "--batch", given=subprocess.PIPE, output=subprocess.PIPE)
+            self._reader = self._open.enter_context(started)
+        given, output = self._reader.stdin, self._reader.stdout
+        assert given is not None and output is not None
+        try:
+            given.write(f"{blob}\n".encode())
+            given.flush()
+            head = output.readline(200).split()
+            if head[1:] == [b"missing"]:
+                return None
+            size = int(head[2]) if len(head) == 3 and head[1] == b"blob" else -1
+            if 0 <= size <= MAX_FILE_BYTES:
+                data = output.read(size + 1)
+                if len(data) == size + 1:
+                    return data[:-1]
+        except BrokenPipeError:
+            size = -1
+        self.close()
+        if size > MAX_FILE_BYTES:
+            raise PackageTooLarge(
+                f"{shown(path)!r} has {size:,} bytes.",
+                hint=f"A file of a skill has at most {MAX_FILE_BYTES:,}.",
+            )
+        raise SourceUnavailable(f"{shown(path)!r} cannot be read from what was fetched.", hint="Try again.")
+
+    def close(self) -> None:
+        """End the process that reads."""
+        self._open.close()
+        self._reader = None
+
+    @contextlib.contextmanager
+    def _started(
+        self,
+        *words: str,
+        given: IO[bytes] | int,
+        output: IO[bytes] | int,
+        errors: IO[bytes] | int = subprocess.DEVNULL,
+        config: Mapping[str, str] | None = None,
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that is running; it and all that it started have ended when the context ends."""
+        settings = {**_CONFIG, "remote.origin.url": self._location, **(config or {})}
+        numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
+        for number, (name, value) in enumerate(settings.items()):
+            numbered |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        # Without a terminal of their own neither git nor ssh can ask anybody.
+        process = subprocess.Popen(
+            [self._git, *words],
+            stdin=given,
+            stdout=output,
+            stderr=errors,
+            cwd=self._folder,
+            env=self._environment | numbered,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+
+    def size(self) -> int:
+        """The bytes on disk of all that was received, and of what git said last."""
+        return _size(self._folder)
+
+    def _wait(self, process: subprocess.Popen[bytes], most: int) -> None:
+        is_over = False
+        while not is_over:
+            try:
+                process.wait(_POLL_S)
+                is_over = True
+            except subprocess.TimeoutExpired:
+                pass
+            size = self.size()
+            self._transfer.progress(self._location, size, None)
+            if size > most:
+                raise PackageTooLarge(
+                    f"{shown(self._location, 300)} gives more than {most:,} bytes.",
+                    hint="Name a folder in it, which is then all that is fetched.",
+                )
+            if time.monotonic() > self._until and not is_over:
+                raise SourceUnavailable(
+                    f"{shown(self._location, 300)} was not fetched within {self._transfer.seconds:g} s.",
+                    hint="Try again later.",
+                )
+
+    def _file(self, name: str) -> IO[bytes]:
+        return open(os.path.join(self._folder, f"metier-{name}"), "w+b")
+
+    def _failure(self, said: str) -> MetierError:
+        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
+        hint = next((hint for sign, hint in _HINTS if sign in said), _HINT)
+        told = shown(" ".join(lines or said.splitlines()[-1:]) or "git gave no reason", 400)
+        return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {told}", hint=hint)
+
+    def _require_same_host(self, said: str) -> None:
+        for led in _REDIRECT.findall(said):
+            if _host(led) != _host(self._location):
+                raise SourceUnavailable(
+                    f"{shown(self._location, 300)} leads to another host: {shown(led, 300)}.",
+                    hint="Name that address where it is the right one.",
+                )
+
+
+@contextlib.contextmanager
+def repository(location: str, transfer: Transfer, *, is_sha256: bool = False) -> Iterator[GitRepository]:
+    """A temporary repository for a source, which is gone when the context ends."""
+    with tempfile.TemporaryDirectory(prefix="metier-git-", ignore_cleanup_errors=True) as folder:
+        git = GitRepository(location, os.path.realpath(folder), transfer, is_sha256=is_sha256)
+        with contextlib.closing(git):
+            yield git
+
+
+def _host(location: str) -> str:
+    return location.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
+
+
+def _size(folder: str) -> int:
+    """The bytes of the files in a folder and in `objects/pack`, where git puts all that it receives."""
+    found = 0
+    for each in (folder, os.path.join(folder, "objects", "pack")):
+        with os.scandir(each) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # a temporary file that got its name meanwhile
+                    found += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
+    return found
