@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -216,7 +216,7 @@ def test_a_certificate_counts_by_the_one_that_issued_it(tmp_path: Path) -> None:
     (tmp_path / "leaf.key").write_bytes(private_pem(leaf_key))
     (tmp_path / "leaf.pem").write_bytes(leaf.public_bytes(Encoding.PEM))
     (tmp_path / "root.pem").write_bytes(root.public_bytes(Encoding.PEM))
-    config = signing.Config().set_hashing_config(hashing_of(FILES))
+    config: Any = cast("Any", signing).Config().set_hashing_config(hashing_of(FILES))
     config.use_certificate_signer(
         private_key=tmp_path / "leaf.key",
         signing_certificate=tmp_path / "leaf.pem",
@@ -272,7 +272,7 @@ def test_the_command_of_the_library_verifies_what_we_sign(keys: Path, signed: di
     (folder / "scripts").mkdir(parents=True)
     for path, (_, data) in signed.items():
         (folder / path).write_bytes(data)
-    config = verifying.Config().use_elliptic_key_verifier(public_key=keys / "acme.pub")
+    config: Any = cast("Any", verifying).Config().use_elliptic_key_verifier(public_key=keys / "acme.pub")
     config.verify(folder, folder / SIGNATURE_FILE)
     (folder / "SKILL.md").write_bytes(b"evil")
     with pytest.raises(ValueError, match="Signature mismatch"):

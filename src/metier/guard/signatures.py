@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from metier._extras import optional
 from metier._lazy import dataclass
@@ -190,7 +190,7 @@ def _is_signed_by(key: TrustedKey, bundle: str, files: Files) -> bool:
         for path, data in ((key_path, key.pem), (bundle_path, bundle.encode())):
             with open(path, "xb") as file:
                 file.write(data)
-        config = verifying.Config().set_hashing_config(hashing_of(files))
+        config: Any = cast("Any", verifying).Config().set_hashing_config(hashing_of(files))
         try:
             if key.is_certificate:
                 config.use_certificate_verifier(certificate_chain=[key_path])
@@ -216,11 +216,11 @@ def hashing_of(files: Files, name: str = "skill") -> Any:
         if path != SIGNATURE_FILE
     ]
 
-    class _FilesInMemory(hashing.Config):  # type: ignore[misc,unused-ignore]
+    class _FilesInMemory(hashing.Config):
         def hash(self, *_: object, **__: object) -> manifest.Manifest:
             return manifest.Manifest(name, items, serialization)
 
-    return _FilesInMemory()
+    return cast("Any", _FilesInMemory)()
 
 
 def _keyless_signer(bundle: _Bundle, trusted: TrustedSigners) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from metier._extras import optional
 from metier.errors import InvalidArgument, SignerChanged
@@ -54,7 +54,7 @@ def sign(files: Files, key: str, *, name: str = "skill") -> bytes:
 
     with tempfile.TemporaryDirectory(prefix="metier-") as folder:
         path = os.path.join(folder, SIGNATURE_FILE)
-        config = signing.Config().set_hashing_config(hashing_of(files, name))
+        config: Any = cast("Any", signing).Config().set_hashing_config(hashing_of(files, name))
         try:
             config.use_elliptic_key_signer(private_key=key)
         except (OSError, ValueError, TypeError, AttributeError) as error:
