@@ -239,7 +239,6 @@ def test_a_policy_decides_about_a_marketplace_and_about_the_source_of_a_plugin(
         monkeypatch.setenv("METIER_POLICY", str(policy))
     done, _, err = metier("add", str(market), "tools", "--yes", "--json")
     assert done == code, err
-    assert ("denied" in err) == bool(deny)
     assert (project / ".metier/skills/bye").exists() == (not deny)
     if not deny:
         assert f'source = "archive:{tmp_path}/plugin.zip"' in (project / "metier.lock").read_text()
