@@ -47,6 +47,9 @@ COMMANDS = {
     "new": Command("write", "write a new skill to begin with", everyday=True),
     "validate": Command("write", "say what is wrong with skills", everyday=True),
     "pack": Command("write", "make an archive of a skill; the same content always gives the same bytes"),
+    "registry": Command(
+        "write", "make a static site of skills for any web server; withdraw versions, deprecate skills"
+    ),
     "propose": Command("write", "propose changes to skills, and decide about them"),
     "history": Command("write", "list the versions that a skill had, and what changed between them"),
     "rollback": Command("write", "bring back an earlier version of a skill, exactly", "history"),
