@@ -226,19 +226,18 @@ def test_a_plugin_of_a_marketplace_is_installed_by_its_name(metier: Metier, proj
     assert not (project / ".metier/skills/bye/hooks").exists()
 
 
-@pytest.mark.each(("deny", "code"), [("", 0), ("archive:*", 1), ("dir:*", 1)])
+@pytest.mark.each(("deny", "code"), [("archive:*", 1), ("dir:*", 1), ("nothing:*", 0)])
 def test_a_policy_decides_about_a_marketplace_and_about_the_source_of_a_plugin(
     metier: Metier, project: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deny: str, code: int
 ) -> None:
     with zipfile.ZipFile(tmp_path / "plugin.zip", "w") as archive:
         archive.write(shared / "skills/bye/SKILL.md", "skills/bye/SKILL.md")
     market = marketplace(tmp_path / "market", tools={"source": "archive", "url": f"file://{tmp_path}/plugin.zip"})
-    if deny:
-        policy = tmp_path / "policy.yaml"
-        policy.write_text(f"version: 1\nmode: enforce\nsources: {{deny: ['{deny}']}}\n")
-        monkeypatch.setenv("METIER_POLICY", str(policy))
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"version: 1\nmode: enforce\nsources: {{deny: ['{deny}']}}\n")
+    monkeypatch.setenv("METIER_POLICY", str(policy))
     done, _, err = metier("add", str(market), "tools", "--yes", "--json")
     assert done == code, err
-    assert (project / ".metier/skills/bye").exists() == (not deny)
-    if not deny:
+    assert (project / ".metier/skills/bye").exists() == (code == 0)
+    if code == 0:
         assert f'source = "archive:{tmp_path}/plugin.zip"' in (project / "metier.lock").read_text()
