@@ -41,7 +41,7 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name), data)
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
 
@@ -93,23 +93,26 @@ def serving(host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> I
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            connection: socket.socket = self.request
+            connection.settimeout(10)
             with contextlib.suppress(OSError):
-                connection: socket.socket = self.request
-                connection.settimeout(10)
-                if context is not None:
-                    connection = context.wrap_socket(connection, server_side=True)
-                head = b""
-                while b"\r\n\r\n" not in head and (piece := connection.recv(65_536)):
-                    head += piece
-                path = head.split(b" ")[1].decode() if head.count(b" ") > 1 else ""
-                site.requests.append((path, head.decode("latin-1")))
-                given = site.answers.get(path, answer(b"", status="404 Not Found"))
-                if callable(given):
-                    given(connection)
+                if context is None:
+                    self.talk(connection)
                 else:
-                    connection.sendall(given)
-                if isinstance(connection, ssl.SSLSocket):
-                    connection.unwrap()
+                    with context.wrap_socket(connection, server_side=True) as secure:
+                        self.talk(secure)
+
+        def talk(self, connection: socket.socket) -> None:
+            head = b""
+            while b"\r\n\r\n" not in head and (piece := connection.recv(65_536)):
+                head += piece
+            path = head.split(b" ")[1].decode() if head.count(b" ") > 1 else ""
+            site.requests.append((path, head.decode("latin-1")))
+            given = site.answers.get(path, answer(b"", status="404 Not Found"))
+            if callable(given):
+                given(connection)
+            else:
+                connection.sendall(given)
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True

@@ -53,7 +53,7 @@ class SourceAddress:
     def name(self) -> str:
         """The source as policies, locks and records name it, without state and folder."""
         if self.kind == "well-known":
-            return f"well-known:{self.location.partition('://')[2]}"
+            return f"well-known:{self.location.removeprefix('https://')}"
         return f"{self.kind}{'+' if '://' in self.location else ':'}{self.location}"
 
 

@@ -51,10 +51,10 @@ def credentials_for(host: str, port: int) -> str:
     for entry in os.environ.get(TOKENS, "").split():
         place, _, token = entry.partition("=")
         try:
-            named, at = split_authority(place)
+            named, at = split_authority(place if token else "")
         except ValueError:
             raise InvalidArgument(
-                f"{TOKENS} names no host in one of its entries.", hint="Write registry.example.com=TOKEN."
+                f"{TOKENS} has an entry without a host or without a token.", hint="Write registry.example.com=TOKEN."
             ) from None
         if named == host and at in (None, port) and token.isascii() and token.isprintable():
             return f"Bearer {token}"
