@@ -6,10 +6,8 @@ takes the place of which. Where the process is killed before the installation is
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
-from metier.guard.approvals.status import timestamp
 from metier.store import Revision, revision_files
 
 if TYPE_CHECKING:
@@ -64,14 +62,3 @@ def announced(scope: TenantScope, install: Install, digest: str) -> dict[str, An
 def since(install: Install) -> str:
     """A note that ties a record to this one time that a content was put in a place: it may be there again later."""
     return f"in place since {install.at}"
-
-
-def was_replaced(scope: TenantScope, location: str, old: str, new: str, lock: str) -> bool:
-    """Whether it is on record that a content took the place of another after a lock file was last written."""
-    try:
-        written = timestamp(os.stat(lock).st_mtime)
-    except OSError:
-        return False
-    found = scope.audit.search(type=REPLACING, digest=old, since=written, limit=_MOST)
-    last = next((record for record in found if record.get("path") == location), {})
-    return last.get("decision") == "allow" and last.get("new_digest") == new

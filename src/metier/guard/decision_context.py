@@ -144,18 +144,6 @@ class DecisionContext:
         scopes = [] if store is None else [store.of(tenant) for tenant in {self.actor.tenant or "", ""}]
         return any(announced(scope, install, digest) for scope in scopes)
 
-    def replaces(self, digest: str) -> bool:
-        """Whether the content was put in place of another, and nobody wrote the lock file since: it was cut short."""
-        subject, store = self.subject, self.governance.store()
-        if subject is None or store is None:
-            return False
-        from metier.guard.content_records import was_replaced
-        from metier.library.lock_file import lock_path_for
-
-        path = lock_path_for(self.location)
-        scopes = [store.of(tenant) for tenant in {self.actor.tenant or "", ""}]
-        return any(was_replaced(scope, self.location, digest, subject.digest, path) for scope in scopes)
-
     @cached_property
     def denied(self) -> Approval | None:
         """The decision of a person against exactly this content, here or for the whole installation."""

@@ -14,7 +14,7 @@ from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.content_records import REPLACING, announced, since
 from metier.hub.folder_replacement import digest_at, replacing
 from metier.hub.skill_files import capabilities_of, keep_files
-from metier.library.lock_file import locked_digest, note_content
+from metier.library.lock_file import noting_content
 from metier.skill import FolderPackage, shown
 from metier.skill.package import digest_of_files, files_of
 from metier.store import ApprovalRequest, Install
@@ -51,7 +51,6 @@ def put_in_place(
     `SkillChanged` when something else lies there by now.
     """
     require_own(scope, home)
-    locked_digest(home.location)  # raises where a lock file cannot be used, which would have to change too
     digest = digest_of_files(files)
     keep_files(scope, effective, home.ref, files, parent=over or "")
     there = digest_at(home.folder)
@@ -62,6 +61,7 @@ def put_in_place(
     )
     with contextlib.ExitStack() as stack:
         put = None
+        stack.enter_context(noting_content(home.location, digest))
         if there != digest:
             stack.enter_context(_announced(scope, home, install, over, by, reason))
             put = stack.enter_context(replacing(home.folder, files, over=over))
@@ -74,7 +74,6 @@ def put_in_place(
             if put is not None:
                 # Last, so that next to nothing can come between it and the end of the transaction.
                 put()
-    note_content(home.location, digest)
     return version
 
 

@@ -6,6 +6,7 @@ TOML that people can read and compare: one `[[skill]]` table a skill, sorted, wi
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
@@ -21,7 +22,7 @@ from metier.skill import shown
 from metier.skill.package import checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 LOCK_NAME = "metier.lock"
 VERSION = 1
@@ -74,6 +75,11 @@ class LockedSkill:
     by: str = ""
     other: Mapping[str, Any] = field(default_factory=dict)
     """Keys that this version does not know, which are kept."""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The contents that may lie there: the locked one, and the one that it takes the place of."""
+        return (self.digest, self.replaces) if self.replaces else (self.digest,)
 
 
 _KEYS = tuple(name for name in LockedSkill.__annotations__ if name != "other")
@@ -191,16 +197,31 @@ def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
         return after
 
 
-def note_content(folder: str, digest: str) -> None:
-    """Note the new content of a folder that a lock file has; of others it says nothing."""
-    if locked_digest(folder) in (None, digest):
+@contextlib.contextmanager
+def noting_content(folder: str, digest: str) -> Iterator[None]:
+    """Note a content that takes the place of another in a folder; meanwhile the lock file names both of them.
+
+    Of a folder that no lock file has, nothing is noted. Raises `LockInvalid` where it could not be.
+    """
+    known = locked_digests(folder)
+    if not known or known[0] == digest:
+        yield
         return
 
-    def change(lock: LockFile) -> LockFile:
-        skill = lock.at(lock.relative(folder))
-        return lock if skill is None else lock.with_skill(replace(skill, digest=digest))
+    def note(digest: str, replaces: str = "") -> None:
+        def change(lock: LockFile) -> LockFile:
+            skill = lock.at(lock.relative(folder))
+            return lock if skill is None else lock.with_skill(replace(skill, digest=digest, replaces=replaces))
 
-    change_lock(lock_path_for(folder), change)
+        change_lock(lock_path_for(folder), change)
+
+    note(digest, known[0])
+    try:
+        yield
+    except BaseException:
+        note(known[0])
+        raise
+    note(digest)
 
 
 def lock_path_for(folder: str | os.PathLike[str]) -> str:
@@ -219,36 +240,38 @@ def lock_path_for(folder: str | os.PathLike[str]) -> str:
 
 
 _lock_of = functools.lru_cache(4_096)(lock_path_for)
-_digests: BoundedCache[str, tuple[tuple[int, ...], dict[str, str] | LockInvalid]] = BoundedCache(64)
+_digests: BoundedCache[str, tuple[tuple[int, ...], dict[str, tuple[str, ...]] | LockInvalid]] = BoundedCache(64)
 
 
-def locked_digest(folder: str) -> str | None:
-    """The digest that a lock file has for the skill in a folder, as it is now; None where none has one.
+def locked_digests(folder: str) -> tuple[str, ...]:
+    """The digest that a lock file has for the skill in a folder, as it is now; none where no lock file has the folder.
+
+    While another content takes its place, or where that was cut short, there are two.
 
     Raises `LockInvalid` while that lock file cannot be used. A file that has not changed is not read again.
     """
     path = _lock_of(folder)
     known = _digests.get(path)
     if known is None and not os.access(path, os.F_OK):
-        return None  # as mostly; to see that takes far less time than an exception
+        return ()  # as mostly; to see that takes far less time than an exception
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
-        return None
+        return ()
     except OSError as error:
         raise _invalid(path, error.strerror or "it cannot be read") from None
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     if known is None or known[0] != state:
-        found: dict[str, str] | LockInvalid
+        found: dict[str, tuple[str, ...]] | LockInvalid
         try:
             lock = LockFile.read(path)
-            found = {lock.folder_of(skill): skill.digest for skill in lock.skills}
+            found = {lock.folder_of(skill): skill.digests for skill in lock.skills}
         except LockInvalid as error:
             found = error
         known = _digests[path] = (state, found)
     if isinstance(known[1], LockInvalid):
         raise known[1].with_traceback(None)
-    return known[1].get(folder)
+    return known[1].get(folder, ())
 
 
 def parse_lock(path: str, data: bytes) -> LockFile:
@@ -310,8 +333,9 @@ def _skill(path: str, number: int, table: object) -> LockedSkill:
     for name in ("name", "folder", "digest"):
         if not values.get(name):
             raise _invalid(path, f"{where} has no `{name}`")
-    if not _DIGEST.fullmatch(values["digest"]):
-        raise _invalid(path, f"`digest` of {where} is no sha256: with 64 digits")
+    for name in ("digest", "replaces"):
+        if values.get(name) and not _DIGEST.fullmatch(values[name]):
+            raise _invalid(path, f"`{name}` of {where} is no sha256: with 64 digits")
     folder = values["folder"]
     try:
         is_plain = "/".join(checked_path(folder)) == folder
