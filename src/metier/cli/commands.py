@@ -32,6 +32,7 @@ GROUPS = {
 
 COMMANDS = {
     "add": Command("use", "install skills from a repository, an archive, a site or a folder", everyday=True),
+    "lock": Command("use", "list what is installed and locked; say whether it still is as it was"),
     "list": Command("use", "list the skills that are there", everyday=True),
     "search": Command("use", "find the skills that fit, the best first", everyday=True),
     "show": Command("use", "show what a skill says of itself, its instructions or one of its files", everyday=True),

@@ -239,6 +239,15 @@ def lock_path_for(folder: str | os.PathLike[str]) -> str:
     return os.path.join(folders_to_root(folder[: min(starts)] if starts else folder)[-1], LOCK_NAME)
 
 
+def lock_places(start: str) -> dict[str, str]:
+    """The lock file of the project around a folder, and the user's own."""
+    found = {"project": lock_path_for(start)}
+    home = home_folder()
+    if home is not None:
+        found["personal"] = os.path.join(home, ".metier", LOCK_NAME)
+    return found
+
+
 _lock_of = functools.lru_cache(4_096)(lock_path_for)
 _digests: BoundedCache[str, tuple[tuple[int, ...], dict[str, tuple[str, ...]] | LockInvalid]] = BoundedCache(64)
 
