@@ -65,7 +65,7 @@ class RegistryFolder:
         self.path = os.path.realpath(absolute(expanded(os.fspath(path))))
 
     def record(self) -> RegistryRecord:
-        """The content of `registry.json`, empty where there is none; raises `SourceUnavailable` for one that is broken."""
+        """The content of `registry.json`, empty where there is none; raises `SourceUnavailable` where it is broken."""
         said = self._read()
         tables = {key: said.get(key, {}) for key in _TABLES}
         texts = {key: said[key] for key in _TEXTS if key in said}
