@@ -374,7 +374,7 @@ def _left(until: float) -> float:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
-    if isinstance(error, HTTPException | ValueError) and not isinstance(error, OSError):
+    if isinstance(error, HTTPException) or not isinstance(error, OSError):
         return f"its answer is no proper HTTP ({type(error).__name__})"
     told = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
     return shown(str(told), 200).rstrip(".") or type(error).__name__
