@@ -21,6 +21,8 @@
     ├── SessionNotFound         there is no such session, or it was closed
     ├── ScriptUnsupported       a script that nothing here can run
     ├── IsolationMissing        a job must be kept from something, and nothing here can do that
+    ├── PackagesMissing         packages that a script imports were not built, or are damaged
+    ├── PackagesRefused         packages that a skill declares cannot be resolved, or are not what they should be
     ├── ShellUnavailable        the virtual shell, or a part that it needs, is missing here
     ├── ShellRefused            the virtual shell cannot do that: a path, a limit, or something that is still running
     ├── AuditUnavailable        the audit log that was asked for cannot be written
@@ -207,6 +209,18 @@ class IsolationMissing(MetierError):
     """A job must be kept from something, and nothing here can do that. Its context has `missing`, a list."""
 
     code = "isolation-missing"
+
+
+class PackagesMissing(MetierError):
+    """Packages that a script imports were not built, or are damaged."""
+
+    code = "packages-missing"
+
+
+class PackagesRefused(MetierError):
+    """Packages that a skill declares cannot be resolved, or are not what they should be."""
+
+    code = "packages-refused"
 
 
 class ShellUnavailable(MetierError):

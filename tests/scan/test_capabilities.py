@@ -188,7 +188,7 @@ def test_it_can_be_kept_as_json() -> None:
 def test_every_capability_is_known() -> None:
     everything = of(
         "```sh\ncurl https://x.example/a.zip; rm x\n```\n!`date`",
-        files={"x.py": "1", "x.bin": bytes(99)},
+        files={"x.py": "1", "x.bin": bytes(99), "requirements.txt": "pandas"},
         fields={"hooks": "{pre: x}"},
     )
     assert everything.names == CAPABILITIES

@@ -330,6 +330,23 @@ def approval(context: DecisionContext) -> Iterator[Decision]:
         yield _granted(found.ids, found.grants)
 
 
+def script_packages(context: DecisionContext) -> Iterator[Decision]:
+    """Ask for an approval of the packages that the scripts of exactly this content declare.
+
+    It holds in every mode, in every layer and without any policy file: they are the code of strangers.
+    """
+    subject = context.subject
+    if subject is None or "packages" in context.approval_status.grants or context.denied is not None:
+        return
+    try:
+        is_lacking = context.declares_packages
+    except MetierError as error:
+        yield from cannot_tell(context, f"which packages skill {subject.name!r} needs", error)
+        return
+    if is_lacking:
+        yield amend(_wanting(context, ("packages",)), holds_always=True)
+
+
 @functools.lru_cache(1_024)
 def _granted(ids: tuple[str, ...], grants: frozenset[str]) -> Decision:
     return allow(check=f"approval {', '.join(ids)}", reason=f"It was granted {', '.join(sorted(grants))}.")
@@ -408,6 +425,7 @@ CHECKS: Mapping[Check, tuple[Point, ...]] = {
     scanners: ("load",),
     refusal: _SIGHTS,
     approval: _USES,
+    script_packages: ("run", "hook"),
     tool_rules: ("call",),
 }
 """All of them with the points at which they are asked, in the order in which they are explained."""

@@ -103,6 +103,8 @@ class Subject:
     """False: only models may load it (`user-invocable: false`)."""
     entry: Entry | None = field(default=None, compare=False, repr=False)
     """Its entry in the library, for checks that read its files."""
+    copy: str = field(default="", compare=False, repr=False)
+    """The folder of a verified copy of its content, which stays what it is while the files of the entry change."""
 
     @property
     def location(self) -> str:

@@ -10,7 +10,13 @@ from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of, signer_of
+from metier.guard.inspection import (
+    capabilities_of,
+    current_suppressions,
+    declared_packages,
+    scan_report_of,
+    signer_of,
+)
 from metier.guard.policy.rules import ALIASES
 from metier.guard.signers import trusted_signers
 from metier.scan.finding import rank
@@ -249,6 +255,11 @@ class DecisionContext:
         """The capabilities of the skill; raises `NotExamined` where nobody can tell."""
         effective = self.effective
         return capabilities_of(*self._content(), network=effective.network_tools, write=effective.write_tools)
+
+    @cached_property
+    def declares_packages(self) -> bool:
+        """Whether the skill's scripts declare packages; raises `NotExamined` where nobody can tell."""
+        return bool(declared_packages(*self._content(), self.subject.copy if self.subject is not None else ""))
 
     @cached_property
     def report(self) -> ScanReport:

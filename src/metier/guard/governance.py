@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.audit.store_log import StoreLog
-    from metier.guard.decision import Action
+    from metier.guard.decision import Action, Subject
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.tool_rules.calls import CallRules
@@ -302,7 +302,7 @@ class Governance:
         subject = action.skill
         if subject is None:
             return None
-        if subject.reserved_by is not None:
+        if subject.reserved_by is not None or (action.point in ("run", "hook") and _may_need_packages(subject)):
             return found
         return found if (subject.layer == "plugin" or not subject.trusted) and not subject.is_bundled else None
 
@@ -406,6 +406,18 @@ class Governance:
             found = replace(effective, run=RunSettings()).narrow(policy)
         self._narrowed = (effective, policy, found)
         return found
+
+
+def _may_need_packages(subject: Subject) -> bool:
+    """Whether scripts of a skill declare packages, or nobody can tell."""
+    if subject.entry is None or not subject.digest:
+        return False
+    from metier.guard.inspection import declared_packages
+
+    try:
+        return bool(declared_packages(subject.entry, subject.digest, subject.copy))
+    except MetierError:
+        return True
 
 
 def _has_say(state: GovernanceState) -> bool:

@@ -118,6 +118,8 @@ class Job:
     network: Network = "none"
     hosts: tuple[str, ...] = ()
     """Hosts of a restricted job: `api.example.com`, `*.example.com`, `example.com:8443`. An empty list is nobody."""
+    may_reach_private: bool = False
+    """Whether these hosts may have addresses of a private network: for hosts that the user's own settings name."""
     grants: tuple[str, ...] = ()
     """The protected names that it may write to in its places, such as `.git`."""
     sandbox: bool = True

@@ -104,6 +104,11 @@ def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
+def address_check(*, may_be_private: bool) -> Callable[[str], bool]:
+    """The addresses that a name may lead to: those of the open internet, or any."""
+    return (lambda _address: True) if may_be_private else is_public_address
+
+
 class AllowListProxy:
     """Lets clients of a listening socket reach the hosts on a list, by CONNECT and by plain HTTP requests.
 

@@ -26,7 +26,7 @@ from metier.run.environment import base_environment, programs_behind
 from metier.run.job import Job, JobPath, Limits, Runner, RunnerCapabilities, not_started
 from metier.run.plain import PlainRunner
 from metier.run.protection import conclude, protect
-from metier.run.proxy import AllowListProxy, Contacts, proxy_variables
+from metier.run.proxy import AllowListProxy, Contacts, address_check, proxy_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -131,7 +131,10 @@ class SeatbeltRunner(Runner):
             if job.network == "restricted" and job.hosts:
                 listener = held.enter_context(socket.create_server(("127.0.0.1", 0)))
                 port = listener.getsockname()[1]
-                held.enter_context(AllowListProxy(listener, job.hosts, on_decision=contacts.note))
+                permits = address_check(may_be_private=job.may_reach_private)
+                held.enter_context(
+                    AllowListProxy(listener, job.hosts, on_decision=contacts.note, permits_address=permits)
+                )
                 env |= proxy_variables(port)
             text = profile(job, scratch=scratch, programs=_programs(program), proxy_port=port)
             argv = (self._program, "-p", text, "--", program, *job.argv[1:])

@@ -14,6 +14,7 @@ from metier.scan import capability_patterns
 from metier.scan.capability_patterns import matches, tool_class
 from metier.scan.reading import view_of
 from metier.skill import canonical_field, shown
+from metier.skill.script_packages import LANGUAGES, declaring_files
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ CAPABILITIES = (
     "inline-exec",
     "network-tools",
     "opaque-files",
+    "packages",
     "scripts",
     "shell-instructions",
 )
@@ -110,6 +112,10 @@ def infer_from(
     classes = {"network-tools": tool_class(tuple(network)), "file-write": tool_class(tuple(write))}
     for file in view.files:
         _look_at(file, classes, found)
+    # A declaration that nobody can read is one all the same.
+    texts = {opaque.path: "?" for opaque in view.opaque} | {file.path: file.text for file in view.files}
+    for path, kind in declaring_files(texts, lambda path: texts[path].encode()).items():
+        found.add("packages", path, 1, f"declares packages of {LANGUAGES[kind]}")
     for opaque in view.opaque:
         found.add("opaque-files", opaque.path, 1, opaque.why)
     instructions = view.instructions

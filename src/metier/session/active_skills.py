@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier._lazy import dataclass, logger, replace
 from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject
+from metier.guard.inspection import declared_packages
 from metier.hints import load_skill
 from metier.session.events import Event
 from metier.skill import shown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from metier.session.context import By, SessionContext
     from metier.session.known_skills import KnownSkills
     from metier.skill import PackageListing, Skill
+    from metier.skill.script_packages import PackageKind
 
 log = logger("metier.session")
 
@@ -69,7 +71,12 @@ class ActiveSkill:
     @property
     def subject(self) -> Subject:
         """The skill as the guard sees it."""
-        return subject_of(self.entry, self.digest)
+        return subject_of(self.entry, self.digest, copy=self.root)
+
+    @property
+    def package_kinds(self) -> frozenset[PackageKind]:
+        """The languages that its scripts declare packages of."""
+        return frozenset(declared_packages(self.entry, self.digest, self.root).values())
 
 
 def is_same(one: Entry, other: Entry) -> bool:
@@ -82,7 +89,7 @@ def is_same_load(one: ActiveSkill, other: ActiveSkill) -> bool:
     return one.digest == other.digest and is_same(one.entry, other.entry)
 
 
-def subject_of(entry: Entry, digest: str = "") -> Subject:
+def subject_of(entry: Entry, digest: str = "", *, copy: str = "") -> Subject:
     """Return a skill of the library as the guard sees it."""
     return Subject(
         name=entry.name,
@@ -93,6 +100,7 @@ def subject_of(entry: Entry, digest: str = "") -> Subject:
         for_models=not entry.is_hidden_from_models,
         for_people=entry.skill.user_invocable,
         entry=entry,
+        copy=copy,
     )
 
 

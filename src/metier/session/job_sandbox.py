@@ -107,7 +107,9 @@ class JobSandbox:
         notes: tuple[str, ...] = ()
         if gets_secrets and policy.secrets:
             secrets, notes = secrets_for(active, policy, self._provider)
-        job = replace(job, limits=limits_under(policy, job.limits), env={**job.env, **secrets}, sandbox=isolated)
+        packages, variables = self._packages(active, isolated=isolated)
+        env = {**job.env, **variables, **secrets}
+        job = replace(job, limits=limits_under(policy, job.limits), env=env, sandbox=isolated)
         if not isolated:
             return SandboxedJob(self, replace(job, network="host"), secrets, notes)
         execution = active.skill.execution
@@ -122,7 +124,7 @@ class JobSandbox:
         workspace = self._workspace(kept, grants)
         job = replace(
             job,
-            places=(*workspace, *places, JobPath(active.root)),
+            places=(*workspace, *places, JobPath(active.root), *packages),
             env={**self._committer(grants), **job.env},
             grants=grants,
             network=reach.network,
@@ -151,6 +153,7 @@ class JobSandbox:
         places = tuple(place for place in job.places if place.path not in hidden)
         notes = [f"Skill {one.name!r} is not there for commands: its scripts may not run." for one in barred]
         grants = tuple(sorted(granted_names(policy.paths)))
+        variables: dict[str, str] = {}
         if not has_places:
             kept = kept_folders(context.index, context.guard, active)
             seen = [one for one in active if one.root not in hidden and not holds_home(one.folder)]
@@ -158,10 +161,44 @@ class JobSandbox:
             notes += problems
             workspace = self._workspace(kept, grants, barred)
             notes += _protection_notes(workspace)
-            places = (*workspace, *(JobPath(one.root) for one in verified))
-        env = {**self._committer(grants), **job.env}
+            packages, variables, lacking = self._packages_of_named(job, verified)
+            notes += lacking
+            places = (*workspace, *(JobPath(one.root) for one in verified), *packages)
+        env = {**self._committer(grants), **job.env, **variables}
         job = replace(job, places=places, env=env, grants=grants, network=reach.network, hosts=reach.hosts)
         return SandboxedJob(self, job, {}, tuple(notes))
+
+    def _packages(self, one: ActiveSkill, *, isolated: bool) -> tuple[tuple[JobPath, ...], dict[str, str]]:
+        """The environments of what its scripts import, as places of a job, and the variables that lead there."""
+        kinds = one.package_kinds
+        if not kinds:
+            return (), {}
+        from metier.run.packages import packages_for
+
+        packages, has_view = packages_for(one.name, one.digest, kinds), isolated and self._has_view
+        return packages.places(one.root, has_view=has_view), packages.variables(has_view=has_view)
+
+    def _packages_of_named(
+        self, job: Job, actives: Sequence[ActiveSkill]
+    ) -> tuple[list[JobPath], dict[str, str], list[str]]:
+        """The same of all skills that a command runs something of, and a sentence for each that lacks them."""
+        places: list[JobPath] = []
+        variables: dict[str, str] = {}
+        notes: list[str] = []
+        for one in NamedPaths(job.argv, job.folder).attributed(actives, self._mount):
+            try:
+                more, found = self._packages(one, isolated=True)
+            except MetierError as error:
+                notes.append(for_anybody(error, error.hint))
+                continue
+            places += more
+            for name, path in found.items():
+                variables[name] = os.pathsep.join(filter(None, (variables.get(name), path)))
+        return places, variables, notes
+
+    @property
+    def _has_view(self) -> bool:
+        return self.runner.capabilities().hides_files
 
     def reachable_hosts(self) -> tuple[str, ...] | None:
         """The hosts that belong to no skill in particular and may be reached now; None is every public one.
@@ -267,7 +304,7 @@ class JobSandbox:
     def _covers(self, one: ActiveSkill, isolated: bool) -> bool:
         """Whether a job sees the verified copy of a skill where it was loaded from."""
         context = self.context
-        if not isolated or not self.runner.capabilities().hides_files:
+        if not isolated or not self._has_view:
             return False
         return bool(covering_places(context.workspace, (one,)))
 

@@ -33,7 +33,7 @@ RULE_LAYERS = ("enterprise", "personal", "project", "plugin")
 TRIGGERS = ("model", "user", "nested", "host")
 CAPABILITY_NAMES = (
     *("scripts", "network-tools", "file-write", "shell-instructions", "external-downloads", "hooks", "inline-exec"),
-    *("opaque-files",),
+    *("opaque-files", "packages"),
 )
 """The capabilities of skills."""
 EFFECTS: tuple[Outcome, ...] = ("allow", "ask", "deny")

@@ -304,11 +304,16 @@ class _SandboxedJob:
     def _open_way_out(self, listener: int) -> None:
         import socket
 
-        from metier.run.proxy import AllowListProxy, Contacts
+        from metier.run.proxy import AllowListProxy, Contacts, address_check
 
         contacts = Contacts()
         self._contacts = contacts.seen
-        self._proxy = AllowListProxy(socket.socket(fileno=listener), self._job.hosts, on_decision=contacts.note)
+        self._proxy = AllowListProxy(
+            socket.socket(fileno=listener),
+            self._job.hosts,
+            on_decision=contacts.note,
+            permits_address=address_check(may_be_private=self._job.may_reach_private),
+        )
         self._proxy.start()
 
     def _stop(self, why: KilledBy) -> None:

@@ -1,0 +1,98 @@
+"""Packages that the scripts of a skill declare: which files do so, and for which language.
+
+Python packages are declared by a block of inline metadata in a script (PEP 723) or by `requirements.txt`, those of npm
+by `package.json` with its lock. Reading errs on the side of seeing a declaration: a file that cannot be understood
+counts as one, and whoever resolves it says what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from metier._lazy import pattern
+from metier.skill.package import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PackageKind: TypeAlias = Literal["python", "npm"]
+
+LANGUAGES: dict[PackageKind, str] = {"python": "Python", "npm": "npm"}
+_PLACES = ("", "scripts/")
+REQUIREMENTS = tuple(f"{place}requirements.txt" for place in _PLACES)
+MANIFESTS = tuple(f"{place}package.json" for place in _PLACES)
+MANIFEST_FIELDS = ("dependencies", "optionalDependencies")
+"""The fields of a package.json that name packages which a script needs at a run."""
+MAX_DECLARATION_BYTES = 8 * 1024 * 1024
+
+_BLOCK = pattern(r"(?m)^# /// script[ \t]*\n((?:^#(?:| [^\n]*)\n)+?)^# ///[ \t]*$")
+_BEGIN = b"# /// script"
+
+
+def may_declare(path: str) -> bool:
+    """Whether a file of this path can declare packages.
+
+    >>> may_declare("scripts/fill.py"), may_declare("requirements.txt"), may_declare("references/requirements.txt")
+    (True, True, False)
+    """
+    return path in REQUIREMENTS or path in MANIFESTS or (path.endswith(".py") and kind_of(path) == "script")
+
+
+def declaring_files(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[str, PackageKind]:
+    """The files that declare packages, with their language, sorted by path; `read` gives the content of one.
+
+    >>> files = {"requirements.txt": b"pypdf>=5", "package.json": b"{}", "SKILL.md": b"..."}
+    >>> declaring_files(files, files.__getitem__)
+    {'requirements.txt': 'python'}
+    """
+    found: dict[str, PackageKind] = {}
+    for path in sorted(filter(may_declare, paths)):
+        data = read(path)
+        if path in MANIFESTS:
+            if _names_packages(data):
+                found[path] = "npm"
+        elif requirement_lines(data) if path in REQUIREMENTS else _BEGIN in data and _has_dependencies(data):
+            found[path] = "python"
+    return found
+
+
+def requirement_lines(data: bytes) -> list[str]:
+    """The lines of a requirements.txt without comments, each with the lines that continue it."""
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n").replace("\\\n", " ")
+    lines = (line.split(" #")[0].strip() for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def inline_metadata(data: bytes) -> str | None:
+    """The TOML of a script's block of inline metadata; None without one. Raises `ValueError` for two of them.
+
+    >>> inline_metadata(b"# /// script\\n# dependencies = ['pypdf']\\n# ///\\nprint(1)\\n")
+    "dependencies = ['pypdf']\\n"
+    """
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    blocks: list[str] = _BLOCK.findall(text)
+    if len(blocks) > 1:
+        raise ValueError("it has two blocks of inline metadata")
+    if not blocks:
+        return None
+    return "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
+
+
+def _has_dependencies(data: bytes) -> bool:
+    import tomllib
+
+    try:
+        block = inline_metadata(data)
+        return block is not None and bool(tomllib.loads(block).get("dependencies"))
+    except (ValueError, RecursionError):
+        return True
+
+
+def _names_packages(data: bytes) -> bool:
+    import json
+
+    try:
+        manifest = json.loads(data)
+        return any(manifest.get(field) for field in MANIFEST_FIELDS)
+    except (ValueError, AttributeError, RecursionError):
+        return True
