@@ -20,7 +20,7 @@ _MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
-    """Where packages come from."""
+    """The indexes that packages are taken from."""
 
     default: str
     """The address of the main index."""
