@@ -169,3 +169,30 @@ def test_an_answer_is_a_persons_where_what_the_command_reads_is_typed(
 
     monkeypatch.setattr("sys.stdin", Input())
     assert TerminalPrompt().source == source
+
+
+def test_skills_of_a_source_are_picked_agreed_to_and_offered_to_the_clients_that_are_there(
+    start: Start, tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    for name in ("bye", "hello", "third"):
+        write_skill(tmp_path / "shared" / name, description=f"Says {name}. Use when asked.")
+    (tmp_path / ".claude").mkdir()
+    terminal = start(f"add {tmp_path}/shared", f"add {tmp_path}/shared third")
+    listed = terminal.until("Which of them?")
+    assert "   2  hello  Says hello. Use when asked." in listed
+    terminal.type("1, hello\n")
+    assert "bye  Says bye." in terminal.until("Install 2 skills, and approve of what they can do? [y/N]")
+    terminal.type("y\n")
+    terminal.until("Also write it into the folders of Claude Code? [y/N]")
+    terminal.type("y\n")
+    terminal.until("ended with 0")
+    terminal.until("Install third, and approve of what it can do? [y/N]")
+    terminal.type("\n")  # no answer is no
+    terminal.until("Nothing was changed.")
+    assert terminal.ended() == 0
+    project = tmp_path / "project"
+    for folder in (".metier/skills", ".claude/skills"):
+        assert {path.name for path in (project / folder).iterdir() if path.name in ("bye", "hello", "third")} == {
+            "bye",
+            "hello",
+        }
