@@ -72,9 +72,12 @@ class HttpClient:
     Credentials go to the origin of its address alone. Where that is public, nothing leads to a private address.
     """
 
-    def __init__(self, address: str, transfer: Transfer) -> None:
+    def __init__(self, address: str, transfer: Transfer, *, accept: str = "*/*") -> None:
         self.origin = _parsed(address).origin
         self.transfer = transfer
+        self.authorization = ""
+        """The value of `Authorization` for the origin, in place of the one that the environment has."""
+        self._accept = accept
         self.warnings: dict[str, None] = {}
         """Sentences for the person who asked, each once."""
         self._is_public: bool | None = None
@@ -92,7 +95,8 @@ class HttpClient:
         for _ in range(_MAX_REDIRECTS + 1):
             try:
                 with _Wire(self._connected(at, until), until) as wire:
-                    response = wire.request(at, credentials_for(at.host, at.port) if at.origin == self.origin else "")
+                    own = self.authorization or credentials_for(at.host, at.port) if at.origin == self.origin else ""
+                    response = wire.request(at, own, self._accept)
                     location = response.headers.get("Location", "") if response.status in _REDIRECTS else ""
                     if not location:
                         body = _body(url, response, wire, _Expected(what, types, most), self.transfer)
@@ -252,16 +256,16 @@ class _Wire(io.RawIOBase):
         except OSError:
             return False
 
-    def request(self, url: _Url, credentials: str) -> HTTPResponse:
+    def request(self, url: _Url, credentials: str, accept: str) -> HTTPResponse:
         """The beginning of the answer to a request."""
-        header = f"Authorization: {credentials}\r\n" if credentials else ""
+        header = f"Accept: {accept}\r\n" + (f"Authorization: {credentials}\r\n" if credentials else "")
         return self.send(f"GET {url.target} HTTP/1.1", url, f"{header}Connection: close\r\n")
 
     def send(self, line: str, url: _Url, headers: str) -> HTTPResponse:
         """The beginning of the answer to a line and headers."""
         default = {"https": 443, "http": 80}[url.scheme]
         host = authority(url.host, None if url.port == default else url.port)
-        agent = f"User-Agent: metier/{__version__}\r\nAccept: */*\r\nAccept-Encoding: identity\r\n"
+        agent = f"User-Agent: metier/{__version__}\r\nAccept-Encoding: identity\r\n"
         self._sock.settimeout(_left(self._until))
         self._sock.sendall(f"{line}\r\nHost: {host}\r\n{agent}{headers}\r\n".encode("ascii"))
         response = HTTPResponse(cast("socket.socket", self), method="GET")
@@ -330,7 +334,8 @@ def _refusal(url: str, response: HTTPResponse, wire: _Wire) -> SourceUnavailable
         404: "Check the address.",
         410: "It was withdrawn; choose another version.",
     }.get(status, _TRY_LATER)
-    return _unavailable(url, f"it answered {status}{f' ({told})' if told else ''}", hint, status=status)
+    said = f"it answered {status}{f' ({told})' if told else ''}"
+    return _unavailable(url, said, hint, status=status, challenge=response.headers.get("WWW-Authenticate", ""))
 
 
 def _parsed(url: str) -> _Url:

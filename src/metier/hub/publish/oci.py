@@ -1,0 +1,122 @@
+"""Skills that are published to an OCI registry, as artifacts that other clients install too."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
+from metier.hub.publish.pack import pack
+from metier.hub.sources.fetch import Transfer
+from metier.hub.sources.oci import CONFIG, CONTENT, NAME, SKILL, TITLE, VERSION
+from metier.hub.sources.oci_registry import MANIFEST, OciRepository, digest_of, oras_registry
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.hub.sources.address import SourceAddress
+    from metier.skill import Skill
+    from metier.skill.package import Files
+
+
+def push_skill(
+    files: Files, target: SourceAddress, skill: Skill, *, version: str = "", transfer: Transfer | None = None
+) -> str:
+    """Publish a skill under the tag of an address, or that of its version; the digest of its manifest.
+
+    The same content always gives the same digest. Raises `SkillExists` where the tag names other content already.
+    """
+    version = version or skill.version or ""
+    # A tag has no plus sign; other tools write an underscore in place of it as well.
+    tag = target.ref or version.replace("+", "_")
+    if not tag:
+        raise InvalidArgument(
+            "The skill has no version to be published as.", hint="Write `version:` into it, or name a tag in --to."
+        )
+    repository = OciRepository(target.location, transfer or Transfer())
+    layer, config = pack(files, "tar.gz"), _bytes(_config(skill, version))
+    annotations = {NAME: skill.name, TITLE: skill.name, VERSION: version, _DESCRIPTION: skill.description}
+    manifest = _bytes(
+        {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "artifactType": SKILL,
+            "config": _descriptor(config, CONFIG),
+            "layers": [_descriptor(layer, CONTENT)],
+            "annotations": {name: text for name, text in annotations.items() if text},
+        }
+    )
+    digest = digest_of(manifest)
+    there = _digest_there(repository, tag)
+    if there and there != digest:
+        raise SkillExists(
+            f"{shown(target.location, 200)}:{shown(tag)} is there already, with other content.",
+            hint="What was published never changes: give the skill a new version.",
+            name=skill.name,
+        )
+    if not there:
+        _upload(repository, tag, manifest, (config, layer))
+        if _digest_there(repository, tag) != digest:
+            raise SourceUnavailable(
+                f"{shown(target.location, 200)}:{shown(tag)} is not what was sent.",
+                hint="Somebody else may have published it in the same moment; look there.",
+            )
+    return digest
+
+
+_DESCRIPTION = "org.opencontainers.image.description"
+
+
+def _config(skill: Skill, version: str) -> dict[str, Any]:
+    found = {
+        "schemaVersion": "1",
+        "name": skill.name,
+        "version": version,
+        "description": skill.description,
+        "license": skill.license,
+        "compatibility": skill.compatibility,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _descriptor(data: bytes, kind: str) -> dict[str, Any]:
+    return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
+
+
+def _digest_there(repository: OciRepository, tag: str) -> str:
+    """The digest of what a tag names; empty where it names nothing."""
+    try:
+        return digest_of(repository.manifest(tag))
+    except SourceUnavailable as error:
+        if error.context.get("status") == 404:
+            return ""
+        raise
+
+
+def _upload(repository: OciRepository, tag: str, manifest: bytes, blobs: tuple[bytes, ...]) -> None:
+    registry = oras_registry(repository)
+    container = registry.get_container(f"{repository.host}/{repository.name}:{tag}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="metier-") as folder:
+            for number, data in enumerate(blobs):
+                path = os.path.join(folder, str(number))
+                with open(path, "xb") as file:
+                    file.write(data)
+                _require_taken(registry.upload_blob(path, container, {"digest": digest_of(data), "size": len(data)}))
+        url = f"{registry.prefix}://{container.manifest_url()}"
+        _require_taken(registry.do_request(url, "PUT", data=manifest, headers={"Content-Type": MANIFEST}))
+    except (OSError, ValueError) as error:  # those of requests and of oras are among them
+        raise SourceUnavailable(
+            f"{shown(repository.host)} did not take the skill: {shown(str(error), 200)}.",
+            hint=f"Check the address, and log in: `docker login {repository.host}`.",
+        ) from None
+
+
+def _require_taken(response: Any) -> None:
+    if response.status_code not in (200, 201, 202):
+        raise ValueError(f"it answered {response.status_code}")

@@ -1,0 +1,197 @@
+"""Skills that are published to an OCI registry, and installed from it again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
+from metier.hub.publish.oci import push_skill
+from metier.hub.sources.address import parse_address
+from metier.hub.sources.fetch import Transfer, fetch, resolve
+from metier.skill import Skill, parse
+
+TEXT = b"---\nname: pdf\ndescription: PDFs.\nversion: 1.2.0\nlicense: MIT\n---\nDo.\n"
+FILES: dict[str, Any] = {"SKILL.md": ("file", TEXT), "scripts/run.sh": ("exec", b"#!/bin/sh\n")}
+QUICK = Transfer(seconds=10)
+
+
+def skill(text: bytes = TEXT) -> Skill:
+    return parse(text, folder="pdf").skill
+
+
+@contextlib.contextmanager
+def registry(**lies: Any) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """A registry in memory: its host, and what it holds by path; `lies` are answers by method."""
+    held: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            return
+
+        def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+            self.send_response(lies.get(self.command, status))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            found = held.get(self.path)
+            self._answer(404 if found is None else 200, found or b"")
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_POST(self) -> None:
+            self._answer(202, Location=lies.get("location", f"{self.path}id"))
+
+        def do_PUT(self) -> None:
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            path, _, query = self.path.partition("?")
+            if query:
+                digest = query.removeprefix("digest=").replace("%3A", ":")
+                assert digest == f"sha256:{sha256(data).hexdigest()}"
+                held[f"{path.partition('/uploads/')[0]}/{digest}"] = data
+            else:
+                held[path] = lies.get("stores", data)
+                held[f"{path.rpartition('/')[0]}/sha256:{sha256(data).hexdigest()}"] = data
+            self._answer(201)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}", held
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def pulled(text: str) -> dict[str, Any]:
+    with fetch(resolve(parse_address(text), QUICK), QUICK) as fetched:
+        return dict(fetched.candidates[0].files())
+
+
+def test_what_is_published_is_installed_again_with_the_same_digest() -> None:
+    with registry() as (host, held):
+        target = parse_address(f"oci:{host}/acme/pdf")
+        digest = push_skill(FILES, target, skill(), transfer=QUICK)
+        assert resolve(parse_address(f"oci:{host}/acme/pdf:1.2.0"), QUICK).revision == digest
+        assert pulled(f"oci:{host}/acme/pdf:1.2.0") == FILES
+        manifest = json.loads(held["/v2/acme/pdf/manifests/1.2.0"])
+        config = json.loads(held[f"/v2/acme/pdf/blobs/{manifest['config']['digest']}"])
+    assert manifest["artifactType"] == "application/vnd.agentskills.skill.v1"
+    assert [layer["mediaType"] for layer in manifest["layers"]] == [
+        "application/vnd.agentskills.skill.content.v1.tar+gzip"
+    ]
+    assert manifest["annotations"]["io.agentskills.skill.name"] == "pdf"
+    assert config == {
+        "schemaVersion": "1",
+        "name": "pdf",
+        "version": "1.2.0",
+        "description": "PDFs.",
+        "license": "MIT",
+    }
+
+
+@pytest.mark.covers("A-37")
+def test_a_tag_keeps_its_content_and_the_same_again_is_nothing_new() -> None:
+    with registry() as (host, held):
+        target = parse_address(f"oci:{host}/acme/pdf")
+        digest = push_skill(FILES, target, skill(), transfer=QUICK)
+        before = dict(held)
+        assert push_skill(dict(reversed(FILES.items())), target, skill(), transfer=QUICK) == digest
+        with pytest.raises(SkillExists, match="is there already, with other content"):
+            push_skill({**FILES, "more.md": ("file", b"")}, target, skill(), transfer=QUICK)
+        assert held == before
+        other = parse_address(f"oci:{host}/acme/pdf:next")
+        push_skill({**FILES, "more.md": ("file", b"")}, other, skill(), transfer=QUICK)
+        assert "more.md" in pulled(f"oci:{host}/acme/pdf:next")
+
+
+def test_a_skill_without_a_version_needs_a_tag() -> None:
+    plain = b"---\nname: pdf\ndescription: PDFs.\n---\nDo.\n"
+    with pytest.raises(InvalidArgument, match="no version"):
+        push_skill({"SKILL.md": ("file", plain)}, parse_address("oci:127.0.0.1:1/acme/pdf"), skill(plain))
+
+
+@pytest.mark.each(
+    "lies",
+    [
+        {"PUT": 403},
+        {"POST": 401},
+        {"location": "http://203.0.113.1/upload"},
+        {"location": "file:///etc/passwd"},
+        {"stores": b"{}"},
+    ],
+)
+def test_a_registry_that_does_not_keep_it_is_an_error(lies: dict[str, Any]) -> None:
+    with registry(**lies) as (host, _), pytest.raises(SourceUnavailable) as caught:
+        push_skill(FILES, parse_address(f"oci:{host}/acme/pdf"), skill(), transfer=QUICK)
+    assert caught.value.hint
+
+
+@pytest.fixture
+def docker_registry(tmp_path: Path) -> Iterator[str]:
+    """The registry of Debian, on a port of its own."""
+    program = shutil.which("docker-registry")
+    if program is None:
+        pytest.skip("docker-registry is not installed")
+    with contextlib.closing(__import__("socket").socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{free.getsockname()[1]}"
+    config = {
+        "version": "0.1",
+        "log": {"level": "error"},
+        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}},
+        "http": {"addr": host},
+    }
+    (tmp_path / "registry.yml").write_text(json.dumps(config))
+    with (tmp_path / "registry.log").open("wb") as log:
+        process = subprocess.Popen([program, "serve", str(tmp_path / "registry.yml")], stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{host}/v2/", timeout=5):
+                break
+            assert process.poll() is None and time.monotonic() < until, (tmp_path / "registry.log").read_text()
+            threading.Event().wait(0.05)
+        yield host
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+@pytest.mark.covers("A-37")
+def test_a_skill_goes_round_through_a_real_registry(docker_registry: str) -> None:
+    target = parse_address(f"oci:{docker_registry}/acme/skills/pdf")
+    digest = push_skill(FILES, target, skill(), transfer=QUICK)
+    resolved = resolve(parse_address(f"oci:{docker_registry}/acme/skills/pdf:1.2.0"), QUICK)
+    assert resolved.revision == digest
+    assert pulled(f"oci:{docker_registry}/acme/skills/pdf@{digest}") == FILES
+    assert push_skill(FILES, target, skill(), transfer=QUICK) == digest
+    with pytest.raises(SkillExists):
+        push_skill({"SKILL.md": ("file", TEXT)}, target, skill(), transfer=QUICK)
+    # Another client's tag of the same manifest, with the library's own way to read it.
+    import oras.client
+
+    client = oras.client.OrasClient(hostname=docker_registry, insecure=True)
+    manifest = client.get_manifest(f"{docker_registry}/acme/skills/pdf:1.2.0")
+    assert manifest["artifactType"] == "application/vnd.agentskills.skill.v1"
+    assert client.get_tags(f"{docker_registry}/acme/skills/pdf") == ["1.2.0"]
