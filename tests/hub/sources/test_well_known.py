@@ -219,3 +219,84 @@ def test_a_page_in_place_of_an_index_is_no_index(site: Site) -> None:
     site.answers["/.well-known/agent-skills/index.json"] = answer(b"<html>", "text/html")
     with pytest.raises(SourceUnavailable, match="text/html"):
         resolved(site)
+
+
+RELEASES = ("2.0", "1.1", "1.0")
+
+
+def archive_of(version: str) -> bytes:
+    return zipped({"SKILL.md": skill_text(body=f"Version {version}.")})
+
+
+def released(site: Site, *, yanked: str = "", content: str = "", **more: object) -> None:
+    """Announce a skill with three versions, the way our own registries do."""
+    for version in RELEASES:
+        site.answers[f"/.well-known/agent-skills/pdf-{version}.zip"] = answer(archive_of(version))
+    releases = [
+        {"version": one, "url": f"pdf-{one}.zip", "digest": digest(archive_of(one))}
+        | ({"yanked": "It deletes files."} if one == yanked else {})
+        for one in RELEASES
+    ]
+    own = {"version": "2.0", **({"content": content} if content else {})}
+    entry = {"name": "pdf", "type": "archive", "url": "pdf-2.0.zip", "digest": digest(archive_of("2.0"))}
+    extensions = {"dev.metier": {"releases": {"pdf": releases}, **more}}
+    site.index(entry | {"extensions": {"dev.metier": own}}, extensions=extensions)
+
+
+@pytest.mark.each(
+    ("ref", "version"),
+    [
+        ("", "2.0"),
+        ("2.0", "2.0"),
+        ("1.1", "1.1"),
+        (digest(archive_of("1.0")), "1.0"),
+        (digest(archive_of("2.0")), "2.0"),
+    ],
+)
+def test_an_earlier_version_is_chosen_by_its_number_or_digest(site: Site, ref: str, version: str) -> None:
+    released(site)
+    with fetch(resolve(parse_address(f"{site.url}/.well-known/agent-skills/pdf", ref=ref))) as found:
+        (candidate,) = found.candidates
+        assert candidate.version == version
+        assert candidate.skill_file() == skill_text(body=f"Version {version}.")
+    assert found.resolved.revision == digest(archive_of(version))
+
+
+@pytest.mark.covers("A-37")
+def test_a_version_that_was_withdrawn_is_not_resolved_but_stays_for_locks(site: Site) -> None:
+    released(site, yanked="1.1")
+    with pytest.raises(SourceUnavailable, match="withdrawn"):
+        resolve(parse_address(site.url, ref="1.1"))
+    with fetch(resolve(parse_address(site.url, ref=digest(archive_of("1.1"))))) as found:
+        assert found.candidates[0].yanked == "It deletes files."
+
+
+def test_a_successor_is_told(site: Site) -> None:
+    released(site, deprecated={"pdf": {"successor": "documents", "reason": "It is old."}})
+    candidate = fetched(site).candidates[0]
+    assert candidate.successor == "documents"
+    assert "It is old." in candidate.notes[0]
+
+
+def test_two_contents_for_one_version_leave_out_the_entry(site: Site) -> None:
+    released(site)
+    entry = site.entry("pdf", archive_of("other")) | {"extensions": {"dev.metier": {"version": "1.0"}}}
+    releases = {"pdf": [{"version": "1.0", "url": "pdf-1.0.zip", "digest": digest(archive_of("1.0"))}]}
+    site.index(entry, extensions={"dev.metier": {"releases": releases}})
+    found = fetched(site)
+    assert not found.candidates
+    assert "two contents" in found.warnings[0]
+
+
+def test_an_archive_that_differs_from_its_listing_is_refused(site: Site) -> None:
+    released(site, content=digest(b"other"))
+    with pytest.raises(IntegrityFailed, match="not those that the index announces"):
+        fetched(site).candidates[0].files()
+
+
+@pytest.mark.each(
+    "more", [[], "x", {"dev.metier": 5}, {"dev.metier": {"releases": 5}}, {"dev.metier": {"deprecated": {"pdf": 5}}}]
+)
+def test_an_extension_of_another_shape_is_passed_over(site: Site, more: object) -> None:
+    site.index(site.entry("pdf", skill_text(), "skill-md", extensions=more), extensions=more)
+    assert fetched(site).candidates[0].files()

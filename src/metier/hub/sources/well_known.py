@@ -1,7 +1,8 @@
 """Skills that a web site announces below `/.well-known/`: the discovery index v0.2.0, or v0.1.0 where there is none.
 
-The state of a site is the digest of all that its index announces, so that one request tells whether anything changed.
-An entry may lead to another host only with a digest, which is verified before anything is unpacked.
+The state of a site is the digest of all that its index announces, so that one request tells whether anything changed;
+of a single skill it is the digest of its artifact. Artifacts may lie on other hosts, because their digests, which are
+verified before anything is unpacked, bind them to the index.
 """
 
 from __future__ import annotations
@@ -14,175 +15,129 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from metier._lazy import dataclass, field
-from metier.errors import MetierError, SkillInvalid, SkillNotFound, SourceUnavailable
+from metier._lazy import dataclass
+from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUnavailable
+from metier.hub.sources.discovery_index import MAX_INDEX, parse_index
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
-from metier.hub.sources.http import ARCHIVE, MARKDOWN, HttpClient, is_digest, joined, shown_url
+from metier.hub.sources.http import ARCHIVE, MARKDOWN, HttpClient, joined, shown_url
 from metier.hub.sources.tree import MemoryTree, archive_tree, candidates_of
-from metier.skill import MAX_SKILL_BYTES, is_valid_name, read_frontmatter, shown
-from metier.skill.package import MAX_FILE_BYTES, MAX_FILES
-from metier.source.unpack import ArchiveLimits, checked_listing
+from metier.skill import MAX_SKILL_BYTES, read_frontmatter, shown
+from metier.skill.package import MAX_FILE_BYTES, digest_of_files
+from metier.source.unpack import ArchiveLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.hub.sources.address import SourceAddress
+    from metier.hub.sources.discovery_index import DiscoveryIndex, IndexEntry
     from metier.hub.sources.fetch import Transfer
     from metier.skill.package import Files
 
-SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _FOLDERS = ("agent-skills", "skills")
 """Where an index lies, the newer one first."""
-_MAX_INDEX = 8 * 1024 * 1024
-_MAX_ENTRIES = 10_000
-_MAX_WARNINGS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """A skill of an index: one artifact with a digest (v0.2.0), or single files (v0.1.0)."""
-
-    name: str
-    type: str
-    url: str
-    digest: str = ""
-    files: tuple[tuple[str, str], ...] = ()
-    """Path and digest of each; the digest is empty where none is announced."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Index:
+class _Chosen:
     client: HttpClient
-    entries: tuple[_Entry, ...] = ()
-    warnings: tuple[str, ...] = field(default=(), compare=False)
+    entries: tuple[IndexEntry, ...]
+    warnings: tuple[str, ...]
+    revision: str
 
 
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The state of the index; empty where it announces no digests, so that only the files tell."""
-    index = _read_index(address, transfer)
-    state = [[entry.name, entry.type, entry.url, entry.digest, entry.files] for entry in index.entries]
-    is_verified = all(entry.digest or all(digest for _, digest in entry.files) for entry in index.entries)
-    text = json.dumps(sorted(state), separators=(",", ":"))
-    revision = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" if is_verified else ""
-    return Resolved(address=address, revision=revision, data=index)
+    chosen = _chosen(address, address.ref, transfer)
+    is_exact = bool(address.ref) and address.ref == chosen.revision
+    return Resolved(address=address, revision=chosen.revision, is_exact=is_exact, data=chosen)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills of an index; each is downloaded when it is read."""
-    index = resolved.data if isinstance(resolved.data, _Index) else _read_index(resolved.address, transfer)
+    chosen = resolved.data
+    if not isinstance(chosen, _Chosen):
+        chosen = _chosen(resolved.address, resolved.revision, transfer)
     yield Fetched(
         resolved=resolved,
-        candidates=[_candidate(entry, index.client) for entry in index.entries],
-        warnings=(*index.warnings, *index.client.warnings),
+        candidates=[_candidate(entry, chosen.client) for entry in chosen.entries],
+        warnings=(*chosen.warnings, *chosen.client.warnings),
     )
 
 
-def _read_index(address: SourceAddress, transfer: Transfer) -> _Index:
+def _chosen(address: SourceAddress, ref: str, transfer: Transfer) -> _Chosen:
+    """The entries that an address means: all of them or one, as they are or of a version or digest."""
+    client, index, name = _read_index(address, transfer)
+    entries = tuple(entry for entry in index.entries if name in ("", entry.name))
+    if name and not entries:
+        raise SkillNotFound(
+            f"{shown_url(address.location)} has no skill {shown(name)!r}.", hint="Name the site alone to see them all."
+        )
+    revision = _state(entries, is_one=bool(name))
+    if ref not in ("", revision):
+        entries = tuple(found for entry in entries if (found := entry.at(ref)) is not None)
+        if not entries:
+            versions = [one.version for entry in index.entries if entry.name == name for one in entry.releases]
+            raise SourceUnavailable(
+                f"{shown_url(address.location)} has nothing of version {shown(ref, 80)!r}, or it was withdrawn.",
+                hint=f"There are {', '.join(versions[:10])}." if any(versions) else "Leave the version out.",
+            )
+        revision = _state(entries, is_one=bool(name))
+    return _Chosen(client=client, entries=entries, warnings=index.warnings, revision=revision)
+
+
+def _state(entries: tuple[IndexEntry, ...], *, is_one: bool) -> str:
+    if not all(entry.is_verified for entry in entries):
+        return ""
+    if is_one and entries[0].digest:
+        return entries[0].digest
+    state = sorted([entry.name, entry.type, entry.url, entry.digest, entry.files] for entry in entries)
+    return f"sha256:{hashlib.sha256(json.dumps(state, separators=(',', ':')).encode()).hexdigest()}"
+
+
+def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex, str]:
+    """The index of a site, and the one skill that the address names, if it does."""
     base, marker, below = address.location.partition("/.well-known/")
     folder, _, name = below.strip("/").partition("/")
     if marker and folder not in _FOLDERS:
         raise SourceUnavailable(f"{shown_url(address.location)} is no index of skills.", hint="Name the site alone.")
-    wanted = address.path or name.removesuffix("index.json").strip("/")
     client = HttpClient(base, transfer)
     missing: SourceUnavailable | None = None
     for place in (folder,) if marker else _FOLDERS:
         url = f"{base.rstrip('/')}/.well-known/{place}/index.json"
         try:
-            data, found = client.get_json(url, "an index of skills", max_bytes=_MAX_INDEX)
+            data, found = client.get_json(url, "an index of skills", max_bytes=MAX_INDEX)
         except SourceUnavailable as error:
+            # Only where there is none is the other one looked for: it has no digests, and whoever damages the newer
+            # one must not get what they want by that.
             if error.context.get("status") not in (403, 404, 410):
                 raise
             missing = missing or error
             continue
-        index = _parsed(data, found.url, client)
-        if wanted and not any(entry.name == wanted for entry in index.entries):
-            raise SkillNotFound(
-                f"{shown_url(url)} has no skill {shown(wanted)!r}.", hint="Name the site alone to see all of them."
-            )
-        chosen = tuple(entry for entry in index.entries if wanted in ("", entry.name))
-        return _Index(client=client, entries=chosen, warnings=index.warnings)
+        return client, parse_index(data, found.url), address.path or name.removesuffix("index.json").strip("/")
     raise missing or SourceUnavailable(f"{shown_url(base)} announces no skills.", hint="Check the address.")
 
 
-def _parsed(data: dict[str, Any], url: str, client: HttpClient) -> _Index:
-    skills, schema = data.get("skills"), data.get("$schema")
-    if not isinstance(skills, list) or len(skills) > _MAX_ENTRIES:
-        raise SourceUnavailable(
-            f"{shown_url(url)} has no list of at most {_MAX_ENTRIES:,} skills.", hint="Ask whoever runs the site."
-        )
-    if schema not in (None, SCHEMA):
-        told = f"The index {shown_url(url)} is of another form ({shown(str(schema))}), and was not read."
-        return _Index(client=client, warnings=(told,))
-    warnings: list[str] = []
-    entries: dict[str, _Entry] = {}
-    doubles: set[str] = set()
-    for number, written in enumerate(skills, 1):
-        named = shown(str(written.get("name")), 80) if isinstance(written, dict) else f"no. {number}"
-        try:
-            entry = _entry(written, url, is_old=schema is None)
-        except (MetierError, ValueError) as problem:
-            told = problem.message if isinstance(problem, MetierError) else f"{problem}."
-            warnings.append(f"The entry {named} of the index was left out: {told}")
-            continue
-        if entries.setdefault(entry.name, entry) != entry:
-            doubles.add(entry.name)
-    for name in sorted(doubles):
-        del entries[name]
-        warnings.append(f"The entry {name} of the index was left out: it is there with two contents.")
-    if any(not digest for entry in entries.values() for _, digest in entry.files):
-        warnings.insert(0, "The index is of v0.1.0 and announces no digests: nothing shows whether files are complete.")
-    if len(warnings) > _MAX_WARNINGS:
-        warnings[_MAX_WARNINGS:] = [f"{len(warnings) - _MAX_WARNINGS} more were left out."]
-    return _Index(client=client, entries=tuple(entries.values()), warnings=tuple(warnings))
-
-
-def _entry(written: object, url: str, *, is_old: bool) -> _Entry:
-    if not isinstance(written, dict):
-        raise ValueError("it is no object")
-    name = written.get("name")
-    if not isinstance(name, str) or not is_valid_name(name):
-        raise ValueError("its name is no name of a skill")
-    if is_old:
-        files = tuple(_listed(file) for file in _list(written.get("files")))
-        checked_listing(path for path, _ in files)
-        if "SKILL.md" not in dict(files) or len(files) > MAX_FILES:
-            raise ValueError(f"it lists no SKILL.md, or more than {MAX_FILES:,} files")
-        return _Entry(name=name, type="files", url=joined(url, f"{name}/"), files=files)
-    kind, where, digest = written.get("type"), written.get("url"), written.get("digest")
-    if kind not in ("skill-md", "archive"):
-        raise ValueError(f"its type {shown(str(kind), 40)!r} is not known")
-    if not isinstance(digest, str) or not is_digest(digest):
-        raise ValueError("it has no digest")
-    if not isinstance(where, str) or not where:
-        raise ValueError("it has no address")
-    return _Entry(name=name, type=kind, url=joined(url, where), digest=digest)
-
-
-def _listed(file: object) -> tuple[str, str]:
-    """Path and digest of a file: a text, or an object as drafts of v0.2.0 had it."""
-    path, digest = (file.get("path"), file.get("digest")) if isinstance(file, dict) else (file, "")
-    if not isinstance(path, str) or (isinstance(file, dict) and not is_digest(digest)):
-        raise ValueError("it lists something that is no file")
-    return path, str(digest)
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise ValueError("it lists no files")
-    return value
-
-
-def _candidate(entry: _Entry, client: HttpClient) -> Candidate:
+def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
     files = functools.cache(functools.partial(_files, entry, client))
-    origins = {urlsplit(url).netloc for url in (entry.url, client.origin)}
-    notes = (f"Its files come from {shown(urlsplit(entry.url).netloc)}.",) if len(origins) > 1 else ()
+    notes = []
+    if urlsplit(entry.url).netloc != urlsplit(client.origin).netloc:
+        notes.append(f"Its files come from {shown(urlsplit(entry.url).netloc)}.")
+    if entry.deprecated:
+        notes.append(f"It is deprecated: {entry.deprecated}")
     return Candidate(
-        folder=entry.name, path=entry.name, skill_file=lambda: files()["SKILL.md"][1], files=files, notes=notes
+        folder=entry.name,
+        path=entry.name,
+        skill_file=lambda: files()["SKILL.md"][1],
+        files=files,
+        version=entry.version,
+        yanked=entry.yanked,
+        successor=entry.successor,
+        notes=tuple(notes),
     )
 
 
-def _files(entry: _Entry, client: HttpClient) -> Files:
+def _files(entry: IndexEntry, client: HttpClient) -> Files:
     """The files of a skill, verified by the digests of the index before anything is unpacked."""
     what = f"the skill {entry.name}"
     if entry.type == "skill-md":
@@ -202,10 +157,17 @@ def _files(entry: _Entry, client: HttpClient) -> Files:
         raise SkillInvalid(
             f"The entry {entry.name} of the index has the skill {shown(name)!r}.", hint="Ask whoever runs the site."
         )
+    if entry.content and digest_of_files(found) != entry.content:
+        raise IntegrityFailed(
+            f"The files of {entry.name} are not those that the index announces.",
+            hint="Do not install it; ask whoever runs the site.",
+            expected=entry.content,
+            actual=digest_of_files(found),
+        )
     return found
 
 
-def _downloaded(entry: _Entry, client: HttpClient, what: str) -> Files:
+def _downloaded(entry: IndexEntry, client: HttpClient, what: str) -> Files:
     # One limit of time and size for all files together, as for one archive.
     until = time.monotonic() + client.transfer.seconds
     left = min(client.transfer.max_bytes, ArchiveLimits().bytes)
