@@ -48,6 +48,7 @@ COMMANDS = {
     "new": Command("write", "write a new skill to begin with", everyday=True),
     "validate": Command("write", "say what is wrong with skills", everyday=True),
     "pack": Command("write", "make an archive of a skill; the same content always gives the same bytes"),
+    "publish": Command("write", "give a version of a skill to others: to a registry's folder, by git, or by OCI"),
     "registry": Command(
         "write", "make a static site of skills for any web server; withdraw versions, deprecate skills"
     ),
@@ -111,7 +112,7 @@ OTHER_NAMES = {
 """Names that other tools have for a command, by the command."""
 _ADVICE = {
     "uninstall remove rm delete": f"removing its folder removes a skill ({_SKILL_FOLDERS}); see `metier list`",
-    "update upgrade publish": "`metier deploy` puts a skill's new content in place",
+    "update upgrade": "`metier deploy` puts a skill's new content in place",
 }
 """Advice for names of other tools that no command stands for."""
 

@@ -43,7 +43,7 @@ _ARRIVALS: tuple[Point, ...] = (*_INSTALLS, "apply", "deploy")
 """Points at which content comes to a place, which is how the record of an installation comes about."""
 _SIGHTS: tuple[Point, ...] = ("discover", *_USES, *_ARRIVALS)
 """Points at which a skill is seen, used or brought: whatever is against the skill is against them."""
-_STARTS = tuple(point for point in (*_USES, *_ARRIVALS) if point != "read")
+_STARTS = tuple(point for point in (*_USES, *_ARRIVALS, "publish") if point != "read")
 """Points at which something begins: none of them passes a policy that cannot be read."""
 _ALL: tuple[Point, ...] = get_args(Point)
 _BUT_UNLOAD = tuple(point for point in _ALL if point != "unload")

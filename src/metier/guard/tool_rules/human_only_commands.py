@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
     *("quarantine release", "trust", "user", "deploy", "rollback", "listing"),
+    *("registry yank", "registry deprecate"),
     *("add", "remove", "update", "install", "publish"),
 )
 _MAX_PATHS = 32

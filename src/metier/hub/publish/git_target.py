@@ -1,0 +1,121 @@
+"""A release in a git repository: a commit that holds its files, and a tag `NAME/vVERSION` that never moves."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from metier.errors import InvalidArgument, MetierError, SkillExists, SourceUnavailable
+from metier.hub.sources.git_process import repository
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    from metier.hub.publish.release import Release
+    from metier.hub.sources.address import SourceAddress
+    from metier.hub.sources.fetch import Transfer
+    from metier.hub.sources.git_process import GitRepository
+
+_FOLDER = "skills"
+"""The folder of the repository that skills lie in, where the address names none."""
+_NEW = "refs/heads/metier-release"
+_MODES = {"file": "100644", "exec": "100755"}
+
+
+def push_release(
+    release: Release, address: SourceAddress, transfer: Transfer, *, by: str, reason: str = ""
+) -> tuple[str, str]:
+    """Commit a release to a branch, tag it, and push both in one step; the tag and the commit.
+
+    Nothing is checked out, and no hook of this machine runs. Raises `SkillExists` where its tag is there.
+    """
+    tag = f"{release.name}/v{release.version}"
+    with repository(address.location, transfer) as git:
+        refs = _refs(git, address.location)
+        _require_new(release, refs)
+        branch = f"refs/heads/{address.ref}" if address.ref else refs.get("HEAD", "refs/heads/main")
+        if not branch.startswith("refs/heads/") or (address.ref and refs and branch not in refs):
+            raise InvalidArgument(
+                f"{shown(address.location, 300)} has no branch {shown(address.ref)!r}.", hint="Name a branch of it."
+            )
+        parent = refs.get(branch, "")
+        if len(parent) > 40:
+            raise InvalidArgument("The repository has SHA-256 names.", hint="Use one with SHA-1 names.")
+        if parent:
+            # Folders alone: files of others are neither needed nor read.
+            config = {"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": "blob:none"}
+            words = ("--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "origin", parent)
+            git.run("fetch", *words, config=config)
+        message = f"Publish {release.name} {release.version}\n\n{reason.strip()}".strip()
+        folder = f"{address.path or _FOLDER}/{release.name}"
+        git.run("fast-import", "--quiet", given=_stream(release, folder, parent, _committer(git, by), message))
+        commit = git.run("rev-parse", "--verify", _NEW).decode().strip()
+        try:
+            config = {"push.recurseSubmodules": "no", "push.gpgSign": "false", "remote.origin.promisor": "true"}
+            git.run(
+                "push", "--quiet", "--atomic", "origin", f"{_NEW}:{branch}", f"{_NEW}:refs/tags/{tag}", config=config
+            )
+        except SourceUnavailable as error:
+            raise SourceUnavailable(
+                f"Nothing was published. {error.message}",
+                hint="Try again if somebody pushed meanwhile; else check that you may push.",
+            ) from None
+    return tag, commit
+
+
+def _refs(git: GitRepository, location: str) -> dict[str, str]:
+    """The branches and tags of a repository with their commits; `HEAD` is the name of its main branch."""
+    found: dict[str, str] = {}
+    listing = git.run("ls-remote", "--symref", "--", location).decode(errors="replace")
+    for line in listing.splitlines():
+        value, _, name = line.partition("\t")
+        if value.startswith("ref: "):
+            found[name] = value.removeprefix("ref: ")
+        elif name != "HEAD":
+            found[name] = value
+    return found
+
+
+def _require_new(release: Release, refs: dict[str, str]) -> None:
+    from packaging.version import InvalidVersion, Version
+
+    start = f"refs/tags/{release.name}/v"
+    for name in refs:
+        with contextlib.suppress(InvalidVersion):
+            if name.startswith(start) and Version(name.removeprefix(start)) == Version(release.version):
+                raise SkillExists(
+                    f"{shown(name.removeprefix('refs/tags/'))} is published already, and a version never changes.",
+                    hint="Publish it under a new version.",
+                )
+
+
+def _committer(git: GitRepository, by: str) -> bytes:
+    """The name and the address that git knows the user by; else the name of the person."""
+    try:
+        identity = git.run("var", "GIT_COMMITTER_IDENT", config={"user.useConfigOnly": "true"}).strip()
+        return identity.rpartition(b">")[0] + b">"
+    except MetierError:
+        name = "".join(letter for letter in by if letter.isprintable() and letter not in "<>\n") or "metier"
+        return f"{name} <>".encode()
+
+
+def _stream(release: Release, folder: str, parent: str, committer: bytes, message: str) -> bytes:
+    """The commands of `git fast-import` for one commit."""
+    parts = [b"commit %s\n" % _NEW.encode(), b"committer %s %d +0000\n" % (committer, int(time.time()))]
+    parts += _data(message.encode(errors="replace") + b"\n")
+    if parent:
+        parts.append(b"from %s\n" % parent.encode())
+    parts.append(b"D %s\n" % _quoted(folder))
+    for path in sorted(release.files):
+        mode, data = release.files[path]
+        parts.append(b"M %s inline %s\n" % (_MODES[mode].encode(), _quoted(f"{folder}/{path}")))
+        parts += _data(data)
+    return b"".join(parts)
+
+
+def _data(data: bytes) -> list[bytes]:
+    return [b"data %d\n" % len(data), data, b"\n"]
+
+
+def _quoted(path: str) -> bytes:
+    return b'"' + path.replace("\\", "\\\\").replace('"', '\\"').encode(errors="surrogateescape") + b'"'

@@ -1,0 +1,110 @@
+"""A release that is given to others: into the folder of a registry, a git repository or an OCI registry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from metier._lazy import dataclass
+from metier.errors import InvalidArgument, SkillInvalid
+from metier.guard import Guard
+from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.hub.authorisation import require_person
+from metier.hub.folder_replacement import replacing
+from metier.hub.publish.registry_folder import RegistryFolder
+from metier.hub.publish.release import read_release
+from metier.hub.publish.site import publish_action
+from metier.hub.scan_findings import against, is_bad
+from metier.hub.sources.address import parse_address
+from metier.hub.sources.fetch import Transfer
+from metier.skill import shown
+
+if TYPE_CHECKING:
+    import os
+
+    from metier.hub.publish.release import Release
+    from metier.hub.sources.address import SourceAddress
+    from metier.store import Person, TenantScope
+
+ROLE, WHAT = "author", "publish a skill"
+EVENT = "skill.published"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A release, and where others get it now."""
+
+    release: Release
+    target: str
+    """The target as policies and records name it."""
+    location: str
+    """The folder, the tag or the reference to fetch it from."""
+    revision: str = ""
+    """The commit or the digest that it has there."""
+
+
+def publish(
+    scope: TenantScope,
+    person: Person,
+    path: str | os.PathLike[str],
+    to: str,
+    *,
+    reason: str = "",
+    accept_findings: str = "",
+    environment: str = "",
+    guard: Guard | None = None,
+    transfer: Transfer | None = None,
+) -> Published:
+    """Publish the skill in a folder; raises `SkillExists` where its version was published there before.
+
+    It needs a version and nothing that loading has to forgive. What the scanner calls high keeps it back unless
+    `accept_findings` says why it does not matter, and rules of policy decide about the point `publish`, with the target
+    as `source`. Takes the role author.
+    """
+    address = parse_address(to)
+    release = read_release(path)
+    if not release.version:
+        raise SkillInvalid(
+            f"{shown(release.name)!r} has no version, and what was published never changes.",
+            hint="Write `version: 1.0.0` below `metadata:` in its SKILL.md.",
+        )
+    guard, actor = guard or Guard(), actor_of(person, scope, environment)
+    ref = f"{release.name}@{address.name}"
+    require_person(scope, person, ROLE, WHAT, type=EVENT, skill=ref)
+    report = release.scan()
+    decision = against(report, accept_findings) or guard.settle(publish_action(release, address.name), actor)
+    said = {"new_digest": release.digest, "path": address.name, "policy": guard.governance.effective.digest}
+    if not decision.is_allowed:
+        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
+        record_refusal(scope, EVENT, actor, ref, **said, **told)
+        raise decision.as_error()
+    done = _put(release, address, person.name, reason, transfer or Transfer())
+    accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(report) else ""
+    notes = (f"version {release.version}", done.location, done.revision, accepted)
+    with scope.transaction():
+        record_event(scope, EVENT, actor, ref, **said, reason=reason or "Published.", notes=tuple(filter(None, notes)))
+    return done
+
+
+def _put(release: Release, address: SourceAddress, by: str, reason: str, transfer: Transfer) -> Published:
+    if address.kind == "dir":
+        return _to_folder(release, address, by)
+    if address.kind == "git":
+        from metier.hub.publish.git_target import push_release
+
+        tag, commit = push_release(release, address, transfer, by=by, reason=reason)
+        return Published(release=release, target=address.name, location=tag, revision=commit)
+    raise InvalidArgument(
+        f"Skills are not published to {shown(address.name, 300)}.",
+        hint="Name the folder of a registry, or a git repository such as git+ssh://host/skills.",
+    )
+
+
+def _to_folder(release: Release, address: SourceAddress, by: str) -> Published:
+    registry = RegistryFolder(address.location)
+    folder = registry.folder_for(release)
+    with replacing(folder, release.files, over=None) as put:
+        put()
+    at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    registry.note("published", release.name, {"digest": release.digest, "at": at, "by": by}, version=release.version)
+    return Published(release=release, target=address.name, location=folder)
