@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import struct
 import subprocess
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -64,6 +67,29 @@ def blob(repository: Path, data: bytes) -> str:
 def tree(repository: Path, listing: str) -> str:
     """The id of a tree, from lines such as `git ls-tree` prints."""
     return git("-C", repository, "mktree", given=listing.encode())
+
+
+def delta_bomb(repository: Path, size: int) -> str:
+    """The id of a blob that is a few bytes in the repository: a delta which copies the same 64 KiB again and again."""
+    piece = bytes(65_536)
+    base = hashlib.sha1(b"blob 65536\0" + piece).digest()
+    number = b""
+    for value in (len(piece), size):
+        while value > 127:
+            number += bytes([value & 127 | 128])
+            value >>= 7
+        number += bytes([value])
+    copies = number + b"\x80" * (size // len(piece))  # without any size or offset: all of the base
+    objects = b""
+    for kind, start, data in ((3, b"", piece), (7, base, copies)):
+        length, head = len(data) >> 4, kind << 4 | len(data) & 15
+        while length:
+            objects += bytes([head | 128])
+            head, length = length & 127, length >> 7
+        objects += bytes([head]) + start + zlib.compress(data)
+    pack = b"PACK" + struct.pack(">LL", 2, 2) + objects
+    git("-C", repository, "index-pack", "--stdin", given=pack + hashlib.sha1(pack).digest())
+    return hashlib.sha1(f"blob {size}\0".encode() + bytes(size)).hexdigest()
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from tests.hub.sources.git_repositories import (
     blob,
     commit,
     commit_tree,
+    delta_bomb,
     git,
     make_repository,
     served_by_daemon,
@@ -262,6 +263,15 @@ def test_a_huge_file_stops_only_the_skill_that_has_it(repository: Path, monkeypa
         assert list(csv.files()) == ["SKILL.md"]  # the reader begins anew
 
 
+@pytest.mark.slow
+def test_a_delta_that_unfolds_without_end_is_not_unfolded(repository: Path) -> None:
+    at = delta_bomb(repository, 100 * 1024 * 1024)
+    small = blob(repository, SKILL % b"a")
+    commit_tree(repository, [("100644", "SKILL.md", small), ("100644", "bomb", at)])
+    with pytest.raises(SourceUnavailable, match="attempting to allocate"):
+        skills(repository, transfer=Transfer(max_bytes=1_000_000))
+
+
 def test_more_bytes_than_allowed_are_not_kept(repository: Path) -> None:
     commit(repository, ONE | {"noise.bin": os.urandom(300_000)})
     with pytest.raises(PackageTooLarge, match=r"more than 200,000 bytes"):
@@ -453,19 +463,28 @@ resolve(parse_address(sys.argv[1]), Transfer(progress=told))
 """
 
 
-def test_what_is_interrupted_leaves_nothing(holding: Path) -> None:
+@pytest.mark.each("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.covers("A-35")
+def test_what_is_interrupted_leaves_nothing(holding: Path, tmp_path: Path, sent: signal.Signals) -> None:
     server, thread = hostile_server(b"")
     address = f"git+git://127.0.0.1:{server.getsockname()[1]}/x"
     environment = {**os.environ, "TMPDIR": str(holding)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, address], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    assert list(holding.iterdir())
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode != 0
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, address], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (folder,) = holding.iterdir()
+        with pytest.raises(SourceUnavailable):  # another process meanwhile
+            resolved(tmp_path / "nothing")
+        assert folder.exists()
+        process.send_signal(sent)
+    assert process.returncode
     server.shutdown(socket.SHUT_RDWR)
     server.close()
     thread.join(5)
+    if folder.exists():  # a process that is killed cannot remove it, but the next one does
+        os.utime(folder, (0, 0))
+        with pytest.raises(SourceUnavailable):
+            resolved(tmp_path / "nothing")
+    assert not folder.exists()

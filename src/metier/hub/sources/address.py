@@ -14,7 +14,7 @@ Kind: TypeAlias = Literal["dir", "git", "archive", "well-known", "marketplace", 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARCHIVES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
-_SHORT = pattern(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)((?:/[\w.-]+)*)")
+_SHORT = pattern(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)((?:/+[\w.-]+)*)/*")
 _TREE = pattern(r"(https?://[^/]+(?:/[^/]+){2}|https?://[^/]+(?:/[^/]+)+/-)/(tree|blob)/([^/]+)(?:/(.*))?")
 """A folder or a file as GitHub and GitLab show it; with `/-/`, the repository may lie in groups of groups."""
 _SCP = pattern(r"(?:([\w.-]+)@)?([\w.-]+):(?!//|:)(/?)(.+)")

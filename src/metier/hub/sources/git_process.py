@@ -17,6 +17,7 @@ import time
 from typing import IO, TYPE_CHECKING
 
 from metier._lazy import pattern
+from metier._paths import LIST
 from metier.errors import InvalidArgument, PackageTooLarge, PartMissing, SourceUnavailable
 from metier.skill import shown
 from metier.skill.package import MAX_FILE_BYTES
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from metier.errors import MetierError
     from metier.hub.sources.fetch import Transfer
 
+_PREFIX = "metier-git-"
+_ABANDONED_S = 600
 _POLL_S = 0.05
 _LEAST_MEMORY = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -62,6 +65,7 @@ _HINTS = (
     ("Host key verification failed", "Connect to the host once with ssh, and check its key."),
     ("not our ref", "The server has no such commit, or does not give it: name a branch or a tag."),
     ("unadvertised object", "The server has no such commit, or does not give it: name a branch or a tag."),
+    ("attempting to allocate", "It has a file that is far too large; ask its author."),
     ("transport '", "Skills are fetched by https, ssh and git, and from the disk as git+file://."),
 )
 _HINT = "Check the address; `git ls-remote ADDRESS` tells more."
@@ -180,7 +184,9 @@ class GitRepository:
         config: Mapping[str, str] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A command that is running; it and all that it started have ended when the context ends."""
-        settings = {**_CONFIG, "remote.origin.url": self._location, **(config or {})}
+        # A git whose parent was killed gives up too, where nothing comes any more.
+        stalled = {"http.lowSpeedLimit": "1", "http.lowSpeedTime": str(int(self._transfer.seconds) + 1)}
+        settings = {**_CONFIG, **stalled, "remote.origin.url": self._location, **(config or {})}
         numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
         for number, (name, value) in enumerate(settings.items()):
             numbered |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
@@ -254,11 +260,50 @@ class GitRepository:
 
 @contextlib.contextmanager
 def repository(location: str, transfer: Transfer, *, is_sha256: bool = False) -> Iterator[GitRepository]:
-    """A temporary repository for a source, which is gone when the context ends."""
-    with tempfile.TemporaryDirectory(prefix="metier-git-", ignore_cleanup_errors=True) as folder:
+    """A temporary repository for a source, which is gone when the context ends, or when a process was killed, soon."""
+    _remove_abandoned()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder, _held(folder):
         git = GitRepository(location, os.path.realpath(folder), transfer, is_sha256=is_sha256)
         with contextlib.closing(git):
             yield git
+
+
+@contextlib.contextmanager
+def _held(folder: str) -> Iterator[bool]:
+    """Hold a folder while this process lives, so that no other one takes it for abandoned; whether nobody else does."""
+    if sys.platform == "win32":
+        yield False
+        return
+    import fcntl
+
+    opened = os.open(folder, LIST)
+    try:
+        is_mine = True
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            is_mine = False
+        yield is_mine
+    finally:
+        os.close(opened)
+
+
+def _remove_abandoned() -> None:
+    """Remove the repositories of processes that were killed."""
+    if sys.platform == "win32":
+        return
+    with os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if not entry.name.startswith(_PREFIX):
+                continue
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                # One that was made just now may not be held yet.
+                if status.st_uid != os.getuid() or time.time() - status.st_mtime < _ABANDONED_S:
+                    continue
+                with _held(entry.path) as is_mine:
+                    if is_mine:
+                        shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _host(location: str) -> str:
