@@ -437,6 +437,7 @@ def replace_file(
     mode: int = 0o600,
     exact_mode: int | None = None,
     sync: bool = False,
+    alone: bool = False,
     dir_fd: int | None = None,
 ) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` when the block ends, and is removed when the block raises.
@@ -444,7 +445,8 @@ def replace_file(
     A reader finds the old file or the whole new one, and a crash leaves no half of it.
 
     It lies in the same folder until then. The umask limits `mode`, and not `exact_mode`. With `sync`, its content is on
-    disk before it takes the place. `path` may be relative to the folder that `dir_fd` is the descriptor of.
+    disk before it takes the place. `path` may be relative to the folder that `dir_fd` is the descriptor of. Who is
+    `alone`, by a lock, takes away what another left who was killed meanwhile.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
@@ -455,7 +457,11 @@ def replace_file(
     b'whole'
     """
     path = os.fspath(path)
-    temporary = os.path.join(os.path.dirname(path), f".metier-{os.urandom(8).hex()}.tmp")
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.tmp" if alone else f".metier-{os.urandom(8).hex()}.tmp")
+    if alone:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=dir_fd)
     descriptor = os.open(temporary, _REPLACE, mode, dir_fd=dir_fd)
     try:
         with os.fdopen(descriptor, "w+b") as file:
@@ -479,8 +485,9 @@ def write_file(
     mode: int = 0o600,
     exact_mode: int | None = None,
     sync: bool = False,
+    alone: bool = False,
     dir_fd: int | None = None,
 ) -> None:
     """Write a whole file atomically; see `replace_file`."""
-    with replace_file(path, mode=mode, exact_mode=exact_mode, sync=sync, dir_fd=dir_fd) as file:
+    with replace_file(path, mode=mode, exact_mode=exact_mode, sync=sync, alone=alone, dir_fd=dir_fd) as file:
         file.write(data)

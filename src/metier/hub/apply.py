@@ -61,7 +61,7 @@ def put_in_place(
     )
     with contextlib.ExitStack() as stack:
         put = None
-        stack.enter_context(noting_content(home.location, digest))
+        stack.enter_context(noting_content(home.location, digest, over=over))
         if there != digest:
             stack.enter_context(_announced(scope, home, install, over, by, reason))
             put = stack.enter_context(replacing(home.folder, files, over=over))

@@ -276,8 +276,22 @@ def _journals() -> str:
     return os.path.join(default_config_folder(), "replacing")
 
 
+def recover(folder: str) -> None:
+    """Put right what was left in a folder of skills by those that were killed, if anything was."""
+    parent = SafeFolder(folder)
+    if any(_begun_in(parent)):
+        with parent.locked(STAGING):
+            _recover(parent)
+
+
 def _recover(parent: SafeFolder) -> None:
-    """Put right what was left in a folder by those that were killed."""
+    for entry in _begun_in(parent):
+        with contextlib.suppress(OSError, MetierError):  # it stays on record
+            _put_right(parent, entry)
+
+
+def _begun_in(parent: SafeFolder) -> Iterator[_Entry]:
+    """The replacements in a folder that are on record."""
     try:
         files = sorted(os.listdir(_journals()))
     except OSError:
@@ -285,8 +299,7 @@ def _recover(parent: SafeFolder) -> None:
     for file in files:
         entry = _last_entry(os.path.join(_journals(), file))
         if entry is not None and entry.folder == parent.path:
-            with contextlib.suppress(OSError, MetierError):  # it stays on record
-                _put_right(parent, entry)
+            yield entry
 
 
 def _last_entry(path: str) -> _Entry | None:

@@ -1,6 +1,7 @@
 """The plan to install a skill: its content, its place, its capabilities, and the decision about it.
 
-Making a plan writes nothing outside of temporary folders and runs nothing of the skill.
+Making a plan writes nothing outside of temporary folders, but for putting right what an installation left that was
+killed, and runs nothing of the skill.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
-from metier.hub.folder_replacement import digest_at
+from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.scan_findings import against
 from metier.hub.skill_files import list_diagnostics, package_of, require_sound
 from metier.hub.skill_location import new_location, subject_in
@@ -164,6 +165,7 @@ def plan_install(
     skill = _skill(files, candidate)
     digest = digest_of_files(files)
     home = new_location(terms.folder, skill.name)
+    recover(os.path.dirname(home.folder))
     there = digest_at(home.folder)
     locked = lock.at(lock.relative(home.location))
     _require_free(scope, home, there, digest, resolved, locked)

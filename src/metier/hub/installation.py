@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
+from metier.guard.approvals.status import approval_status
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
@@ -17,8 +17,6 @@ from metier.library.skills_lock import change_skills_lock, entry_of
 from metier.store.rows import now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from metier.guard import Guard
     from metier.hub.install_plan import InstallPlan
     from metier.store import Person, TenantScope, Version
@@ -77,54 +75,37 @@ def install(
     lock = LockFile.read(lock_path)
     locked = _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
-    if plan.is_unchanged and before is not None and scope.installs.get(home.location) is not None:
-        kept = replace(locked, added=before.added, by=before.by)
-        change_lock(lock_path, lambda now: now.with_skill(kept))
-        return Installed(plan=plan, locked=kept, is_unchanged=True)
-    why: list[str] = []
+    recorded = scope.installs.get(home.location)
+    # After a crash at the last moment the content is in its place, and its records and its approval are not.
+    is_unchanged = plan.is_unchanged and before is not None and recorded is not None and recorded.digest == plan.digest
+    if is_unchanged and before is not None:
+        locked = replace(locked, added=before.added, by=before.by)
+        given = scope.approvals.of(plan.digest)
+        quorum = effective.approval.quorum
+        found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
+        why = ["" if found.is_approved else "Nobody approved of it yet."]
+    else:
+        why = []
 
-    def also(version: Version) -> None:
-        accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(plan.report) else ""
-        notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
-        record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
-        reason = accepted or version.reason
-        why.append(
-            approve_content(scope, effective, person, home, plan.digest, reason) if approves else "Nobody decided."
-        )
-        expire_others(scope, home.location, plan.digest, actor)
+        def also(version: Version) -> None:
+            accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(plan.report) else ""
+            notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
+            record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
+            reason = accepted or version.reason
+            why.append(
+                approve_content(scope, effective, person, home, plan.digest, reason) if approves else "Nobody decided."
+            )
+            expire_others(scope, home.location, plan.digest, actor)
 
-    with _lock_both(lock_path, before, locked):
-        put_in_place(
-            scope,
-            effective,
-            home,
-            plan.files,
-            over=plan.there,
-            by=person,
-            reason=f"Installed from {plan.resolved.address.name}.",
-            also=also,
-        )
+        reason = f"Installed from {plan.resolved.address.name}."
+        put_in_place(scope, effective, home, plan.files, over=plan.there, by=person, reason=reason, also=also)
     change_lock(lock_path, lambda now: now.with_skill(locked))
     if home.layer == "project":
         change_skills_lock(lock.root, {locked.name: entry_of(locked, plan.files)})
-    if not home.trusted and not why[0]:
+    if approves and not home.trusted and not why[0]:
         # What was approved is vouched for; what it is changed into is not what is on record, and denied.
         TrustStore().trust(home.folder)
-    return Installed(plan=plan, locked=locked, not_approved=why[0])
-
-
-@contextlib.contextmanager
-def _lock_both(path: str, before: LockedSkill | None, after: LockedSkill) -> Iterator[None]:
-    """While a content takes the place of another one, let the lock name both of them."""
-    if before is None:
-        yield
-        return
-    change_lock(path, lambda now: now.with_skill(replace(after, replaces=before.digest)))
-    try:
-        yield
-    except BaseException:
-        change_lock(path, lambda now: now.with_skill(before))
-        raise
+    return Installed(plan=plan, locked=locked, not_approved=why[0], is_unchanged=is_unchanged)
 
 
 def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:

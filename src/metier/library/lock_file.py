@@ -177,7 +177,7 @@ class LockFile:
         if not is_same:
             raise _invalid(self.path, "it would not be read as it was written")
         try:
-            write_file(self.path, data, mode=0o666, sync=True)
+            write_file(self.path, data, mode=0o666, sync=True, alone=True)
         except OSError as error:
             raise _not_writable(self.path, error) from None
 
@@ -198,8 +198,8 @@ def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
 
 
 @contextlib.contextmanager
-def noting_content(folder: str, digest: str) -> Iterator[None]:
-    """Note a content that takes the place of another in a folder; meanwhile the lock file names both of them.
+def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[None]:
+    """Note a content that takes the place of another, `over`; meanwhile the lock file names both of them.
 
     Of a folder that no lock file has, nothing is noted. Raises `LockInvalid` where it could not be.
     """
@@ -215,11 +215,11 @@ def noting_content(folder: str, digest: str) -> Iterator[None]:
 
         change_lock(lock_path_for(folder), change)
 
-    note(digest, known[0])
+    note(digest, over or known[0])
     try:
         yield
     except BaseException:
-        note(known[0])
+        note(*known)
         raise
     note(digest)
 

@@ -94,7 +94,7 @@ def change_skills_lock(folder: str, changes: dict[str, dict[str, Any] | None]) -
         order = sorted(skills, key=lambda name: name.encode("utf-16-be", errors="surrogatepass"))
         lock["skills"] = {name: skills[name] for name in order}
         data = json.dumps(lock, indent=2, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
-        write_file(path, data, mode=0o666)
+        write_file(path, data, mode=0o666, alone=True)
 
 
 _OURS = frozenset({"source", "sourceUrl", "ref", "sourceType", "skillPath", "computedHash"})
