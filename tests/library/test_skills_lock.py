@@ -58,6 +58,7 @@ def test_links_and_installed_modules_are_not_in_the_computed_hash() -> None:
             {"source": "https://git.example.com/a/b", "sourceType": "git", "sourceUrl": "https://git.example.com/a/b"},
         ),
         ("well-known:example.com/x", {"source": "example.com", "sourceType": "well-known"}),
+        ("well-known+http://127.0.0.1:8000", {"source": "127.0.0.1", "sourceType": "well-known"}),
         ("dir:/srv/skills", {"source": "/srv/skills", "sourceType": "local"}),
     ],
 )

@@ -62,7 +62,8 @@ def entry_of(skill: LockedSkill, files: Files) -> dict[str, Any]:
         else:
             entry["sourceUrl"] = location
     elif kind == "well-known":
-        entry |= {"source": location.partition("/")[0].partition(":")[0], "sourceType": "well-known"}
+        site = location.rpartition("://")[2].partition("/")[0]
+        entry |= {"source": site.partition(":")[0], "sourceType": "well-known"}
     else:
         entry["sourceType"] = "local" if kind == "dir" else kind
     if skill.ref:

@@ -92,7 +92,15 @@ def test_compression_that_a_server_calls_an_encoding_is_part_of_the_archive(site
 
 
 @pytest.mark.each(
-    "text", ["https://example.com/a.zip", "archive+https://example.com/a", "well-known:http://localhost:80"]
+    "text",
+    [
+        "https://example.com/a.zip",
+        "archive+https://example.com/a",
+        "https://example.com",
+        "well-known:example.com:8443/team",
+        "http://localhost:80",
+        "apm+https://example.com/api/acme/skills",
+    ],
 )
 def test_the_name_of_a_source_is_an_address_of_it(text: str) -> None:
     address = parse_address(text)

@@ -31,7 +31,7 @@ def sent(site: Site, header: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 and localhost, with its key."""
+    """A certificate for 127.0.0.1 and skills.example, with its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -39,7 +39,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
     today = datetime.datetime.now(datetime.UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    names = x509.SubjectAlternativeName(
+        [x509.DNSName("skills.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    )
     built = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -246,6 +248,34 @@ def test_a_proxy_of_the_environment_is_asked_for_the_host(site: Site, monkeypatc
     with pytest.raises(SourceUnavailable, match=r"the proxy .* answered 407"):
         get("https://skills.example")
     assert sent(site, "Proxy-Authorization") == ["Basic YWRhOnMzY3JldA=="]
+
+
+def test_a_file_comes_through_a_proxy_and_the_proxy_sees_nothing_of_it(
+    secure: Site, site: Site, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside: list[bytes] = []
+
+    def tunnel(connection: socket.socket) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with context.wrap_socket(connection, server_side=True) as other:
+            inside.append(other.recv(65_536))
+            other.sendall(HELLO)
+
+    monkeypatch.setenv("https_proxy", site.url)
+    monkeypatch.setenv("METIER_REGISTRY_TOKENS", "skills.example=s3cret")
+    site.answers["skills.example:443"] = tunnel
+    assert get("https://skills.example") == b"hello"
+    assert b"Authorization: Bearer s3cret" in inside[0]
+    assert "s3cret" not in site.requests[0][1]
+
+
+def test_a_name_of_this_machine_that_leads_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: elsewhere)
+    with pytest.raises(SourceUnavailable, match="only with this machine"):
+        get("http://localhost")
 
 
 def test_no_proxy_stands_before_this_machine(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

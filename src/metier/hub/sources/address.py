@@ -52,8 +52,8 @@ class SourceAddress:
     @property
     def name(self) -> str:
         """The source as policies, locks and records name it, without state and folder."""
-        if self.kind == "well-known":
-            return f"well-known:{self.location.removeprefix('https://')}"
+        if self.kind == "well-known" and self.location.startswith("https://"):
+            return f"well-known:{self.location[8:]}"
         return f"{self.kind}{'+' if '://' in self.location else ':'}{self.location}"
 
 
@@ -88,7 +88,7 @@ def _parsed(text: str) -> SourceAddress:
             return _of_registry(kind, text[len(prefix) :])
     if text.startswith("git+"):
         return _of_git(text[4:])
-    if text.startswith("well-known:"):
+    if text.startswith(("well-known:", "well-known+")):
         rest = text[11:].rstrip("/")
         return SourceAddress(kind="well-known", location=rest if "://" in rest else f"https://{rest}")
     if text.startswith("dir:"):
