@@ -114,8 +114,11 @@ def served_by_daemon(base: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def served_by_http(base: Path, *, redirect: str = "") -> Iterator[tuple[str, list[str]]]:
-    """The address of `git http-backend` and the requests that came; with `redirect`, `/moved/` leads there."""
+def served_by_http(base: Path, *, redirect: str = "", is_old: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """The address of `git http-backend` and the requests that came; with `redirect`, `/moved/` leads there.
+
+    One that `is_old` knows the first protocol only.
+    """
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -134,7 +137,7 @@ def served_by_http(base: Path, *, redirect: str = "") -> Iterator[tuple[str, lis
                 **os.environ,
                 "GIT_PROJECT_ROOT": str(base),
                 "GIT_HTTP_EXPORT_ALL": "1",
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+                "GIT_PROTOCOL": "" if is_old else self.headers.get("Git-Protocol", ""),
                 "REQUEST_METHOD": self.command,
                 "PATH_INFO": path,
                 "QUERY_STRING": query,

@@ -426,6 +426,17 @@ def test_skills_come_over_http_in_one_resolution_and_few_requests(repository: Pa
         }
 
 
+def test_a_server_of_the_first_protocol_is_enough(repository: Path, tmp_path: Path) -> None:
+    head = commit(repository, ONE, tag="v1")
+    commit(repository, {"a/SKILL.md": SKILL % b"a"})
+    with served_by_http(tmp_path, is_old=True) as (address, _):
+        assert list(skills(f"{address}/repo.git")) == ["a"]
+        assert list(skills(f"{address}/repo.git", "@v1")) == ["skills/csv", "skills/pdf"]
+        with pytest.raises(SourceUnavailable) as raised:
+            skills(f"{address}/repo.git", f"@{head}")
+    assert "name a branch or a tag" in raised.value.hint
+
+
 def test_a_redirect_is_followed_on_the_same_host_only(repository: Path, tmp_path: Path) -> None:
     commit(repository, ONE)
     with served_by_http(tmp_path) as (other, _):

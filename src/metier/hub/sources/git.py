@@ -71,7 +71,7 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills of a commit."""
     address, commit = resolved.address, resolved.revision
     with repository(address.location, transfer, is_sha256=len(commit) == 64) as git:
-        tree = GitTree(git, commit, address.path)
+        tree = GitTree(git, commit, address)
         fetched = candidates_by_layout(tree, resolved)
         yield replace(fetched, candidates=[_with_notes(each, tree.submodules) for each in fetched.candidates])
 
@@ -79,11 +79,18 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
 class GitTree:
     """The files of a commit."""
 
-    def __init__(self, git: GitRepository, commit: str, below: str) -> None:
+    def __init__(self, git: GitRepository, commit: str, address: SourceAddress) -> None:
         self._git = git
+        below = address.path
         self._is_partial = bool(below)
         self._filter = "blob:none" if below else f"blob:limit={_LARGE_BYTES}"
-        self._fetch("--depth=1", "origin", commit)
+        try:
+            self._fetch("--depth=1", "origin", commit)
+        except SourceUnavailable as error:
+            if "unadvertised object" not in error.message or _COMMIT.fullmatch(address.ref):
+                raise
+            # Servers of the first protocol give a commit only to those who ask for a ref that leads to it.
+            self._fetch("--depth=1", "origin", address.ref or "HEAD")
         # `--` ends the options, and a slash at the end means the folder only.
         listing = git.run(
             *("ls-tree", "-r", "-z", "--full-tree", commit, "--", *([f"{below}/"] if below else [])),

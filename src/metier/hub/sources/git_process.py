@@ -92,7 +92,6 @@ class GitRepository:
     def __init__(self, location: str, folder: str, transfer: Transfer, *, is_sha256: bool) -> None:
         self._location = location
         self._transfer = transfer
-        self._until = time.monotonic() + transfer.seconds
         self._folder = folder
         self._open = contextlib.ExitStack()
         self._reader: subprocess.Popen[bytes] | None = None
@@ -220,6 +219,7 @@ class GitRepository:
         return _size(self._folder)
 
     def _wait(self, process: subprocess.Popen[bytes], most: int) -> None:
+        until = time.monotonic() + self._transfer.seconds
         is_over = False
         while not is_over:
             try:
@@ -234,7 +234,7 @@ class GitRepository:
                     f"{shown(self._location, 300)} gives more than {most:,} bytes.",
                     hint="Name a folder in it, which is then all that is fetched.",
                 )
-            if time.monotonic() > self._until and not is_over:
+            if time.monotonic() > until and not is_over:
                 raise SourceUnavailable(
                     f"{shown(self._location, 300)} was not fetched within {self._transfer.seconds:g} s.",
                     hint="Try again later.",
