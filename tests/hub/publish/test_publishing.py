@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.hub.conftest import ADA, BUILDER, EVE, records
 from tests.hub.publish.conftest import HIGH, write_release
+from tests.hub.publish.test_oci import registry
 
 from metier import Guard
 from metier.cli import main
@@ -125,6 +126,20 @@ def test_a_version_is_a_commit_and_a_tag_of_a_repository(
     listed = git("ls-tree", "-r", "--name-only", "main", at=repository).splitlines()
     assert f"{where}/pdf/notes.md" not in listed
     assert git("rev-list", "--count", "main", at=repository) == "3"
+
+
+def test_a_version_is_an_artifact_of_an_oci_registry(
+    pdf: Path, tmp_path: Path, scope: TenantScope, guard: Guard
+) -> None:
+    with registry() as (host, _):
+        to = f"oci:{host}/acme/pdf"
+        done = publish(scope, ADA, pdf, to, guard=guard)
+        with fetch(resolve(parse_address(f"{to}:1.0.0"))) as fetched:
+            assert [digest_of_files(one.files()) for one in fetched.candidates] == [done.release.digest]
+        with pytest.raises(SkillExists):
+            publish(scope, ADA, write_release(tmp_path / "again/pdf", body="Another."), to, guard=guard)
+    (record,) = records(scope, "skill.published")
+    assert (record["source"], done.revision in str(record["notes"])) == (f"oci:{host}/acme/pdf", True)
 
 
 def test_the_first_release_makes_the_first_commit_of_a_repository(

@@ -17,8 +17,9 @@ from tests.hub.publish.conftest import HIGH, write_release
 
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
-from metier.hub.publish.site import AGENT_PLUGINS, DISCOVERY, EXTENSION, build_site
+from metier.hub.publish.site import AGENT_PLUGINS, build_site
 from metier.hub.publish.site_folder import MARKER
+from metier.hub.sources.discovery_index import EXTENSION, SCHEMA
 from metier.hub.sources.tree import archive_tree, candidates_of
 from metier.library.skills_lock import computed_hash
 from metier.skill import FolderPackage
@@ -49,7 +50,7 @@ def test_the_index_names_the_newest_release_and_its_archive(source: Path, tmp_pa
     site = tmp_path / "site"
     build_site(source, site)
     index = index_of(site)
-    assert index["$schema"] == DISCOVERY
+    assert index["$schema"] == SCHEMA
     assert [(one["name"], one["type"]) for one in index["skills"]] == [("csv", "archive"), ("pdf", "archive")]
     csv, pdf = index["skills"]
     assert (csv["url"], pdf["url"]) == ("csv/csv.zip", "pdf/pdf-1.10.0.zip")

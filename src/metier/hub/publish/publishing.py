@@ -94,9 +94,15 @@ def _put(release: Release, address: SourceAddress, by: str, reason: str, transfe
 
         tag, commit = push_release(release, address, transfer, by=by, reason=reason)
         return Published(release=release, target=address.name, location=tag, revision=commit)
+    if address.kind == "oci":
+        from metier.hub.publish.oci import push_skill
+
+        digest = push_skill(release.files, address, release.skill, version=release.version, transfer=transfer)
+        location = f"{address.name}@{digest}"
+        return Published(release=release, target=address.name, location=location, revision=digest)
     raise InvalidArgument(
         f"Skills are not published to {shown(address.name, 300)}.",
-        hint="Name the folder of a registry, or a git repository such as git+ssh://host/skills.",
+        hint="Name the folder of a registry, a git repository such as git+ssh://host/skills, or oci:host/repository.",
     )
 
 

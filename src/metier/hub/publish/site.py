@@ -25,6 +25,7 @@ from metier.hub.publish.registry_folder import RegistryFolder
 from metier.hub.publish.site_folder import SiteFolder
 from metier.hub.publish.site_page import page
 from metier.hub.skill_location import SkillLocation, subject_in
+from metier.hub.sources.discovery_index import EXTENSION, OLD_SCHEMA, SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.skill import shown
 from metier.skill.names import is_valid_name, slug
@@ -36,13 +37,7 @@ if TYPE_CHECKING:
     from metier.hub.publish.release import Release
     from metier.skill.package import Files
 
-EXTENSION = "dev.metier"
-"""Our key in `extensions`."""
-DISCOVERY = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 AGENT_PLUGINS = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-OLD_DISCOVERY = "https://schemas.agentskills.io/discovery/0.1.0/schema.json"
-"""Clients of 0.1.0 do not look at it. Those of 0.2.0 pass over an index with another schema than theirs: without it,
-they would take from the index without digests what has the wrong digest in the other one."""
 INDEX, OLD_INDEX = ".well-known/agent-skills", ".well-known/skills"
 _MAX_DESCRIPTION = 1_024
 
@@ -223,7 +218,9 @@ class _Builder:
             deprecated=deprecated,
         )
         self._write_json(f"{INDEX}/index.json", _index(built))
-        self._write_json(f"{OLD_INDEX}/index.json", {"$schema": OLD_DISCOVERY, "skills": self._old_entries})
+        # Clients of 0.1.0 look at no schema. Those of 0.2.0 pass over an index that has another one than theirs:
+        # without it, they would take from the index without digests what has the wrong digest in the other one.
+        self._write_json(f"{OLD_INDEX}/index.json", {"$schema": OLD_SCHEMA, "skills": self._old_entries})
         sources: dict[str, Any] = {one.name: f"./plugins/{one.name}" for one in self._current}
         self._write_json(".claude-plugin/marketplace.json", self._marketplace(sources))
         if self._archives:
@@ -259,7 +256,7 @@ def _index(built: BuiltSite) -> dict[str, Any]:
         told["content"] = one.digest
         releases.setdefault(one.name, []).append(told | ({"yanked": one.yanked} if one.yanked else {}))
     return {
-        "$schema": DISCOVERY,
+        "$schema": SCHEMA,
         "skills": [
             {
                 "name": one.name,
