@@ -32,6 +32,10 @@ GROUPS = {
 
 COMMANDS = {
     "add": Command("use", "install skills from a repository, an archive, a site or a folder", everyday=True),
+    "remove": Command("use", "remove skills that were added; their history stays"),
+    "outdated": Command("use", "list the skills whose sources have something newer", "update"),
+    "update": Command("use", "bring newer versions of skills: the difference first, what they can newly do on top"),
+    "install": Command("use", "bring exactly what the lock file says"),
     "lock": Command("use", "list what is installed and locked; say whether it still is as it was"),
     "list": Command("use", "list the skills that are there", everyday=True),
     "search": Command("use", "find the skills that fit, the best first", everyday=True),
@@ -78,9 +82,11 @@ COMMANDS = {
     "help": Command("operate", "show what a command does, and its options", everyday=True),
 }
 
-_SKILL_FOLDERS = "~/.metier/skills is for you, .metier/skills for a project"
 OTHER_NAMES = {
     "add": "import fetch",
+    "remove": "uninstall rm delete",
+    "update": "upgrade",
+    "install": "ci restore-lock",
     "list": "ls dir skills index",
     "search": "find query grep",
     "show": "info inspect view describe details get cat print open read",
@@ -110,11 +116,6 @@ OTHER_NAMES = {
     "--version": "version",
 }
 """Names that other tools have for a command, by the command."""
-_ADVICE = {
-    "uninstall remove rm delete": f"removing its folder removes a skill ({_SKILL_FOLDERS}); see `metier list`",
-    "update upgrade": "`metier deploy` puts a skill's new content in place",
-}
-"""Advice for names of other tools that no command stands for."""
 
 
 def suggestion(word: str, known: Collection[str], command: str) -> str:
@@ -130,9 +131,8 @@ def suggestion(word: str, known: Collection[str], command: str) -> str:
         close = closest(word.lower(), known)
     else:
         problem, otherwise = f"there is no command {shown(word)!r}", "`metier help --all` lists them"
-        otherwise = next((advice for words, advice in _ADVICE.items() if word in words.split()), otherwise)
         same = [name for name, words in OTHER_NAMES.items() if word.lower() in words.split()]
-        close = [] if word in " ".join(_ADVICE).split() else same or closest(word.lower(), known)
+        close = same or closest(word.lower(), known)
     if close:
         otherwise = f"did you mean {' or '.join(f'`{command} {one}`' for one in close)}?"
     return f"{problem}: {otherwise}"

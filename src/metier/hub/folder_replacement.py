@@ -95,6 +95,25 @@ def replacing(folder: str, files: Files, *, over: str | None) -> Iterator[Callab
                     journal.end()
 
 
+def remove_folder(folder: str) -> None:
+    """Remove a skill's folder: in one step it is gone from its place, and then its files are deleted."""
+    parent, name = SafeFolder(os.path.dirname(folder)), os.path.basename(folder)
+    aside = (STAGING, f"{os.urandom(8).hex()}-removed")
+    with parent.locked(STAGING):
+        _recover(parent)
+        with parent.safe_path(name) as safe, parent.safe_path(*aside, create=True) as to:
+            try:
+                os.rename(safe.at(), to.at(), src_dir_fd=safe.parent, dst_dir_fd=to.parent)
+            except OSError as error:
+                raise SourceUnavailable(
+                    f"{folder} cannot be removed: {error.strerror}.", hint="Check its permissions.", path=folder
+                ) from None
+            _settle(safe)
+        safe_rmtree(os.path.join(parent.path, *aside))
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(parent.path, STAGING))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     """A replacement that was begun."""

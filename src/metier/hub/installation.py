@@ -52,11 +52,13 @@ def install(
     lock_path: str,
     approves: bool = True,
     accept_findings: str = "",
+    as_locked: LockedSkill | None = None,
 ) -> Installed:
     """Put a skill that was planned in its place, with its records, and lock it.
 
     Whoever is killed on the way leaves the old version or the new one: until the new one is in place, the lock names
     both. With `approves`, the person's consent counts as an approval of the content where policy lets them decide.
+    `as_locked` is the entry of the lock that it brings back, which stays as it is.
     """
     home, decision = plan.home, plan.decision
     actor = actor_of(person, scope)
@@ -73,7 +75,7 @@ def install(
         record_refusal(scope, event, actor, home.ref, **said, **told)
         raise decision.as_error()
     lock = LockFile.read(lock_path)
-    locked = _locked(plan, person, lock.relative(home.location))
+    locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)
     # After a crash at the last moment the content is in its place, and its records and its approval are not.

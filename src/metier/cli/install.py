@@ -1,0 +1,136 @@
+"""`metier install`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import metier
+from metier._lazy import replace
+from metier.cli.exit_codes import FINE, INTEGRITY, exit_code_of
+from metier.cli.identity import acting, is_at_terminal, may_decide
+from metier.cli.install_view import TransferLine, print_plan
+from metier.cli.lock import add_place, locks_of
+from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.parser import Parser, library_of
+from metier.errors import InvalidArgument, MetierError
+
+if TYPE_CHECKING:
+    from metier.hub.install_plan import InstallPlan
+    from metier.hub.updates import InstalledSkill
+
+
+def add(parser: Parser) -> None:
+    parser.example("metier install --frozen")
+    parser.flag("--frozen", "for CI: ask nobody; where anything is not as locked, change nothing and exit 3")
+    add_place(parser, "only")
+    parser.flag("--yes", "install without asking, and approve of it", short="-y")
+    parser.accept_findings("install it")
+    parser.tenant()
+    parser.json()
+
+
+def run(options: Namespace) -> int:
+    from metier.guard.audit.governance_events import actor_of
+    from metier.hub.folder_replacement import digest_at
+    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.installation import install
+    from metier.hub.sources.fetch import Transfer
+    from metier.hub.updates import installed_skills, locked_candidates, skills_folder
+
+    asks = not (options.yes or options.frozen)
+    if asks and (options.json or not is_at_terminal()):
+        raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes, or --frozen for exactly what is locked.")
+    plans: list[tuple[InstalledSkill, InstallPlan]] = []
+    problems: list[tuple[InstalledSkill, MetierError]] = []
+    done = []
+    every = installed_skills(locks_of(options))
+    with TransferLine() as line, acting(options) as (scope, person):
+        there = {one.location: digest_at(one.location) for one in every}
+        wanted = [
+            one for one in every if there[one.location] != one.locked.digest or scope.installs.get(one.location) is None
+        ]
+        changed = [one for one in wanted if there[one.location] not in (None, one.locked.digest)]
+        if options.frozen and changed:
+            return _mismatch(options, changed)
+        with locked_candidates(scope, wanted, Transfer(progress=line.show)) as found:
+            line.end()
+            guard, library, actor = metier.Guard(), library_of(options), actor_of(person, scope)
+            for one, candidate, resolved in found:
+                # What was changed by hand stays in the history.
+                lock = one.lock.with_skill(replace(one.locked, replaces=there[one.location] or ""))
+                terms = InstallTerms(
+                    folder=skills_folder(one), accept_findings=options.accept_findings, is_pinned=one.locked.pinned
+                )
+                try:
+                    if isinstance(candidate, MetierError):
+                        raise candidate
+                    plan = plan_install(
+                        scope, guard, actor, candidate, resolved, terms=terms, lock=lock, library=library
+                    )
+                    if not plan.decision.is_allowed:
+                        raise plan.decision.as_error()
+                except MetierError as error:
+                    problems.append((one, error))
+                else:
+                    plans.append((one, plan))
+                    if candidate.yanked:
+                        _warn(f"{one.locked.name} was withdrawn by its author: {candidate.yanked}")
+            if not options.json:
+                for _, plan in plans:
+                    if not plan.is_unchanged:
+                        print_plan(plan)
+            is_agreed = not (options.frozen and problems) and (not asks or not plans or _agreed(plans))
+            for one, plan in plans if is_agreed else ():
+                done.append(
+                    install(
+                        scope,
+                        person,
+                        guard,
+                        plan,
+                        lock_path=one.lock.path,
+                        approves=not options.frozen and may_decide(scope.store),
+                        accept_findings=options.accept_findings,
+                        as_locked=one.locked,
+                    )
+                )
+    names = [result.plan.skill.name for result in done if result.plan.there != result.plan.digest]
+    if options.json:
+        shapes = [{"name": one.locked.name, "code": error.code, "reason": error.message} for one, error in problems]
+        print_json({"ok": not problems, "checked": len(every), "installed": names, "problems": shapes})
+    else:
+        for one, error in problems:
+            _warn(f"{one.locked.name}: {error.message}")
+        for name in names:
+            print_done(f"{Style.text(name)} is as locked now.")
+        if not names:
+            print("Nothing was changed." if problems or not is_agreed else f"{plural(len(every), 'skill')} as locked.")
+    if not problems:
+        return FINE
+    return INTEGRITY if options.frozen else exit_code_of(problems[0][1])
+
+
+def _mismatch(options: Namespace, changed: list[InstalledSkill]) -> int:
+    """Say which folders are not as locked, and change nothing."""
+    if options.json:
+        shapes = [
+            {"name": one.locked.name, "code": "integrity-failed", "reason": f"{one.location} is not as locked."}
+            for one in changed
+        ]
+        print_json({"ok": False, "checked": len(changed), "installed": [], "problems": shapes})
+    else:
+        for one in changed:
+            _warn(f"{one.locked.name} is not as locked: {one.location}")
+        print("Nothing was changed. `metier lock --check` says what differs.")
+    return INTEGRITY
+
+
+def _warn(text: str) -> None:
+    print(f"{Style(sys.stderr).warn('warning')}: {Style.text(text, 1_000)}", file=sys.stderr)
+
+
+def _agreed(plans: list[tuple[InstalledSkill, InstallPlan]]) -> bool:
+    from metier.cli.terminal import ask_yes
+
+    return ask_yes(f"Install {plural(len(plans), 'skill')} as locked, and approve of what they can do?")

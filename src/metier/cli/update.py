@@ -1,0 +1,233 @@
+"""`metier outdated` and `metier update`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import metier
+from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_for
+from metier.cli.identity import acting, is_at_terminal, looking, may_decide
+from metier.cli.install_view import TransferLine, plan_shape, print_plan
+from metier.cli.lock import add_place, locks_of
+from metier.cli.output import Style, plural, print_done, print_json, table
+from metier.cli.parser import Parser, library_of
+from metier.errors import InvalidArgument, MetierError
+from metier.hub.proposal_page import shown_lines
+
+if TYPE_CHECKING:
+    from metier.guard import Guard
+    from metier.hub.install_plan import InstallPlan
+    from metier.hub.sources.fetch import Fetched
+    from metier.hub.updates import InstalledSkill, SourceState
+    from metier.library import SkillLookup
+    from metier.store import Person, TenantScope
+
+
+def add(parser: Parser) -> None:
+    if parser.command == "outdated":
+        parser.example("metier outdated")
+        add_place(parser, "only")
+        parser.json()
+        return
+    parser.example("metier update pdf --dry-run")
+    parser.option("skill", "NAME", "the skills to update, by name", nargs="*")
+    parser.flag("--all", "all that are installed here")
+    add_place(parser, "only")
+    parser.flag("--yes", "update without asking", short="-y")
+    parser.flag("--dry-run", "only show what would change, and what decides")
+    parser.accept_findings("update it")
+    parser.tenant()
+    parser.json()
+
+
+def run(options: Namespace) -> int:
+    from metier.hub.sources.fetch import Transfer
+    from metier.hub.updates import installed_skills, source_states
+
+    names = getattr(options, "skill", ())
+    if options.command == "update" and bool(names) is bool(options.all):
+        raise InvalidArgument(
+            "Name the skills to update, or add --all.", hint="`metier outdated` says which have news."
+        )
+    skills = installed_skills(locks_of(options), names)
+    with TransferLine() as line:
+        states = list(source_states(skills, Transfer(progress=line.show)))
+        line.end()
+        return _outdated(options, states) if options.command == "outdated" else _update(options, states, line)
+
+
+def _outdated(options: Namespace, states: list[SourceState]) -> int:
+    from metier.hub.updates import changed_in_folder
+
+    rows = [
+        (state, one)
+        for state in states
+        for one in state.newer
+        if state.resolved is not None and (state.resolved.revision or changed_in_folder(state, one))
+    ]
+    if options.json:
+        found = [
+            {
+                "name": one.locked.name,
+                "location": one.location,
+                "version": one.locked.version,
+                "installed": one.locked.revision or one.locked.digest,
+                "newest": state.resolved.revision if state.resolved is not None else "",
+                "source": one.locked.source,
+                "ref": one.locked.ref,
+                "pinned": one.locked.pinned,
+            }
+            for state, one in rows
+        ]
+        problems = [{"source": state.address.name, "reason": state.problem} for state in states if state.problem]
+        print_json({"skills": found, "problems": problems})
+        return FINE
+    style = Style(sys.stdout)
+    if rows:
+        lines = [
+            (
+                Style.text(one.locked.name) + (" (pinned)" if one.locked.pinned else ""),
+                _short(one.locked.version or one.locked.revision or one.locked.digest),
+                _short(state.resolved.revision if state.resolved is not None else "") or "changed",
+                Style.text(one.locked.source, 300),
+            )
+            for state, one in rows
+        ]
+        print(table(style, ("NAME", "INSTALLED", "NEWEST", "SOURCE"), lines))
+    else:
+        print_done("All that is installed is what its sources have.")
+    _print_problems(states)
+    return FINE
+
+
+def _short(revision: str) -> str:
+    return Style.text(revision.removeprefix("sha256:"), 12)
+
+
+def _print_problems(states: list[SourceState]) -> None:
+    style = Style(sys.stderr)
+    for state in states:
+        if state.problem:
+            said = f"{Style.text(state.address.name, 300)} could not be asked. {Style.text(state.problem, 1_000)}"
+            print(f"{style.warn('warning')}: {said}", file=sys.stderr)
+
+
+def _update(options: Namespace, states: list[SourceState], line: TransferLine) -> int:
+    from metier.hub.installation import install
+    from metier.hub.sources.fetch import Transfer, fetch
+
+    asks = not (options.yes or options.dry_run)
+    if asks and (options.json or not is_at_terminal()):
+        raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes to update, or --dry-run to look first.")
+    plans: list[tuple[InstalledSkill, InstallPlan]] = []
+    notes: list[str] = []
+    problems = [f"{state.address.name} could not be asked. {state.problem}" for state in states if state.problem]
+    store = looking(options) if options.dry_run else acting(options)
+    with contextlib.ExitStack() as stack:
+        scope, person = stack.enter_context(store)
+        guard, library = metier.Guard(), library_of(options)
+        for state in states:
+            wanted = [one for one in state.newer if not one.locked.pinned]
+            if state.resolved is None or not wanted:
+                continue
+            try:
+                fetched = stack.enter_context(fetch(state.resolved, Transfer(progress=line.show)))
+            except MetierError as error:
+                problems.append(f"{state.address.name}: {error.message}")
+                continue
+            line.end()
+            for one in wanted:
+                try:
+                    plan = _planned(scope, person, guard, library, options, one, fetched, notes)
+                except MetierError as error:
+                    problems.append(f"{one.locked.name}: {error.message}")
+                    continue
+                if plan is not None:
+                    plans.append((one, plan))
+        changed = [(one, plan) for one, plan in plans if not plan.is_unchanged]
+        if not options.json:
+            for _, plan in changed:
+                print_plan(plan)
+                print(shown_lines(_difference(plan)), end="")
+        refused = [plan.decision for _, plan in changed if not plan.decision.is_allowed]
+        done = []
+        is_agreed = not options.dry_run and (not asks or not changed or _agreed(changed))
+        for one, plan in plans if is_agreed else ():
+            if plan.decision.is_allowed:
+                done.append(
+                    install(
+                        scope,
+                        person,
+                        guard,
+                        plan,
+                        lock_path=one.lock.path,
+                        approves=may_decide(scope.store),
+                        accept_findings=options.accept_findings,
+                    )
+                )
+    updated = [one for one in done if not one.plan.is_unchanged]
+    pinned = [one.locked.name for state in states for one in state.newer if one.locked.pinned]
+    if options.json:
+        shapes = [plan_shape(plan) | {"diff": _difference(plan)} for _, plan in changed]
+        shape = {"dry_run": options.dry_run, "skills": shapes, "updated": [one.plan.skill.name for one in updated]}
+        print_json({**shape, "pinned": pinned, "notes": notes, "problems": problems})
+    else:
+        for text in (*notes, *problems):
+            print(f"{Style(sys.stderr).warn('warning')}: {Style.text(text, 1_000)}", file=sys.stderr)
+        for name in pinned:
+            print(f"{Style.text(name)} is pinned, and stays as it is.")
+        for result in updated:
+            print_done(
+                f"{Style.text(result.plan.skill.name)} is updated: {Style.text(result.plan.home.location, 4_096)}"
+            )
+            if result.not_approved:
+                why = Style.text(result.not_approved, 1_000)
+                print(Style(sys.stdout).warn(f"  Its content is not approved by that. {why}"))
+        if not updated:
+            print("Nothing was changed." if changed else "Everything is up to date.")
+    if refused:
+        return exit_code_for(refused[0].code)
+    return PROBLEMS if problems else FINE
+
+
+def _planned(
+    scope: TenantScope,
+    person: Person,
+    guard: Guard,
+    library: SkillLookup,
+    options: Namespace,
+    one: InstalledSkill,
+    fetched: Fetched,
+    notes: list[str],
+) -> InstallPlan | None:
+    from metier.guard.audit.governance_events import actor_of
+    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.updates import candidate_for, skills_folder
+
+    candidate = candidate_for(one.locked, fetched.candidates)
+    if candidate is None:
+        notes.append(f"{one.locked.name} is no longer in {one.locked.source}, and stays as it is.")
+        return None
+    if candidate.yanked:
+        notes.append(f"The newest {one.locked.name} was withdrawn by its author: {candidate.yanked}")
+        return None
+    terms = InstallTerms(folder=skills_folder(one), accept_findings=options.accept_findings)
+    actor = actor_of(person, scope)
+    return plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library)
+
+
+def _difference(plan: InstallPlan) -> str:
+    from metier.hub.diff import difference
+    from metier.skill import FolderPackage
+    from metier.skill.package import files_of
+
+    return difference(files_of(FolderPackage(plan.home.folder)) if plan.there is not None else {}, plan.files)
+
+
+def _agreed(changed: list[tuple[InstalledSkill, InstallPlan]]) -> bool:
+    from metier.cli.terminal import ask_yes
+
+    return ask_yes(f"Update {plural(len(changed), 'skill')}, and approve of what they can do now?")
