@@ -97,11 +97,11 @@ def run(options: Namespace) -> int:
                 )
     names = [result.plan.skill.name for result in done if result.plan.there != result.plan.digest]
     if options.json:
-        shapes = [{"name": one.locked.name, "code": error.code, "reason": error.message} for one, error in problems]
+        shapes = [{"name": one.locked.name, "code": why.code, "reason": why.message} for one, why in problems]
         print_json({"ok": not problems, "checked": len(every), "installed": names, "problems": shapes})
     else:
-        for one, error in problems:
-            _warn(f"{one.locked.name}: {error.message}")
+        for one, problem in problems:
+            _warn(f"{one.locked.name}: {problem.message}")
         for name in names:
             print_done(f"{Style.text(name)} is as locked now.")
         if not names:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 import metier
 from metier.cli.exit_codes import FINE
 from metier.cli.identity import acting, is_at_terminal
 from metier.cli.lock import add_place, locks_of
 from metier.cli.output import Style, print_done, print_json
-from metier.cli.parser import Parser, library_of
+from metier.cli.parser import Parser
 from metier.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from metier.hub.updates import InstalledSkill
+    from metier.library.places import Layer
 
 
 def add(parser: Parser) -> None:
@@ -24,7 +29,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.hub.client_copies import refresh_copies
+    from metier.hub.client_copies import remove_copies
     from metier.hub.removal import remove_skill
     from metier.hub.updates import installed_skills
 
@@ -44,23 +49,23 @@ def run(options: Namespace) -> int:
         if not ask_yes(f"Remove {', '.join(Style.text(one.locked.name) for one in chosen)}?"):
             print("Nothing was changed.")
             return FINE
-    done = []
+    done: list[tuple[InstalledSkill, str | None, list[str]]] = []
     with acting(options) as (scope, person):
         effective = metier.Guard().governance.effective
         for one in chosen:
-            done.append((one, remove_skill(scope, effective, person, one)))
-    library, copies = library_of(options), []
-    for layer in ("project", "personal"):
-        is_own = layer == "personal"
-        names = [one.locked.name for one in chosen if (os.path.basename(one.lock.root) == ".metier") is is_own]
-        if names:
-            copies += refresh_copies(library, names, layer=layer)
+            layer: Layer = "personal" if os.path.basename(one.lock.root) == ".metier" else "project"
+            copies = remove_copies(os.path.realpath(one.location), one.locked.name, layer=layer)
+            done.append((one, remove_skill(scope, effective, person, one), copies))
     if options.json:
-        skills = [{"name": one.locked.name, "location": one.location, "digest": digest} for one, digest in done]
-        clients = [{"folder": one.folder, "ok": one.is_fine, "skills": one.steps} for one in copies]
-        print_json({"skills": skills, "copies": clients})
+        shapes = [
+            {"name": one.locked.name, "location": one.location, "digest": digest, "copies": copies}
+            for one, digest, copies in done
+        ]
+        print_json({"skills": shapes})
         return FINE
-    for one, digest in done:
+    for one, digest, copies in done:
         kept = f" Its content stays in the history: {digest[:19]}…" if digest else ""
         print_done(f"{Style.text(one.locked.name)} is removed: {Style.text(one.location, 4_096)}.{kept}")
+        for folder in copies:
+            print(f"  and its copy in {Style.text(folder, 4_096)}")
     return FINE

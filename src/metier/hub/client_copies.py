@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.hub.sync import sync_to
 from metier.library.clients import CLIENTS, in_home
@@ -63,12 +64,39 @@ def refresh_copies(
 ) -> list[Synced]:
     """Let the copies that clients have of skills be what the skills are now; those of removed ones are removed."""
     done = []
-    every = [client for client in CLIENTS.values() if (client.project if layer == "project" else client.personal)]
-    for folder in dict.fromkeys(_folder_of(client, layer) for client in every):
+    for folder in _every_folder(layer):
         copied = [name for name in names if name in copied_into(folder)]
         if copied:
             done.append(sync_to(library, folder, only=copied, accept_findings=accept_findings))
     return done
+
+
+def remove_copies(location: str, name: str, *, layer: Layer) -> list[str]:
+    """Remove the copies that clients have of a skill that is removed; the folders that one was removed from.
+
+    A copy that somebody changed stays.
+    """
+    from metier.hub.target_folder import TargetFolder
+
+    done = []
+    for folder in _every_folder(layer):
+        if name not in copied_into(folder):
+            continue
+        target = TargetFolder(folder)
+        with target.locked():
+            copy, there = target.record.copies.get(name), target.digest(name)
+            if copy is None or not is_inside(copy.origin, location) or there not in (None, *copy.written):
+                continue
+            if there is not None:
+                target.remove(name, there)
+            target.record.settle(name, None)
+            done.append(folder)
+    return done
+
+
+def _every_folder(layer: Layer) -> list[str]:
+    every = [client for client in CLIENTS.values() if (client.project if layer == "project" else client.personal)]
+    return list(dict.fromkeys(_folder_of(client, layer) for client in every))
 
 
 def _folder_of(client: Client, layer: Layer) -> str:

@@ -1,0 +1,200 @@
+"""`metier outdated`, `update`, `install` and `remove`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metier.hub import updates
+from metier.hub.sources import fetch as seam
+from metier.hub.sources.address import parse_address
+from metier.library.lock_file import LockedSkill, LockFile
+from metier.skill import FolderPackage
+
+Metier = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def shared(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
+    folder = tmp_path / "shared"
+    write_skill(folder / "hello", description="Says hello. Use when greeting.")
+    write_skill(folder / "bye", description="Says goodbye. Use when leaving.")
+    return folder
+
+
+@pytest.fixture
+def installed(metier: Metier, project: Path, shared: Path) -> Path:
+    """The project's folder of skills, with both of them."""
+    said(metier, "add", shared, "--all", "--to", "project", "--yes")
+    return project / ".metier/skills"
+
+
+def said(metier: Metier, *arguments: object, code: int = 0) -> Any:
+    found, out, err = metier(*map(str, arguments), "--json")
+    assert found == code, out + err
+    return json.loads(out)
+
+
+def digest(folder: Path) -> str:
+    return FolderPackage(folder).digest()
+
+
+def test_only_skills_that_have_news_are_outdated(metier: Metier, installed: Path, shared: Path) -> None:
+    assert said(metier, "outdated") == {"skills": [], "problems": []}
+    (shared / "hello/more.md").write_text("x")
+    assert [one["name"] for one in said(metier, "outdated")["skills"]] == ["hello"]
+    code, out, _ = metier("outdated")
+    assert (code, "hello" in out, "bye" in out) == (0, True, False)
+
+
+def test_an_update_shows_the_difference_and_new_capabilities_first(
+    metier: Metier, installed: Path, shared: Path
+) -> None:
+    (shared / "hello/scripts").mkdir()
+    (shared / "hello/scripts/hi.py").write_text("print('hi')\n")
+    before = digest(installed / "hello")
+    shape = said(metier, "update", "--all", "--dry-run")
+    [skill] = shape["skills"]
+    assert (skill["name"], skill["new_capabilities"], shape["updated"]) == ("hello", ["scripts"], [])
+    assert "+print('hi')" in skill["diff"]
+    assert digest(installed / "hello") == before
+    code, out, _ = metier("update", "--all", "--yes")
+    assert code == 0
+    assert out.index("scripts (new)") < out.index("+print('hi')") < out.index("hello is updated")
+    assert digest(installed / "hello") == digest(shared / "hello")
+    assert said(metier, "lock", "--check")["ok"] is True
+
+
+def test_a_pinned_skill_and_one_that_its_source_lost_stay(metier: Metier, project: Path, shared: Path) -> None:
+    said(metier, "add", shared, "hello", "--pin", "--to", "project", "--yes")
+    said(metier, "add", shared, "bye", "--to", "project", "--yes")
+    (shared / "hello/more.md").write_text("x")
+    shutil.rmtree(shared / "bye")
+    shape = said(metier, "update", "--all", "--yes")
+    assert (shape["updated"], shape["pinned"]) == ([], ["hello"])
+    assert "no longer in" in shape["notes"][0]
+    assert (project / ".metier/skills/bye/SKILL.md").exists()
+    assert not (project / ".metier/skills/hello/more.md").exists()
+
+
+def test_an_update_does_not_overwrite_what_somebody_changed(metier: Metier, installed: Path, shared: Path) -> None:
+    (installed / "hello/SKILL.md").write_text((installed / "hello/SKILL.md").read_text() + "Mine.\n")
+    (shared / "hello/more.md").write_text("x")
+    shape = said(metier, "update", "hello", "--yes", code=1)
+    assert "changed by hand" in shape["problems"][0]
+    assert "Mine." in (installed / "hello/SKILL.md").read_text()
+
+
+def test_two_hundred_unchanged_skills_of_ten_sources_are_updated_by_one_request_a_source(
+    metier: Metier, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = LockFile(path=str(project / "metier.lock"))
+    for number in range(10):
+        with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as archive:
+            archive.writestr("x/SKILL.md", "---\nname: x\ndescription: Does x.\n---\nDo.\n")
+        state = seam.resolve(parse_address(str(tmp_path / f"{number}.zip")))
+        every = [
+            LockedSkill(
+                name=f"x-{number}-{skill}",
+                folder=f".metier/skills/x-{number}-{skill}",
+                source=state.address.name,
+                revision=state.revision,
+                digest="sha256:" + "0" * 64,
+            )
+            for skill in range(20)
+        ]
+        lock = lock.with_skill(*every)
+    lock.write()
+    assert len(lock.skills) == 200
+    asked: list[str] = []
+    resolve = seam.resolve
+
+    def counted(address: Any, transfer: Any = None) -> Any:
+        asked.append(address.name)
+        return resolve(address, transfer)
+
+    def no_fetch(*_: Any) -> Any:
+        raise AssertionError("nothing changed, and it was fetched")
+
+    monkeypatch.setattr(updates, "resolve", counted)
+    monkeypatch.setattr(seam, "fetch", no_fetch)
+    shape = said(metier, "update", "--all", "--yes")
+    assert (shape["updated"], shape["problems"]) == ([], [])
+    assert len(asked) == len(set(asked)) == 10
+
+
+@pytest.mark.covers("A-36")
+def test_a_frozen_install_with_a_difference_changes_nothing(metier: Metier, installed: Path) -> None:
+    (installed / "hello/SKILL.md").write_text("changed")
+    shutil.rmtree(installed / "bye")
+    shape = said(metier, "install", "--frozen", code=3)
+    assert shape["problems"][0]["name"] == "hello"
+    assert (installed / "hello/SKILL.md").read_text() == "changed"
+    assert not (installed / "bye").exists()
+
+
+def test_install_brings_back_what_is_locked_without_its_source(
+    metier: Metier, installed: Path, shared: Path, project: Path
+) -> None:
+    lock, before = (project / "metier.lock").read_bytes(), digest(installed / "hello")
+    shutil.rmtree(shared)
+    shutil.rmtree(installed / "bye")
+    (installed / "hello/more.md").write_text("x")
+    shape = said(metier, "install", "--yes")
+    assert sorted(shape["installed"]) == ["bye", "hello"]
+    assert digest(installed / "hello") == before
+    assert (project / "metier.lock").read_bytes() == lock
+    assert said(metier, "lock", "--check")["ok"] is True
+
+
+@pytest.mark.covers("A-36")
+def test_a_frozen_install_of_a_fresh_clone_takes_only_what_the_lock_says(
+    metier: Metier, installed: Path, shared: Path, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.rmtree(installed)
+    monkeypatch.setenv("METIER_DATA", str(tmp_path / "other-machine"))
+    (shared / "bye/more.md").write_text("x")
+    shape = said(metier, "install", "--frozen", code=3)
+    assert [one["name"] for one in shape["problems"]] == ["bye"]
+    assert not installed.exists() or not list(installed.iterdir())
+    (shared / "bye/more.md").unlink()
+    assert sorted(said(metier, "install", "--frozen")["installed"]) == ["bye", "hello"]
+    assert said(metier, "lock", "--check")["ok"] is True
+
+
+def test_a_removed_skill_is_gone_from_folder_and_locks_and_stays_in_the_history(
+    metier: Metier, installed: Path, project: Path
+) -> None:
+    before = digest(installed / "hello")
+    shape = said(metier, "remove", "hello", "--yes")
+    assert shape["skills"][0]["digest"] == before
+    assert [path.name for path in installed.iterdir()] == ["bye"]
+    assert [skill.name for skill in LockFile.read(project / "metier.lock").skills] == ["bye"]
+    assert list(json.loads((project / "skills-lock.json").read_text())["skills"]) == ["bye"]
+    code, _, err = metier("remove", "helo", "--yes")
+    assert code == 1
+    assert "helo" in err
+
+
+def test_copies_in_the_folders_of_clients_go_with_a_removed_skill(
+    metier: Metier, project: Path, shared: Path, own_home: Path
+) -> None:
+    said(metier, "add", shared, "hello", "--to", "project", "--yes", "--client", "claude-code")
+    assert (project / ".claude/skills/hello/SKILL.md").exists()
+    shape = said(metier, "remove", "hello", "--yes")
+    assert shape["skills"][0]["copies"] == [str(project / ".claude/skills")]
+    assert not (project / ".claude/skills/hello").exists()
