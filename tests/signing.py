@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from metier.guard.signatures import SIGNATURE_FILE
+from metier.hub.signatures import sign
+from metier.skill import FolderPackage
+from metier.skill.package import content_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -22,6 +28,15 @@ def new_key(folder: Path, name: str = "acme") -> Path:
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (folder / f"{name}.pub").write_bytes(public)
     return private
+
+
+def sign_folder(folder: Path, private: Path) -> str:
+    """Sign the skill in a folder, again; its signer."""
+    (folder / SIGNATURE_FILE).unlink(missing_ok=True)
+    package = FolderPackage(str(folder))
+    files = {entry.path: (entry.mode, content_of(package, entry)) for entry in package.contents()}
+    (folder / SIGNATURE_FILE).write_bytes(sign(files, str(private)))
+    return f"oms:sha256:{sha256(private.with_suffix('.pub').read_bytes()).hexdigest()}"
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.governance.conftest import Typed
+from tests.signing import new_key, sign_folder
 
 from metier import Guard, Library, Policy, Session
 from metier.errors import FileMissing, Refused, StoreUnavailable
@@ -234,6 +235,35 @@ def test_an_update_that_can_do_no_more_is_approved_by_policy_and_one_that_can_is
     error = refused(begin(), "peek")
     assert error.code == "approval-needed"
     assert "new: network-tools" in error.message
+
+
+@pytest.mark.covers("A-17")
+def test_an_update_by_a_signer_that_policy_names_is_approved_and_one_by_another_is_asked_about(
+    put: Put, begin: Begin, enterprise: Write, scope: TenantScope
+) -> None:
+    when = "{signer: ['oms:keys/acme.pub'], scan-max: low, no-new-capabilities: true}"
+    keys = enterprise(f"{ALL}  approval:\n    auto-approve-when: {when}\n").parent / "keys"
+    acme, other = new_key(keys, "acme"), new_key(keys, "other")
+    folder = put("plugin", "peek", **SCRIPT)
+    sign_folder(folder, acme)
+    refused(begin(), "peek")  # nothing was approved before
+    approve(scope)
+    begin().load("peek")
+    for turn, key in enumerate((other, None, acme)):
+        (folder / "scripts" / "x.py").write_text(f"print('hello {turn}')\n")
+        (folder / "skill.oms.sig").unlink(missing_ok=True)
+        signer = sign_folder(folder, key) if key is not None else ""
+        if key is not acme:
+            assert refused(begin(), "peek").code == "approval-needed", signer
+    begin().load("peek")
+    (event,) = [one for one in scope.audit.tail(50) if one["type"] == "approval.automatic"]
+    assert f"signer {signer}" in event["rule"]
+    # With the signature as it was: what was signed is another content.
+    (folder / "scripts" / "x.py").write_text("print('evil')\n")
+    assert refused(begin(), "peek").code == "approval-needed"
+    (folder / "scripts" / "x.py").write_text("import urllib.request\nurllib.request.urlopen('https://example.com')\n")
+    sign_folder(folder, acme)
+    assert "new: network-tools" in refused(begin(), "peek").message
 
 
 @pytest.mark.covers("A-18")

@@ -48,6 +48,7 @@ def add(parser: Parser) -> None:
     parser.flag("--yes", "install without asking", short="-y")
     parser.flag("--dry-run", "only say what would be installed, and what decides")
     parser.accept_findings("install it")
+    parser.signature_exceptions()
     parser.tenant()
     parser.json()
 
@@ -68,7 +69,13 @@ def run(options: Namespace) -> int:
         )
     address = parse_address(options.source, ref=options.ref)
     folder = install_folder(options.to, os.getcwd())
-    terms = InstallTerms(folder=folder, accept_findings=options.accept_findings, is_pinned=options.pin)
+    terms = InstallTerms(
+        folder=folder,
+        accept_findings=options.accept_findings,
+        is_pinned=options.pin,
+        allow_unsigned=options.allow_unsigned,
+        accept_signer=options.accept_signer,
+    )
     with TransferLine() as line:
         transfer = Transfer(progress=line.show)
         resolved = resolve(address, transfer)

@@ -78,7 +78,7 @@ def ask_names(candidates: Sequence[Candidate]) -> list[str]:
 
 def plan_shape(plan: InstallPlan) -> dict[str, object]:
     """A plan as JSON has it."""
-    skill, decision = plan.skill, plan.decision
+    skill, decision, signature = plan.skill, plan.decision, plan.judged.signature
     return {
         "name": skill.name,
         "version": plan.version,
@@ -99,6 +99,8 @@ def plan_shape(plan: InstallPlan) -> dict[str, object]:
         "shadows": list(plan.shadows),
         "shadowed_by": plan.shadowed_by,
         "notes": list(plan.candidate.notes),
+        "signature": {"kind": signature.kind, "signer": signature.signer, "status": signature.status},
+        "exceptions": list(plan.judged.exceptions),
         "outcome": decision.outcome,
         "code": decision.code,
         "reason": decision.reason,
@@ -148,6 +150,11 @@ def _lines(plan: InstallPlan, style: Style) -> Iterator[tuple[str, str]]:
     yield "can do", ", ".join((*first, *rest)) or "nothing but instruct"
     for what, text in asks_for(plan):
         yield "asks for", f"{what}: {Style.text(text, 300)}"
+    signature = plan.judged.signature
+    nobody = "nobody" if signature.status == "unsigned" else "somebody who is not known here"
+    yield "signed by", Style.text(signature.signer or nobody, 300)
+    for text in plan.judged.exceptions:
+        yield "exception", style.warn(Style.text(text, 300))
     count = len(plan.report.findings)
     yield (
         "scan",

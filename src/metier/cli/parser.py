@@ -140,6 +140,13 @@ class Parser(argparse.ArgumentParser):
             default="",
         )
 
+    def signature_exceptions(self) -> None:
+        """Add `--allow-unsigned` and `--accept-signer`, for a command that installs skills."""
+        unsigned = "install it without the signature that policy wants, and why; only for those who approve of skills"
+        self.option("--allow-unsigned", "REASON", unsigned, default="")
+        signer = "install it although it was signed by another before, and why; only for those who approve of skills"
+        self.option("--accept-signer", "REASON", signer, default="")
+
     def catalog_budget(self) -> None:
         """Add `--budget`."""
         self.option(

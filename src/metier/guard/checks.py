@@ -226,23 +226,16 @@ def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
         if is_lacking:
             key = f"sources.require.{name}"
             yield _from(f"Policy wants {what}.", key, effective.origin(key))
+    if action.signature == "none" and action.unsigned_because:
+        return  # somebody who may decide about skills answers for it, which is recorded
     key = "sources.require.signature"
     if action.signature not in terms.signature:
-        yield _unsigned(action, f"Policy wants a signature: {', '.join(terms.signature)}.", key, effective.origin(key))
+        yield _from(f"Policy wants a signature: {', '.join(terms.signature)}.", key, effective.origin(key))
     for pattern, signers in effective.sources_signers.items():
-        if not denies_source(pattern, action.source) or is_signer(action.signer, (one.text for one in signers)):
-            continue
-        wanted = shown(", ".join(one.text for one in signers), 300) or "nobody"
-        why = f"Policy wants what comes from {shown(pattern)!r} to be signed by {wanted}."
-        yield _unsigned(action, why, "sources.signers", effective.origin("sources.signers"))
-
-
-def _unsigned(action: Action, why: str, check: str, origin: Origin | None) -> Decision:
-    """The refusal of a skill without the signature that policy wants; a question, where a reason was given for it."""
-    if action.signature != "none" or not action.unsigned_because:
-        return _from(why, check, origin)
-    reason = f"{why} It has none, and the reason given is: {shown(action.unsigned_because, 300)}."
-    return ask(check=check, reason=reason, hint=change_policy(origin), origin=origin)
+        if denies_source(pattern, action.source) and not is_signer(action.signer, (one.text for one in signers)):
+            wanted = shown(", ".join(one.text for one in signers), 300) or "nobody"
+            why = f"Policy wants what comes from {shown(pattern)!r} to be signed by {wanted}."
+            yield _from(why, "sources.signers", effective.origin("sources.signers"))
 
 
 def _from(why: str, check: str, origin: Origin | None) -> Decision:

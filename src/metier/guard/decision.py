@@ -175,7 +175,7 @@ class Action:
     signer: str = ""
     """The signer that it proves, as policies name one."""
     unsigned_because: str = ""
-    """The reason of a person who wants an exception where policy wants a signature and there is none."""
+    """The reason of an exception where policy wants a signature and there is none; only of a person who may decide."""
     workspace: str = ""
     """The folder that relative paths in the arguments start from."""
     skill_folders: Callable[[], Iterable[str]] | None = field(default=None, compare=False, repr=False)

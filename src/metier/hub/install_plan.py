@@ -15,6 +15,7 @@ from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInval
 from metier.guard import Action
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.scan_findings import against
+from metier.hub.signatures import judge_signature
 from metier.hub.skill_files import list_diagnostics, package_of, require_sound
 from metier.hub.skill_location import new_location, subject_in
 from metier.library.places import LAYERS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor, Decision, Guard
     from metier.guard.decision import Point
+    from metier.hub.signatures import JudgedSignature
     from metier.hub.skill_location import SkillLocation
     from metier.hub.sources.fetch import Candidate, Fetched, Resolved
     from metier.library import SkillLookup
@@ -50,6 +52,10 @@ class InstallTerms:
     """The reason why grave findings of the scanner do not matter."""
     is_pinned: bool = False
     """Whether updates leave it as it is."""
+    allow_unsigned: str = ""
+    """The reason why it needs no signature, although policy wants one."""
+    accept_signer: str = ""
+    """The reason why another signer than before is as good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,8 @@ class InstallPlan:
     shadowed_by: str
     """The skill that has its name in a stronger layer; empty for none."""
     decision: Decision
+    judged: JudgedSignature
+    """Its signature."""
     is_pinned: bool = False
     scan_seconds: float = 0.0
     """The CPU time of the scanner."""
@@ -179,6 +187,15 @@ def plan_install(
         for entry in library.entries(all=True)
         if entry.name == skill.name and os.path.dirname(entry.location) != home.location
     ]
+    judged = judge_signature(
+        files,
+        effective,
+        resolved.address.name,
+        beside=candidate.signature,
+        previous=locked.signer if locked is not None else "",
+        allow_unsigned=terms.allow_unsigned,
+        accept_signer=terms.accept_signer,
+    )
     started = time.process_time()
     report = scan(package)
     scan_seconds = time.process_time() - started
@@ -189,6 +206,9 @@ def plan_install(
         path=home.location,
         source=resolved.address.name,
         pinned=resolved.is_exact or terms.is_pinned,
+        signature=judged.signature.kind,
+        signer=judged.signature.signer,
+        unsigned_because=judged.unsigned_because,
         rivals=frozenset(entry.layer for entry in others) if guard.governance.looks_at_rivals else frozenset(),
     )
     stronger = [entry for entry in others if LAYERS.index(entry.layer) < LAYERS.index(home.layer)]
@@ -205,7 +225,8 @@ def plan_install(
         report=report,
         shadows=tuple(entry.reference for entry in others if entry not in stronger),
         shadowed_by=stronger[0].reference if stronger else "",
-        decision=against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
+        judged=judged,
+        decision=judged.against or against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
         is_pinned=terms.is_pinned,
         scan_seconds=scan_seconds,
     )

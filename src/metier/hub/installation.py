@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
+from metier.errors import NotPermitted
+from metier.guard.approvals.roles import is_approver
 from metier.guard.approvals.status import approval_status
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
@@ -14,6 +16,7 @@ from metier.hub.scan_findings import is_bad
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
 from metier.library.skills_lock import change_skills_lock, entry_of
+from metier.skill import shown
 from metier.store.rows import now
 
 if TYPE_CHECKING:
@@ -74,6 +77,14 @@ def install(
         told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
         record_refusal(scope, event, actor, home.ref, **said, **told)
         raise decision.as_error()
+    if plan.judged.exceptions and not is_approver(person, effective.approval.approvers):
+        error = NotPermitted(
+            f"{shown(person.name)!r} may not make an exception from signatures.",
+            hint="Ask one of the approvers that policy names.",
+            person=person.name,
+        )
+        record_refusal(scope, event, actor, home.ref, **said, reason=error.message, decision="deny", code=error.code)
+        raise error
     lock = LockFile.read(lock_path)
     locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
@@ -92,6 +103,8 @@ def install(
         def also(version: Version) -> None:
             accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(plan.report) else ""
             notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
+            signer = plan.judged.signature.signer
+            notes += (*plan.judged.exceptions, *((f"signed by {signer}",) if signer else ()))
             record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
             reason = accepted or version.reason
             why.append(
@@ -122,6 +135,8 @@ def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
         version=plan.version,
         package=plan.candidate.package,
         digest=plan.digest,
+        signer=plan.judged.signature.signer,
+        unsigned=plan.judged.unsigned_because,
         requires=plan.skill.requires,
         pinned=plan.is_pinned,
         added=now(),

@@ -7,14 +7,18 @@ import tempfile
 from typing import TYPE_CHECKING, Any, cast
 
 from metier._extras import optional
-from metier.errors import InvalidArgument, SignerChanged
-from metier.guard.signatures import SIGNATURE_FILE, hashing_of, verify
+from metier._lazy import dataclass
+from metier.errors import InvalidArgument, SignatureRefused, SignerChanged
+from metier.guard.decision import refuse
+from metier.guard.policy.source_patterns import denies_source
+from metier.guard.signatures import SIGNATURE_FILE, Signature, hashing_of, verify
 from metier.guard.signers import trusted_signers
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier.guard import Decision
     from metier.guard.policy.effective import EffectivePolicy
-    from metier.guard.signatures import Signature
     from metier.skill.package import Files
 
 
@@ -23,7 +27,57 @@ def signature_of(files: Files, effective: EffectivePolicy, *, beside: bytes = b"
 
     Where policy wants a signature, the check at the point `install` says so: it also knows exceptions.
     """
+    if SIGNATURE_FILE not in files and not beside:
+        return Signature()
     return verify(files, trusted_signers(effective), beside=beside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSignature:
+    """The signature of a skill that is about to be installed, and what follows from it."""
+
+    signature: Signature
+    against: Decision | None = None
+    """The decision against the skill, where its signature speaks against it."""
+    unsigned_because: str = ""
+    """The reason of an exception, where policy wants a signature and there is none."""
+    signer_because: str = ""
+    """The reason of an exception, where another signer signed before."""
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """The exceptions that somebody who may decide about skills has to answer for, in words."""
+        unsigned, signer = self.unsigned_because, self.signer_because
+        found = (unsigned and f"Unsigned: {unsigned}", signer and f"Another signer: {signer}")
+        return tuple(text for text in found if text)
+
+
+def judge_signature(
+    files: Files,
+    effective: EffectivePolicy,
+    source: str,
+    *,
+    beside: bytes = b"",
+    previous: str = "",
+    allow_unsigned: str = "",
+    accept_signer: str = "",
+) -> JudgedSignature:
+    """Check the signature of files of a source; `previous` is the signer of the content before, the others reasons."""
+    signature = Signature()
+    try:
+        signature = signature_of(files, effective, beside=beside)
+        check_signer(previous, signature, is_accepted=bool(accept_signer.strip()))
+    except SignatureRefused as error:
+        refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
+        return JudgedSignature(signature=signature, against=refusal)
+    is_demanded = "none" not in effective.sources_require.signature or any(
+        denies_source(pattern, source) for pattern in effective.sources_signers
+    )
+    return JudgedSignature(
+        signature=signature,
+        unsigned_because=allow_unsigned.strip() if is_demanded and signature.kind == "none" else "",
+        signer_because=accept_signer.strip() if previous not in ("", signature.signer) else "",
+    )
 
 
 def check_signer(previous: str, signature: Signature, *, is_accepted: bool = False) -> None:
@@ -36,7 +90,7 @@ def check_signer(previous: str, signature: Signature, *, is_accepted: bool = Fal
     now = shown(signature.signer) if signature.signer else "nobody whose signature counts here"
     raise SignerChanged(
         f"The signer changed: it was {shown(previous)}, and is {now}.",
-        hint="Ask its author whether that is so; a person at a terminal may accept it.",
+        hint=for_people("Ask its author whether that is so; `--accept-signer REASON` says why it is."),
         previous=previous,
         signer=signature.signer,
     )

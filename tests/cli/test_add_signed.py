@@ -1,0 +1,145 @@
+"""`metier add` of signed skills, and what policies want of signatures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.signing import new_key, sign_folder
+
+from metier.guard.signatures import SIGNATURE_FILE
+
+Metier = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's home with two keys, of which one counts."""
+    home = Path("~").expanduser()
+    keys = tmp_path / "private"
+    new_key(keys, "acme")
+    new_key(keys, "other")
+    (home / ".metier/keys").mkdir(parents=True, exist_ok=True)
+    (home / ".metier/keys/acme.pub").write_bytes((keys / "acme.pub").read_bytes())
+    (tmp_path / "project/.git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    return home
+
+
+@pytest.fixture
+def shared(tmp_path: Path, write_skill: Callable[..., Path], home: Path) -> Path:
+    folder = tmp_path / "shared/hello"
+    write_skill(folder, description="Says hello. Use when greeting.")
+    return folder
+
+
+def signed(folder: Path, key: str) -> str:
+    return sign_folder(folder, folder.parent.parent / "private" / f"{key}.key")
+
+
+def add(metier: Metier, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    code, out, err = metier("add", str(folder), "--to", "project", "--yes", "--json", *more)
+    return code, json.loads(out or err)
+
+
+def policy(home: Path, text: str) -> None:
+    (home / ".metier/policy.yaml").write_text(f"version: 1\n{text}\n")
+
+
+def lock() -> str:
+    return Path("metier.lock").read_text()
+
+
+@pytest.mark.covers("A-38")
+def test_the_signer_is_locked_and_shown(metier: Metier, shared: Path) -> None:
+    signer = signed(shared, "acme")
+    code, shape = add(metier, shared)
+    assert code == 0, shape
+    assert shape["skills"][0]["signature"] == {"kind": "oms", "signer": signer, "status": "valid"}
+    assert f'signer = "{signer}"' in lock()
+    assert signer in metier("add", str(shared), "--to", "project", "--dry-run")[1]
+
+
+@pytest.mark.covers("A-38")
+def test_another_signer_or_none_is_denied_until_it_is_accepted_and_that_is_recorded(
+    metier: Metier, shared: Path, home: Path, tmp_path: Path
+) -> None:
+    first = signed(shared, "acme")
+    assert add(metier, shared)[0] == 0
+    (shared / "SKILL.md").write_text((shared / "SKILL.md").read_text() + "More.\n")
+    signed(shared, "other")
+    code, shape = add(metier, shared)
+    assert (code != 0, shape["error"]["code"]) == (True, "signer-changed")
+    (shared / SIGNATURE_FILE).unlink()
+    code, shape = add(metier, shared)
+    assert shape["error"]["code"] == "signer-changed"
+    assert "signer changed" in shape["error"]["message"]
+    assert first in lock()
+    code, shape = add(metier, shared, "--accept-signer", "They lost the key.")
+    assert (code, shape["skills"][0]["exceptions"]) == (0, ["Another signer: They lost the key."])
+    assert "signer = " not in lock()
+    log = metier("audit", "tail", "--json")[1]
+    assert "They lost the key." in log
+    assert "signer-changed" in log
+
+
+@pytest.mark.covers("A-38")
+@pytest.mark.each(
+    ("change", "code"),
+    [
+        (lambda folder: (folder / "SKILL.md").write_text("---\nname: hello\ndescription: x\n---\nevil\n"), "mismatch"),
+        (lambda folder: (folder / "extra.md").write_text("evil"), "unsigned-file"),
+    ],
+)
+def test_a_tampered_skill_is_not_installed_and_that_is_recorded(
+    metier: Metier, shared: Path, change: Callable[[Path], object], code: str
+) -> None:
+    signed(shared, "acme")
+    change(shared)
+    status, shape = add(metier, shared, "--allow-unsigned", "x", "--accept-signer", "x")
+    assert (status != 0, shape["error"]["code"].endswith(code)) == (True, True), shape
+    assert not Path(".metier/skills/hello").exists()
+    assert code in metier("audit", "tail", "--json")[1]
+
+
+@pytest.mark.covers("A-38")
+@pytest.mark.parametrize(
+    "text", ["sources: {require: {signature: [oms]}}", "sources: {signers: {'dir:*': [oms:keys/acme.pub]}}"]
+)
+def test_where_policy_wants_a_signature_an_unsigned_skill_is_refused_or_a_recorded_exception(
+    metier: Metier, shared: Path, home: Path, text: str
+) -> None:
+    policy(home, text)
+    for key in ("", "other"):
+        if key:
+            signed(shared, key)
+        code, shape = add(metier, shared)
+        assert (code != 0, shape["error"]["code"]) == (True, "source-denied"), shape
+    code, shape = add(metier, shared, "--allow-unsigned", "From the next desk.")
+    assert (code, shape["skills"][0]["exceptions"]) == (0, ["Unsigned: From the next desk."])
+    assert 'unsigned = "From the next desk."' in lock()
+    assert "From the next desk." in metier("audit", "tail", "--json")[1]
+    signed(shared, "acme")
+    assert add(metier, shared)[0] == 0
+    assert "unsigned = " not in lock()
+
+
+def test_a_source_that_policy_binds_to_a_key_gives_nothing_that_another_known_key_signed(
+    metier: Metier, shared: Path, home: Path, tmp_path: Path
+) -> None:
+    (home / ".metier/keys/other.pub").write_bytes((tmp_path / "private/other.pub").read_bytes())
+    policy(home, "sources: {signers: {'dir:*': [oms:keys/acme.pub]}}")
+    signed(shared, "other")
+    code, shape = add(metier, shared, "--allow-unsigned", "It is signed.")
+    assert (code != 0, shape["error"]["code"]) == (True, "source-denied")
+    assert "keys/acme.pub" in shape["error"]["message"]
+
+
+def test_only_those_who_approve_of_skills_make_exceptions(metier: Metier, shared: Path, home: Path) -> None:
+    policy(home, "sources: {require: {signature: [oms]}}\nskill-policy: {approval: {approvers: ['user:ada']}}")
+    code, shape = add(metier, shared, "--allow-unsigned", "I want it.")
+    assert (code != 0, shape["error"]["code"]) == (True, "not-permitted"), shape
+    assert not Path(".metier/skills/hello").exists()
