@@ -72,6 +72,7 @@ def test_the_older_index_of_a_site_that_we_built_has_the_same_files(
     site: Site, tmp_path: Path, registry: RegistryFolder
 ) -> None:
     build(site, tmp_path)
-    with fetch(resolve(parse_address(f"{site.url}/.well-known/skills"))) as found:
+    del site.answers["/.well-known/agent-skills/index.json"]
+    with fetch(resolve(parse_address(site.url))) as found:
         files = found.candidates[0].files()
     assert sorted(files) == ["SKILL.md", "scripts/run.sh"]

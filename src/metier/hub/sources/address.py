@@ -89,15 +89,15 @@ def _parsed(text: str) -> SourceAddress:
     if text.startswith("git+"):
         return _of_git(text[4:])
     if text.startswith(("well-known:", "well-known+")):
-        rest = text[11:].rstrip("/")
-        return SourceAddress(kind="well-known", location=rest if "://" in rest else f"https://{rest}")
+        return _of_site(text[11:] if "://" in text else f"https://{text[11:]}")
     if text.startswith("dir:"):
         return SourceAddress(kind="dir", location=absolute(expanded(text[4:])))
     for kind_of_file in ("archive", "marketplace"):
         if text.startswith((f"{kind_of_file}:", f"{kind_of_file}+")):
-            if kind_of_file == "archive" and _SCHEME.match(text[8:]):
-                return _of_archive(text[8:])
-            return SourceAddress(kind=kind_of_file, location=_url_or_file(text[len(kind_of_file) + 1 :]))
+            rest = text[len(kind_of_file) + 1 :]
+            if kind_of_file == "archive" and _SCHEME.match(rest):
+                return _of_archive(rest)
+            return SourceAddress(kind=kind_of_file, location=_url_or_file(rest))
     scheme = _SCHEME.match(text)
     if scheme is not None:
         return _of_url(scheme[1], text)
@@ -145,10 +145,10 @@ def _of_url(scheme: str, text: str) -> SourceAddress:
     if plain.lower().endswith(ARCHIVES):
         return _of_archive(text)
     if plain.endswith("marketplace.json"):
-        return SourceAddress(kind="marketplace", location=text)
+        return SourceAddress(kind="marketplace", location=_web_url(text))
     if host in _FORGES or ".git" in (plain[-4:], plain.partition("@")[0][-4:]):
         return _of_git(text)
-    return SourceAddress(kind="well-known", location=text.rstrip("/"))
+    return _of_site(text)
 
 
 def _of_archive(text: str) -> SourceAddress:
@@ -160,7 +160,41 @@ def _of_archive(text: str) -> SourceAddress:
             digest = f"sha256:{part[7:].lower()}"
         else:
             path = part.removeprefix("subdirectory=").strip("/")
-    return SourceAddress(kind="archive", location=location, ref=digest, path=path)
+    return SourceAddress(kind="archive", location=_web_url(location), ref=digest, path=path)
+
+
+def _of_site(text: str) -> SourceAddress:
+    """A web site that announces skills, which may end with `/.well-known/agent-skills/NAME` or with `#NAME`."""
+    plain, _, name = text.partition("#")
+    base, marker, below = _web_url(plain.partition("?")[0]).partition("/.well-known/")
+    folder, _, rest = below.partition("/")
+    if marker and folder not in ("agent-skills", "skills"):
+        raise InvalidArgument(f"{shown(text, 200)!r} is no index of skills.", hint="Name the site alone.")
+    named = rest.partition("/")[0]
+    return SourceAddress(
+        kind="well-known", location=base.rstrip("/"), path=name or ("" if named == "index.json" else named)
+    )
+
+
+def _web_url(text: str) -> str:
+    """A URL in the one form in which policies know its host.
+
+    >>> _web_url("https://Example.COM.:443/a?b")
+    'https://example.com/a?b'
+    """
+    from urllib.parse import urlsplit, urlunsplit
+
+    from metier._hosts import authority, split_authority
+
+    try:
+        parts = urlsplit(text)
+        if "@" in parts.netloc:
+            raise _has_secret()
+        host, port = split_authority(parts.netloc)
+    except ValueError:
+        raise InvalidArgument(f"{shown(text, 200)!r} has no host that is one.", hint=_HINT) from None
+    default = {"https": 443, "http": 80}.get(parts.scheme)
+    return urlunsplit(parts._replace(netloc=authority(host, None if port == default else port)))
 
 
 def _of_tree(location: str, ref: str, path: str, *, is_file: bool) -> SourceAddress:
@@ -242,8 +276,8 @@ def _of_registry(kind: Kind, text: str) -> SourceAddress:
     location = (text[:start] + name).rstrip("/")
     if not location:
         raise InvalidArgument(f"{kind}: names nothing.", hint=_HINT)
-    return SourceAddress(kind=kind, location=location, ref=ref)
+    return SourceAddress(kind=kind, location=_web_url(location) if kind == "apm" else location, ref=ref)
 
 
 def _url_or_file(text: str) -> str:
-    return text if _SCHEME.match(text) else absolute(expanded(text))
+    return _web_url(text) if _SCHEME.match(text) else absolute(expanded(text))

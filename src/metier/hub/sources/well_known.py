@@ -67,7 +67,8 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
 
 def _chosen(address: SourceAddress, ref: str, transfer: Transfer) -> _Chosen:
     """The entries that an address means: all of them or one, as they are or of a version or digest."""
-    client, index, name = _read_index(address, transfer)
+    client, index = _read_index(address, transfer)
+    name = address.path
     entries = tuple(entry for entry in index.entries if name in ("", entry.name))
     if name and not entries:
         raise SkillNotFound(
@@ -95,16 +96,13 @@ def _state(entries: tuple[IndexEntry, ...], *, is_one: bool) -> str:
     return f"sha256:{hashlib.sha256(json.dumps(state, separators=(',', ':')).encode()).hexdigest()}"
 
 
-def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex, str]:
-    """The index of a site, and the one skill that the address names, if it does."""
-    base, marker, below = address.location.partition("/.well-known/")
-    folder, _, name = below.strip("/").partition("/")
-    if marker and folder not in _FOLDERS:
-        raise SourceUnavailable(f"{shown_url(address.location)} is no index of skills.", hint="Name the site alone.")
+def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex]:
+    """The index of a site."""
+    base = address.location
     client = HttpClient(base, transfer)
     missing: SourceUnavailable | None = None
-    for place in (folder,) if marker else _FOLDERS:
-        url = f"{base.rstrip('/')}/.well-known/{place}/index.json"
+    for place in _FOLDERS:
+        url = f"{base}/.well-known/{place}/index.json"
         try:
             data, found = client.get_json(url, "an index of skills", max_bytes=MAX_INDEX)
         except SourceUnavailable as error:
@@ -114,7 +112,7 @@ def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient,
                 raise
             missing = missing or error
             continue
-        return client, parse_index(data, found.url), address.path or name.removesuffix("index.json").strip("/")
+        return client, parse_index(data, found.url)
     raise missing or SourceUnavailable(f"{shown_url(base)} announces no skills.", hint="Check the address.")
 
 
