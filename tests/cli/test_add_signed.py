@@ -143,3 +143,49 @@ def test_only_those_who_approve_of_skills_make_exceptions(metier: Metier, shared
     code, shape = add(metier, shared, "--allow-unsigned", "I want it.")
     assert (code != 0, shape["error"]["code"]) == (True, "not-permitted"), shape
     assert not Path(".metier/skills/hello").exists()
+
+
+def test_a_skill_is_packed_with_a_signature_that_installing_it_verifies(
+    metier: Metier, shared: Path, tmp_path: Path
+) -> None:
+    key, archive = tmp_path / "private/acme.key", tmp_path / "hello.skill"
+    code, out, err = metier("pack", str(shared), "--to", str(archive), "--sign", str(key), "--json")
+    assert (code, json.loads(out)["signed"]) == (0, True), err
+    code, shape = add(metier, archive)
+    assert (code, shape["skills"][0]["signature"]["status"]) == (0, "valid"), shape
+    # A signature that is there already stays, so that the archive stays the same.
+    signed(shared, "acme")
+    packed = []
+    for name in ("a.skill", "b.skill"):
+        assert metier("pack", str(shared), "--to", str(tmp_path / name), "--sign", str(key))[0] == 0
+        packed.append((tmp_path / name).read_bytes())
+    assert packed[0] == packed[1]
+
+
+def test_a_skill_with_a_signature_of_other_content_is_not_packed_unless_it_is_signed_again(
+    metier: Metier, shared: Path, tmp_path: Path
+) -> None:
+    signed(shared, "acme")
+    (shared / "SKILL.md").write_text((shared / "SKILL.md").read_text() + "More.\n")
+    code, _, err = metier("pack", str(shared), "--to", str(tmp_path / "a.skill"))
+    assert (code != 0, "is not what was signed" in err) == (True, True), err
+    key = tmp_path / "private/acme.key"
+    assert metier("pack", str(shared), "--to", str(tmp_path / "a.skill"), "--sign", str(key))[0] == 0
+    code, _, err = metier(
+        "pack", str(shared), "--to", str(tmp_path / "b.skill"), "--sign", str(key.with_suffix(".pub"))
+    )
+    assert (code != 0, "cannot be used" in err) == (True, True), err
+
+
+@pytest.mark.covers("A-38")
+def test_an_update_by_another_signer_is_denied_until_it_is_accepted(
+    metier: Metier, shared: Path, tmp_path: Path
+) -> None:
+    signed(shared, "acme")
+    assert add(metier, shared)[0] == 0
+    (shared / "SKILL.md").write_text((shared / "SKILL.md").read_text() + "More.\n")
+    signed(shared, "other")
+    code, out, err = metier("update", "--all", "--yes", "--json")
+    assert (code != 0, "signer-changed" in out + err) == (True, True), out + err
+    code, out, err = metier("update", "--all", "--yes", "--json", "--accept-signer", "A new team.")
+    assert (code, "A new team." in out) == (0, True), out + err

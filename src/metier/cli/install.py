@@ -27,6 +27,7 @@ def add(parser: Parser) -> None:
     add_place(parser, "only")
     parser.flag("--yes", "install without asking, and approve of it", short="-y")
     parser.accept_findings("install it")
+    parser.signature_exceptions()
     parser.tenant()
     parser.json()
 
@@ -61,7 +62,11 @@ def run(options: Namespace) -> int:
                 # What was changed by hand stays in the history.
                 lock = one.lock.with_skill(replace(one.locked, replaces=there[one.location] or ""))
                 terms = InstallTerms(
-                    folder=skills_folder(one), accept_findings=options.accept_findings, is_pinned=one.locked.pinned
+                    folder=skills_folder(one),
+                    accept_findings=options.accept_findings,
+                    is_pinned=one.locked.pinned,
+                    allow_unsigned=options.allow_unsigned,
+                    accept_signer=options.accept_signer,
                 )
                 try:
                     if isinstance(candidate, MetierError):

@@ -13,6 +13,7 @@ def add(parser: Parser) -> None:
     parser.example("metier pack ./pdf-forms --to pdf-forms.skill")
     parser.option("path", "DIR", "the folder of the skill")
     parser.option("--to", "FILE", "the archive to write: .skill, .zip or .tar.gz", required=True)
+    parser.sign()
     parser.accept_findings("pack it")
     parser.json()
 
@@ -20,7 +21,7 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> None:
     from metier.hub.publish.release import pack_skill
 
-    release, told = pack_skill(options.path, options.to, accept_findings=options.accept_findings)
+    release, told = pack_skill(options.path, options.to, accept_findings=options.accept_findings, key=options.sign)
     if options.json:
         print_json(told)
         return

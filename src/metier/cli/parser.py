@@ -140,6 +140,10 @@ class Parser(argparse.ArgumentParser):
             default="",
         )
 
+    def sign(self) -> None:
+        """Add `--sign`, for a command that gives a skill to others."""
+        self.option("--sign", "KEY", "sign it (skill.oms.sig) with a private elliptic key, a PEM file", default="")
+
     def signature_exceptions(self) -> None:
         """Add `--allow-unsigned` and `--accept-signer`, for a command that installs skills."""
         unsigned = "install it without the signature that policy wants, and why; only for those who approve of skills"

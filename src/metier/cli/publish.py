@@ -20,6 +20,7 @@ def add(parser: Parser) -> None:
         "the folder of a registry, a git repository (git+ssh://, git+https://, git+file://), or oci:HOST/REPOSITORY",
         required=True,
     )
+    parser.sign()
     parser.accept_findings("publish it")
     parser.reason()
     parser.option("--environment", "NAME", "decide as in this environment")
@@ -41,6 +42,7 @@ def run(options: Namespace) -> None:
             reason=options.reason,
             accept_findings=options.accept_findings,
             environment=options.environment or "",
+            key=options.sign,
             guard=metier.Guard(),
             transfer=Transfer(progress=line.show),
         )

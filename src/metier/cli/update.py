@@ -39,6 +39,7 @@ def add(parser: Parser) -> None:
     parser.flag("--yes", "update without asking", short="-y")
     parser.flag("--dry-run", "only show what would change, and what decides")
     parser.accept_findings("update it")
+    parser.signature_exceptions()
     parser.tenant()
     parser.json()
 
@@ -214,7 +215,12 @@ def _planned(
     if candidate.yanked:
         notes.append(f"The newest {one.locked.name} was withdrawn by its author: {candidate.yanked}")
         return None
-    terms = InstallTerms(folder=skills_folder(one), accept_findings=options.accept_findings)
+    terms = InstallTerms(
+        folder=skills_folder(one),
+        accept_findings=options.accept_findings,
+        allow_unsigned=options.allow_unsigned,
+        accept_signer=options.accept_signer,
+    )
     actor = actor_of(person, scope)
     return plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library)
 

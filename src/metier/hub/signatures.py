@@ -12,7 +12,7 @@ from metier.errors import InvalidArgument, SignatureRefused, SignerChanged
 from metier.guard.decision import refuse
 from metier.guard.policy.source_patterns import denies_source
 from metier.guard.signatures import SIGNATURE_FILE, Signature, hashing_of, verify
-from metier.guard.signers import trusted_signers
+from metier.guard.signers import TrustedSigners, read_key, trusted_signers
 from metier.hints import for_people
 from metier.skill import shown
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from metier.guard import Decision
     from metier.guard.policy.effective import EffectivePolicy
     from metier.skill.package import Files
+
+_MAX_KEY_BYTES = 256 * 1024
 
 
 def signature_of(files: Files, effective: EffectivePolicy, *, beside: bytes = b"") -> Signature:
@@ -120,3 +122,31 @@ def sign(files: Files, key: str, *, name: str = "skill") -> bytes:
         config.sign(folder, path)
         with open(path, "rb") as file:
             return file.read()
+
+
+def sign_files(files: Files, key: str, *, name: str = "skill") -> Files:
+    """Files with their signature by a private key; one that they have and that is by this key stays as it is.
+
+    Each signature has other bytes, so that otherwise the same skill would be another content each time.
+    """
+    public = read_key(_public_half(key))
+    if public is not None and SIGNATURE_FILE in files:
+        try:
+            if verify(files, TrustedSigners(keys=(public,))).signer:
+                return files
+        except SignatureRefused:
+            pass  # it is of other content
+    plain = {path: one for path, one in files.items() if path != SIGNATURE_FILE}
+    return {**plain, SIGNATURE_FILE: ("file", sign(plain, key, name=name))}
+
+
+def _public_half(path: str) -> bytes:
+    """The public half of a private key, as PEM; empty where there is none, which signing tells about."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    try:
+        with open(path, "rb") as file:
+            key = load_pem_private_key(file.read(_MAX_KEY_BYTES), None)
+        return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    except (OSError, ValueError, TypeError):
+        return b""

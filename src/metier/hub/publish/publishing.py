@@ -52,6 +52,7 @@ def publish(
     reason: str = "",
     accept_findings: str = "",
     environment: str = "",
+    key: str = "",
     guard: Guard | None = None,
     transfer: Transfer | None = None,
 ) -> Published:
@@ -59,10 +60,10 @@ def publish(
 
     It needs a version and nothing that loading has to forgive. What the scanner calls high keeps it back unless
     `accept_findings` says why it does not matter, and rules of policy decide about the point `publish`, with the target
-    as `source`. Takes the role author.
+    as `source`. `key` is the file of a private key that signs it. Takes the role author.
     """
     address = parse_address(to)
-    release = read_release(path)
+    release = read_release(path, key=key)
     if not release.version:
         raise SkillInvalid(
             f"{shown(release.name)!r} has no version, and what was published never changes.",

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass, pattern
 from metier._paths import is_inside, write_file
 from metier.errors import FileRefused, InvalidArgument, SkillInvalid, SourceUnavailable
+from metier.guard.signatures import SIGNATURE_FILE, verify
+from metier.guard.signers import TrustedSigners
 from metier.hub.deployment import name_in, read_skill_folder
 from metier.hub.publish.pack import kind_of_archive, pack, without_links
 from metier.hub.scan_findings import against
+from metier.hub.signatures import sign_files
 from metier.hub.skill_files import package_of, require_skill, require_sound
 from metier.scan import scan
 from metier.scan.capabilities import infer
@@ -68,10 +71,11 @@ class Release:
         return report
 
 
-def read_release(source: str | os.PathLike[str] | Files, *, version: str = "") -> Release:
+def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", key: str = "") -> Release:
     """The release in a folder, or of files; raises where it has anything in it that loading would have to forgive.
 
-    `version` is the one that it is kept as; raises `SkillInvalid` where it says another of itself.
+    `version` is the one that it is kept as; raises `SkillInvalid` where it says another of itself. It is signed by the
+    private key in the file `key`. Raises `SignatureRefused` where it has a signature of other content.
     """
     files = read_skill_folder(source) if isinstance(source, str | os.PathLike) else source
     name = name_in(files)
@@ -88,6 +92,9 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "") -
     found = own or version
     if found:
         require_version(found)
+    plain = dict(sign_files(plain, key, name=name)) if key else plain
+    if SIGNATURE_FILE in plain:
+        verify(plain, TrustedSigners())
     return Release(
         skill=skill,
         version=found,
@@ -111,9 +118,12 @@ def require_version(version: str) -> None:
 
 
 def pack_skill(
-    path: str | os.PathLike[str], to: str | os.PathLike[str], *, accept_findings: str = ""
+    path: str | os.PathLike[str], to: str | os.PathLike[str], *, accept_findings: str = "", key: str = ""
 ) -> tuple[Release, dict[str, Any]]:
-    """Write the archive of the skill in a folder; the release, and what is to be said of the file."""
+    """Write the archive of the skill in a folder; the release, and what is to be said of the file.
+
+    `key` is the file of a private key that signs it.
+    """
     target = absolute(expanded(os.fspath(to)))
     kind = kind_of_archive(os.path.basename(target))
     folder = os.path.realpath(absolute(expanded(os.fspath(path))))
@@ -121,7 +131,7 @@ def pack_skill(
         raise InvalidArgument(
             "The archive would become a part of the skill that it is made of.", hint="Name a file elsewhere."
         )
-    release = read_release(path)
+    release = read_release(path, key=key)
     release.require_clean(accept_findings)
     data = pack(release.files, kind)
     if os.path.isdir(target):
@@ -141,5 +151,6 @@ def pack_skill(
         "name": release.name,
         "version": release.version or None,
         "copied": list(release.copied),
+        "signed": SIGNATURE_FILE in release.files,
     }
     return release, told
