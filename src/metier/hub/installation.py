@@ -131,7 +131,7 @@ def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
         source=address.name,
         ref=address.ref,
         path=plan.candidate.path,
-        revision=plan.resolved.revision,
+        revision=plan.resolved.revision_of(plan.candidate.path),
         version=plan.version,
         package=plan.candidate.package,
         digest=plan.digest,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from metier.library.lock_file import LockedSkill, LockFile
     from metier.store import TenantScope
 
-_BY_REVISION = frozenset({"git", "apm", "pypi", "oci"})
+_BY_REVISION = frozenset({"git", "apm", "pypi", "oci", "well-known"})
 """Kinds of sources that an earlier state can be asked of."""
 
 
@@ -55,8 +55,10 @@ class SourceState:
     @property
     def newer(self) -> tuple[InstalledSkill, ...]:
         """The skills that were taken from another state; all of them where a source has no states."""
-        revision = self.resolved.revision if self.resolved is not None else ""
-        return tuple(one for one in self.skills if self.resolved and (not revision or one.locked.revision != revision))
+        if self.resolved is None:
+            return ()
+        states = [(one, self.resolved.revision_of(one.locked.path)) for one in self.skills]
+        return tuple(one for one, revision in states if not revision or one.locked.revision != revision)
 
 
 def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> list[InstalledSkill]:

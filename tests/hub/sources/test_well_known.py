@@ -300,3 +300,13 @@ def test_an_archive_that_differs_from_its_listing_is_refused(site: Site) -> None
 def test_an_extension_of_another_shape_is_passed_over(site: Site, more: object) -> None:
     site.index(site.entry("pdf", skill_text(), "skill-md", extensions=more), extensions=more)
     assert fetched(site).candidates[0].files()
+
+
+def test_a_skill_keeps_its_state_when_another_one_changes(site: Site) -> None:
+    pdf, deploy = site.entry("pdf", skill_text(), "skill-md"), site.entry("deploy", skill_text("deploy"), "skill-md")
+    site.index(pdf, deploy)
+    before = resolved(site)
+    site.index(pdf, deploy | {"digest": digest(b"other")})
+    after = resolved(site)
+    assert before.revision_of("pdf") == after.revision_of("pdf") == digest(skill_text())
+    assert before.revision_of("deploy") != after.revision_of("deploy")

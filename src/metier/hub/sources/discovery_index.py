@@ -6,6 +6,8 @@ are read from our own key in `extensions`, where a site has it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from metier._lazy import dataclass, replace
@@ -47,14 +49,16 @@ class IndexEntry:
     """All versions that there are, this one among them."""
 
     @property
-    def is_verified(self) -> bool:
-        """Whether everything of it has a digest."""
-        return bool(self.digest) or all(digest for _, digest in self.files)
+    def state(self) -> str:
+        """The digest of what is announced; empty where a part of it has none, so that only the files tell."""
+        if self.digest or not all(digest for _, digest in self.files):
+            return self.digest
+        return f"sha256:{hashlib.sha256(json.dumps(sorted(self.files)).encode()).hexdigest()}"
 
     def at(self, ref: str) -> IndexEntry | None:
         """The release of a version or of a digest; one that was yanked only by its digest, as locks name it."""
         for one in (self, *self.releases):
-            if ref in ("", one.digest) or (ref == one.version and not one.yanked):
+            if ref in ("", one.state) or (ref == one.version and not one.yanked):
                 return replace(one, releases=self.releases)
         return None
 
@@ -94,7 +98,7 @@ def parse_index(data: dict[str, Any], url: str) -> DiscoveryIndex:
     for name in sorted(doubles):
         del entries[name]
         warnings.append(f"The entry {name} of the index was left out: it is there with two contents.")
-    if not all(entry.is_verified for entry in entries.values()):
+    if not all(entry.state for entry in entries.values()):
         warnings.insert(0, "The index is of v0.1.0 and announces no digests: nothing shows whether files are complete.")
     if len(warnings) > _MAX_WARNINGS:
         warnings[_MAX_WARNINGS:] = [f"{len(warnings) - _MAX_WARNINGS} more were left out."]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from metier.hub.sources.address import Kind, SourceAddress
@@ -43,6 +43,12 @@ class Resolved:
     """Whether the address itself named exactly this state, so that it can never mean another."""
     data: object = field(default=None, compare=False)
     """What the kind learned on the way and needs for fetching, such as an index that was downloaded already."""
+    parts: Mapping[str, str] | None = field(default=None, compare=False)
+    """The states of single skills by their paths, where the source announces those."""
+
+    def revision_of(self, path: str) -> str:
+        """The state of the skill at a path, which stays the same when only others change, if the source tells."""
+        return (self.parts or {}).get(path, self.revision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Skills that a web site announces below `/.well-known/`: the discovery index v0.2.0, or v0.1.0 where there is none.
 
-The state of a site is the digest of all that its index announces, so that one request tells whether anything changed;
-of a single skill it is the digest of its artifact. Artifacts may lie on other hosts, because their digests, which are
-verified before anything is unpacked, bind them to the index.
+The state of a skill is the digest of its artifact, that of a site the digest of all of them: one request tells which of
+its skills changed. Artifacts may lie on other hosts, because their digests, which are verified before anything is
+unpacked, bind them to the index.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The state of the index; empty where it announces no digests, so that only the files tell."""
     chosen = _chosen(address, address.ref, transfer)
     is_exact = bool(address.ref) and address.ref == chosen.revision
-    return Resolved(address=address, revision=chosen.revision, is_exact=is_exact, data=chosen)
+    parts = {entry.name: entry.state for entry in chosen.entries}
+    return Resolved(address=address, revision=chosen.revision, is_exact=is_exact, data=chosen, parts=parts)
 
 
 @contextlib.contextmanager
@@ -88,12 +89,10 @@ def _chosen(address: SourceAddress, ref: str, transfer: Transfer) -> _Chosen:
 
 
 def _state(entries: tuple[IndexEntry, ...], *, is_one: bool) -> str:
-    if not all(entry.is_verified for entry in entries):
-        return ""
-    if is_one and entries[0].digest:
-        return entries[0].digest
-    state = sorted([entry.name, entry.type, entry.url, entry.digest, entry.files] for entry in entries)
-    return f"sha256:{hashlib.sha256(json.dumps(state, separators=(',', ':')).encode()).hexdigest()}"
+    states = sorted([entry.name, entry.type, entry.state] for entry in entries)
+    if is_one or not all(entry.state for entry in entries):
+        return entries[0].state if is_one else ""
+    return f"sha256:{hashlib.sha256(json.dumps(states).encode()).hexdigest()}"
 
 
 def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex]:
