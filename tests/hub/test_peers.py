@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.hub.publish.conftest import write_release
+from tests.hub.sources.git_repositories import served_by_http
 from tests.npm_packages import BIN, npm_command
 
 from metier.cli import main
@@ -184,7 +185,7 @@ def test_both_write_the_same_hash_for_a_repository_laid_out_for_npx_skills(
     assert ours["computedHash"] == theirs["computedHash"]
 
 
-def test_claude_code_installs_from_our_site_as_a_folder_and_as_a_repository(claude: Peer, tmp_path: Path) -> None:
+def test_claude_code_installs_from_our_site_as_a_folder(claude: Peer, tmp_path: Path) -> None:
     source = tmp_path / "acme"
     pdf = write_release(source / "pdf")
     write_release(source / "csv/2.0", "2.0", name="csv")
@@ -205,17 +206,21 @@ def test_claude_code_installs_from_our_site_as_a_folder_and_as_a_repository(clau
 
 
 def test_claude_code_installs_from_our_site_in_a_git_repository(claude: Peer, tmp_path: Path) -> None:
-    write_release(tmp_path / "acme/pdf")
+    """By `git http-backend`: this version takes no repository on the disk, and an address of HTTP is one of git."""
+    pdf = write_release(tmp_path / "acme/pdf")
     site = tmp_path / "site"
     build_site(tmp_path / "acme", site)
     for words in (
         ["init", "-q", "-b", "main"],
         ["add", "-A"],
         ["-c", "user.name=x", "-c", "user.email=x@x.test", "commit", "-qm", "First"],
+        ["clone", "-q", "--bare", ".", str(tmp_path / "served/site.git")],
     ):
         subprocess.run(["git", *words], cwd=site, check=True)
-    added = claude("plugin", "marketplace", "add", f"file://{site}/.git")
-    if added.returncode:
-        pytest.skip(f"this version takes no repository on the disk: {added.stdout}{added.stderr}")
-    done = claude("plugin", "install", "pdf@acme")
+    with served_by_http(tmp_path / "served") as (url, _):
+        added = claude("plugin", "marketplace", "add", f"{url}/site.git")
+        assert added.returncode == 0, added.stdout + added.stderr
+        done = claude("plugin", "install", "pdf@acme")
     assert done.returncode == 0, done.stdout + done.stderr
+    (installed,) = (claude.home / ".claude/plugins/cache").rglob("skills/pdf/SKILL.md")
+    assert FolderPackage(str(installed.parent)).digest() == FolderPackage(str(pdf)).digest()
