@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -21,9 +22,6 @@ from metier.skill import FolderPackage
 from metier.skill.package import digest_of_files
 from metier.source.unpack import unpack
 
-UNDER_UMASK = (
-    "import os, sys; from metier.cli import main; os.umask(int(sys.argv.pop(1))); sys.exit(main(sys.argv[1:]))"
-)
 KINDS = ("pdf.skill", "pdf.zip", "pdf.tar.gz", "pdf.tgz")
 
 
@@ -70,12 +68,14 @@ def test_members_have_no_other_mode_owner_or_time(tmp_path: Path, name: str) -> 
     }
 
 
-@pytest.mark.parametrize("name", ["pdf.skill", "pdf.tar.gz"])
-def test_the_same_content_gives_the_same_bytes_everywhere(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_same_content_gives_the_same_bytes_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_process: bool
+) -> None:
     """Under another umask, locale, time zone, order of files, clock and seed of hashes, and from another folder."""
     files = ["SKILL.md", "notes.md", "scripts/fill.py", "Ärger/Öl.md", "z.md", "B.md", "a.md"]
     text = f"---\nname: pdf\ndescription: Fill forms. Use for forms.\nversion: 1.0.0\n---\n{'All of it. ' * 500}\n"
-    made: list[bytes] = []
+    made: list[list[bytes]] = []
     for number, (umask, zone, locale, order, touched, seed) in enumerate(
         [
             (0o022, "UTC", "C.UTF-8", files, 1_700_000_000, "1"),
@@ -84,21 +84,28 @@ def test_the_same_content_gives_the_same_bytes_everywhere(tmp_path: Path, name: 
         ]
     ):
         folder = tmp_path / str(number) / "pdf"
+        for name, value in {"TZ": zone, "LC_ALL": locale, "LANG": locale, "PYTHONHASHSEED": seed}.items():
+            monkeypatch.setenv(name, value)
+        archives = [tmp_path / f"{number}.skill", tmp_path / f"{number}.tar.gz"]
         before = os.umask(umask)
         try:
+            time.tzset()
             for path in order:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_text(text if path == "SKILL.md" else path * 100, encoding="utf-8")
                 (folder / path).chmod((0o777 if path.endswith(".py") else 0o666) & ~umask)
                 os.utime(folder / path, (touched, touched))
+            for to in archives:
+                words = ["pack", str(folder), "--to", str(to), "--json"]
+                if is_process:
+                    subprocess.run([sys.executable, "-m", "metier", *words], check=True, capture_output=True)
+                else:
+                    assert main(words) == 0
         finally:
             os.umask(before)
-        env = {**os.environ, "TZ": zone, "LC_ALL": locale, "LANG": locale, "PYTHONHASHSEED": seed}
-        to = tmp_path / f"{number}-{name}"
-        command = [sys.executable, "-c", UNDER_UMASK, str(umask), "pack", str(folder), "--to", str(to), "--json"]
-        done = subprocess.run(command, env=env, cwd=folder.parent, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-        made.append(to.read_bytes())
+        made.append([to.read_bytes() for to in archives])
+    monkeypatch.undo()
+    time.tzset()
     assert made[0] == made[1] == made[2]
 
 
@@ -209,7 +216,7 @@ def test_an_archive_has_a_name_of_its_own(tmp_path: Path, to: str) -> None:
 
 def test_a_file_that_shrinks_like_a_bomb_is_stored_as_it_is(tmp_path: Path) -> None:
     folder = write_release(tmp_path / "pdf")
-    (folder / "zeros.bin").write_bytes(bytes(3_000_000))
+    (folder / "zeros.bin").write_bytes(bytes(1_500_000))
     release = read_release(folder)
     assert unpacked_digest(pack(release.files)) == release.digest
 

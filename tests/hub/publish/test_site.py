@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ from tests.hub.publish.conftest import HIGH, write_release
 
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
+from metier.hub.publish import site_folder
 from metier.hub.publish.site import AGENT_PLUGINS, build_site
 from metier.hub.publish.site_folder import MARKER
 from metier.hub.sources.discovery_index import EXTENSION, SCHEMA
@@ -109,6 +114,17 @@ def test_a_marketplace_at_an_address_names_archives_with_their_hash(source: Path
     assert sorted(archive_tree(data).modes)[:3] == [".claude-plugin/plugin.json", "plugin.json", "skills/pdf/SKILL.md"]
 
 
+def test_a_site_that_is_built_again_is_the_same(source: Path, tmp_path: Path) -> None:
+    build_site(source, tmp_path / "one")
+    before = content_of(tmp_path / "one")
+    for path in source.rglob("*"):
+        os.utime(path, (1, 1))
+    build_site(source, tmp_path / "one")
+    build_site(source, tmp_path / "two")
+    assert before == content_of(tmp_path / "one") == content_of(tmp_path / "two")
+
+
+@pytest.mark.slow
 def test_the_same_folder_gives_the_same_site_everywhere(source: Path, tmp_path: Path) -> None:
     build_site(source, tmp_path / "one")
     env = {**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7"}
@@ -344,3 +360,52 @@ def test_an_empty_folder_makes_no_site(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument):
         build_site(tmp_path / "acme", tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def killed_at(step: int, build: Callable[[], object]) -> bool:
+    """Whether a process that builds a site was killed right before one of its system calls that change files."""
+    child = os.fork()
+    if child == 0:
+        steps = itertools.count()
+
+        def counted(function: Any) -> Any:
+            def call(*words: Any, **more: Any) -> Any:
+                if next(steps) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*words, **more)
+
+            return call
+
+        site_folder.os = SimpleNamespace(**vars(os))  # type: ignore[attr-defined,assignment]
+        for name in ("open", "rename"):
+            setattr(site_folder.os, name, counted(getattr(os, name)))  # type: ignore[attr-defined]
+        site_folder.atomic_swap = counted(site_folder.atomic_swap)  # type: ignore[attr-defined]
+        site_folder.safe_rmtree = counted(site_folder.safe_rmtree)  # type: ignore[attr-defined]
+        build()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.slow
+@pytest.mark.covers("A-35")
+def test_a_build_that_is_killed_at_any_step_leaves_the_old_site_or_the_new_one(tmp_path: Path) -> None:
+    source, site = tmp_path / "acme", tmp_path / "site"
+    write_release(source / "csv", "")
+    build_site(source, site)
+    old = content_of(site)
+    (source / "csv/notes.md").write_text("Other notes.\n")
+    build_site(source, tmp_path / "other")
+    new = content_of(tmp_path / "other")
+    seen = []
+    for step in itertools.count():
+        was_killed = killed_at(step, lambda: build_site(source, site))
+        found = content_of(site)
+        assert found in (old, new), f"half a site after step {step}"
+        seen.append(found == new)
+        if not was_killed:
+            break
+    assert seen[0] is False and seen[-1] is True
+    assert step > 10
+    build_site(source, site)
+    assert content_of(site) == new
+    assert sorted(os.listdir(tmp_path)) == ["acme", "other", "site"]
