@@ -399,6 +399,70 @@ def test_a_server_that_does_not_play_along_ends_in_an_error(answer: bytes, endle
         thread.join(5)
 
 
+def test_a_pack_without_end_is_cut_off(holding: Path) -> None:
+    def packet(data: bytes) -> bytes:
+        return b"%04x" % (len(data) + 4) + data
+
+    can = [b"version 2\n", b"agent=x\n", b"ls-refs\n", b"fetch=shallow filter\n", b"object-format=sha1\n"]
+    blob_head = b"\xbf" + b"\xff" * 4 + b"\x7f"  # a blob of many gigabytes
+    stored = b"\x00\x00\xf0\xff\x0f" + bytes(0xF000)  # a block of a zlib stream that is not compressed
+    begun = packet(b"shallow-info\n") + packet(b"shallow " + b"1" * 40) + b"0001" + packet(b"packfile\n")
+    begun += packet(b"\1PACK\0\0\0\2\0\0\0\1" + blob_head + b"\x78\x01")
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server.accept()[0] as connection, contextlib.suppress(OSError):
+            connection.recv(1_000)
+            connection.sendall(b"".join(map(packet, can)) + b"0000")
+            asked = b""
+            while b"command=fetch" not in asked or b"done" not in asked:
+                asked = connection.recv(10_000)
+                if b"command=ls-refs" in asked:
+                    connection.sendall(b"0000")
+            connection.sendall(begun)
+            while True:
+                connection.sendall(packet(b"\1" + stored))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    with server, pytest.raises(PackageTooLarge, match=r"more than 3,000,000 bytes"):
+        skills(
+            f"git://127.0.0.1:{server.getsockname()[1]}/x", f"@{'1' * 40}", Transfer(max_bytes=3_000_000, seconds=30)
+        )
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_all_processes_end_when_a_transfer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "git").write_text(f"#!/bin/sh\nexec 3>{pipe}\nsleep 1000 &\necho started >&3\nsleep 1000\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    def stop(*_: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if os.read(reader, 100):
+                raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        resolved("https://example.invalid/x", transfer=Transfer(progress=stop))
+    os.set_blocking(reader, True)
+    with open(reader, "rb") as file:
+        assert file.read() == b""  # which comes when the last process that has it open is gone
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_somebody_else_is_not_opened(repository: Path) -> None:
+    commit(repository, ONE)
+    for path in (repository, *repository.rglob("*")):
+        os.chown(path, 12_345, 12_345)
+    with pytest.raises(SourceUnavailable, match="dubious ownership") as raised:
+        resolved(repository)
+    assert "safe.directory" in raised.value.hint
+
+
 @pytest.mark.slow
 @pytest.mark.covers("A-34")
 def test_skills_come_from_a_daemon(repository: Path, tmp_path: Path) -> None:
