@@ -117,7 +117,8 @@ def run(options: Namespace) -> int:
             ]
     copies = _copied_to_clients(options, done, asks=asks)
     _print_installed(options, fetched, done, copies)
-    return FINE if all(one.is_fine for one in copies) else PROBLEMS
+    is_fine = all(one.is_fine for one in copies) and not any(one.packages_problem for one in done)
+    return FINE if is_fine else PROBLEMS
 
 
 def _names(options: Namespace, listed: Fetched, *, picks: bool) -> list[str]:
@@ -195,6 +196,7 @@ def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Instal
                 **plan_shape(one.plan),
                 "changed": not one.is_unchanged,
                 "approved": not one.not_approved,
+                "packages_problem": one.packages_problem,
             }
             for one in done
         ]
@@ -207,6 +209,8 @@ def _print_installed(options: Namespace, fetched: Fetched, done: Sequence[Instal
         print_done(f"{Style.text(one.plan.home.ref)} {how}: {Style.text(one.plan.home.location, 4_096)}")
         if one.not_approved:
             print(style.warn(f"  Its content is not approved by that. {Style.text(one.not_approved, 1_000)}"))
+        if one.packages_problem:
+            print(style.warn(f"  Its scripts lack their packages. {Style.text(one.packages_problem, 1_000)}"))
     for copy in copies:
         print_steps(copy)
 

@@ -94,6 +94,8 @@ def plan_shape(plan: InstallPlan) -> dict[str, object]:
         "capabilities": list(plan.capabilities),
         "new_capabilities": list(plan.new_capabilities),
         "asks_for": dict(asks_for(plan)),
+        "packages": list(plan.packages.lines),
+        "packages_problem": plan.packages.problem,
         "findings": [found.as_dict() for found in plan.report.findings],
         "scan_seconds": round(plan.scan_seconds, 6),
         "shadows": list(plan.shadows),
@@ -120,6 +122,8 @@ def asks_for(plan: InstallPlan) -> Iterator[tuple[str, str]]:
             yield "files", ", ".join(execution.allowed_paths)
     if skill.requires:
         yield "skills", ", ".join(skill.requires)
+    if plan.packages.names:
+        yield "packages", ", ".join(plan.packages.names)
 
 
 def print_plan(plan: InstallPlan) -> None:
@@ -169,8 +173,10 @@ def _lines(plan: InstallPlan, style: Style) -> Iterator[tuple[str, str]]:
         yield "hides", style.warn(Style.text(", ".join(plan.shadows), 300))
     if plan.shadowed_by:
         yield "hidden by", style.warn(Style.text(plan.shadowed_by, 300))
-    for note in plan.candidate.notes:
+    for note in (*plan.candidate.notes, *plan.packages.notes):
         yield "note", Style.text(note, 300)
+    if plan.packages.problem:
+        yield "packages", style.warn(f"Its scripts cannot run here. {Style.text(plan.packages.problem, 1_000)}")
     decision = plan.decision
     if not decision.is_allowed:
         yield decision.outcome, style.bad(Style.text(decision.reason, 1_000))

@@ -14,6 +14,7 @@ from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.hub.folder_replacement import digest_at, recover
+from metier.hub.packages.plan import NO_PACKAGES, plan_packages
 from metier.hub.scan_findings import against
 from metier.hub.signatures import judge_signature
 from metier.hub.skill_files import list_diagnostics, package_of, require_sound
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor, Decision, Guard
     from metier.guard.decision import Point
+    from metier.hub.packages.plan import PackagePlan
     from metier.hub.signatures import JudgedSignature
     from metier.hub.skill_location import SkillLocation
     from metier.hub.sources.fetch import Candidate, Fetched, Resolved
@@ -81,6 +83,8 @@ class InstallPlan:
     decision: Decision
     judged: JudgedSignature
     """Its signature."""
+    packages: PackagePlan = NO_PACKAGES
+    """The packages that its scripts would get."""
     is_pinned: bool = False
     scan_seconds: float = 0.0
     """The CPU time of the scanner."""
@@ -227,9 +231,15 @@ def plan_install(
         shadowed_by=stronger[0].reference if stronger else "",
         judged=judged,
         decision=judged.against or against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
+        packages=plan_packages(files, found, effective, locked=_locked_packages(locked, digest)),
         is_pinned=terms.is_pinned,
         scan_seconds=scan_seconds,
     )
+
+
+def _locked_packages(locked: LockedSkill | None, digest: str) -> tuple[str, ...]:
+    """The packages that are locked for a content: they stay what they are while it does."""
+    return locked.packages if locked is not None and locked.digest == digest else ()
 
 
 def _settle(guard: Guard, action: Action, actor: Actor, asked: Resolved) -> Decision:

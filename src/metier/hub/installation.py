@@ -12,6 +12,7 @@ from metier.guard.approvals.status import approval_status
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
+from metier.hub.packages.plan import build_packages
 from metier.hub.scan_findings import is_bad
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
@@ -33,6 +34,8 @@ class Installed:
     locked: LockedSkill
     not_approved: str = ""
     """The reason why its content is not approved by that; empty where it is."""
+    packages_problem: str = ""
+    """The reason why its scripts lack the packages that they declare; empty where they have them, or need none."""
     is_unchanged: bool = False
     """Whether it was installed already, as it is."""
 
@@ -120,7 +123,8 @@ def install(
     if approves and not home.trusted and not why[0]:
         # What was approved is vouched for; what it is changed into is not what is on record, and denied.
         TrustStore().trust(home.folder)
-    return Installed(plan=plan, locked=locked, not_approved=why[0], is_unchanged=is_unchanged)
+    lacking = build_packages(plan.files, plan.packages, effective)
+    return Installed(plan=plan, locked=locked, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
 
 
 def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
@@ -138,6 +142,7 @@ def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
         signer=plan.judged.signature.signer,
         unsigned=plan.judged.unsigned_because,
         requires=plan.skill.requires,
+        packages=plan.packages.lines,
         pinned=plan.is_pinned,
         added=now(),
         by=person.name,
