@@ -60,6 +60,7 @@ COMMANDS = {
     "history": Command("write", "list the versions that a skill had, and what changed between them"),
     "rollback": Command("write", "bring back an earlier version of a skill, exactly", "history"),
     "run": Command("run", "run a script of a skill in a sandbox, and show what it writes as it comes", everyday=True),
+    "packages": Command("run", "list the packages that scripts import, and build them"),
     "session": Command("run", "load, read and run skills as a model would, and see what it is told"),
     "shell": Command("run", "open a virtual shell, with skills mounted in it and nothing of this machine"),
     "trust": Command("govern", "trust the skills of a project", everyday=True),

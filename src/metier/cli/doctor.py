@@ -17,6 +17,7 @@ from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
+from metier.cli.package_state import package_state
 from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, unknown_tool_warnings
 from metier.cli.sandbox_report import KEEPS_FROM, runners
@@ -101,7 +102,8 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         (broken or errors, "Mend what is marked as an error above; the other skills work."),
         (
             unready,
-            "Some skills cannot work here: install what is missing, or leave them; models are not shown them.",
+            "Some skills cannot work here: install what is missing, or leave them; `metier packages NAME` builds what "
+            "its scripts import.",
         ),
         (denied, "Policy denies some skills: `metier policy explain NAME` says why."),
         (policy.governance.effective.problems, "A policy file has problems: `metier policy check` says which."),
@@ -201,8 +203,13 @@ def _findings(library: Library, policy: PolicyView) -> list[SourceDiagnostic]:
 
 def _unready(library: Library) -> dict[str, str]:
     machine = metier.Machine()
-    states = {entry.name: entry.readiness(machine) for entry in library.entries()}
-    return {name: str(state) for name, state in states.items() if not state.is_ready}
+    found = {entry.name: [str(state)] for entry in library.entries() if not (state := entry.readiness(machine))}
+    guard = metier.Guard()
+    for entry in library.entries():
+        packages = package_state(entry, guard)
+        if packages is not None and not packages.is_ready:
+            found.setdefault(entry.name, []).append(f"packages of its scripts: {packages}")
+    return {name: "; ".join(why) for name, why in found.items()}
 
 
 def _agents(library: Library) -> dict[str, Any]:

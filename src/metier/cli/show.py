@@ -13,6 +13,7 @@ import metier
 import metier.skill
 from metier.cli.json_shapes import digest_of, entry_shape
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
+from metier.cli.package_state import package_state
 from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError
@@ -72,6 +73,8 @@ def run(options: Namespace) -> None:
         shape["body_tokens"] = entry.skill.body_tokens
         shape["files"] = [dataclasses.asdict(file) for file in listing.files]
         shape["files_stopped_at"] = listing.stopped_at
+        packages = package_state(entry, metier.Guard())
+        shape["packages"] = None if packages is None else packages.as_dict()
         print_json(shape)
         return
     style = Style(sys.stdout)
@@ -84,6 +87,9 @@ def run(options: Namespace) -> None:
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
     rows.append(("readiness", _readiness(entry)))
+    packages = package_state(entry, metier.Guard())
+    if packages is not None:
+        rows.append(("packages", f"{packages}: declared in {', '.join(packages.files)}"))
     rows.append(("listing", str(mode)))
     if status is not None and status.status == "denied":
         rows.append(("policy", f"{status.status}: {status.sentence}"))

@@ -337,7 +337,7 @@ def script_packages(context: DecisionContext) -> Iterator[Decision]:
         yield from cannot_tell(context, f"which packages skill {subject.name!r} needs", error)
         return
     if is_lacking:
-        yield amend(_wanting(context, ("packages",)), holds_always=True)
+        yield amend(_wanting(context, ("packages",)), check="packages", holds_always=True)
 
 
 @functools.lru_cache(1_024)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
 import tempfile
 from typing import TYPE_CHECKING
 
-from metier._paths import safe_rmtree, write_file
+from metier._paths import locked_folder, safe_rmtree, write_file
 from metier.errors import PackagesRefused
 from metier.hub.packages.index_settings import npm_registry, python_indexes
 from metier.hub.packages.resolution import UV_OPTIONS
@@ -30,7 +29,7 @@ from metier.run.packages import (
 from metier.skill.package import digest_of_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from metier.hub.packages.resolution import Resolution
     from metier.skill.package import Files
@@ -56,9 +55,12 @@ def build(resolution: Resolution, *, may_run_unsandboxed: bool = False) -> str:
     above, kind = environments_folder(), resolution.kind
     folder = os.path.join(above, resolution.digest.removeprefix("sha256:"))
     os.makedirs(above, mode=0o700, exist_ok=True)
-    with _locked(above):
+    with locked_folder(above):
         if is_whole(folder, kind, read_record(os.path.join(folder, MANIFEST))):
             return folder
+        for name in os.listdir(above):
+            if name.startswith(_STAGING):  # of a build that was killed
+                safe_rmtree(os.path.join(above, name))
         staging = tempfile.mkdtemp(prefix=_STAGING, dir=above)
         try:
             content = os.path.join(staging, CONTENT[kind])
@@ -128,21 +130,3 @@ def _close(folder: str) -> None:
                 raise PackagesRefused(f"A package has a link, {name!r}.", hint="Do without this package.")
             if stat.S_ISREG(mode):
                 os.chmod(path, 0o555 if mode & 0o111 else 0o444)
-
-
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Be the only one who builds; what an earlier build left when it was killed goes first."""
-    descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if os.name != "nt":
-            import fcntl
-
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                for name in os.listdir(folder):
-                    if name.startswith(_STAGING):
-                        safe_rmtree(os.path.join(folder, name))
-        yield
-    finally:
-        os.close(descriptor)

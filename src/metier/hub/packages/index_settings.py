@@ -49,8 +49,13 @@ class IndexSettings:
 
     def variables(self) -> dict[str, str]:
         """The settings as uv reads them; addresses may hold a password, and so are no arguments."""
-        found = {"UV_DEFAULT_INDEX": self.default, "UV_INDEX": " ".join(self.more)}
-        return {name: value for name, value in {**found, "UV_FIND_LINKS": ",".join(self.folders)}.items() if value}
+        found = {
+            "UV_DEFAULT_INDEX": self.default,
+            "UV_INDEX": " ".join(self.more),
+            "UV_FIND_LINKS": ",".join(self.folders),
+            "UV_HTTP_RETRIES": "1",
+        }
+        return {name: value for name, value in found.items() if value}
 
 
 def python_indexes() -> IndexSettings:

@@ -1,0 +1,226 @@
+"""Packages are built once from files with known hashes, and seen read-only by the scripts of an approved skill."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from tests.hub.packages.package_index import PackageIndex, skill_files, source_distribution, wheel, write_files
+
+from metier import Guard, Library
+from metier.errors import PackagesMissing, PackagesRefused, Refused
+from metier.guard.governance import Governance
+from metier.guard.policy.files import Policies
+from metier.hub.packages.build import build, provide
+from metier.hub.packages.resolution import Resolution, resolve_packages
+from metier.run import Outcome
+from metier.run.packages import environments_folder
+from metier.skill.package import Files, digest_of_files
+from metier.store import Approval, Store
+
+TINY = skill_files(requirements_txt="tiny\n")
+
+
+def built(files: Files) -> Resolution:
+    (found,) = resolve_packages(files)
+    provide(files, [found])
+    return found
+
+
+class Machine:
+    """A place with one skill, run as a person does, and a store of approvals."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = Store.open(f"sqlite:///{folder}/data/metier.db")
+
+    def approve(self, files: Files, *grants: str) -> None:
+        self.store.of().approvals.add(
+            Approval(
+                digest=digest_of_files(files),
+                skill="peek@skills",
+                decision="approved",
+                grants=grants or ("packages", "scripts"),
+                decided_by="ada",
+            )
+        )
+
+    def run(self, files: Files, script: str = "scripts/peek.py", *args: str) -> Outcome:
+        write_files(self.folder / "skills/peek", files)
+        library = Library.from_folder(self.folder / "skills", cache=False)
+        guard = Guard(governance=Governance(Policies(texts=()), store=self.store.url))
+        workspace = self.folder / "work"
+        workspace.mkdir(exist_ok=True)
+        with library.session(guard=guard, workspace=workspace, user="ada") as session:
+            session.load("peek")
+            return session.runs.script_blocking(script, args, "peek", by="user")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_script_imports_what_its_skill_declares_once_somebody_approved(index: PackageIndex, machine: Machine) -> None:
+    resolution = built(TINY)
+    assert resolution.names == ("tiny==1.0",)
+    for _ in range(2):
+        with pytest.raises(Refused, match="needs an approval of its content for packages") as refused:
+            machine.run(TINY)
+        assert refused.value.code == "approval-needed"
+    (request,) = machine.store.of().approvals.requests("pending")
+    assert "packages" in request.capabilities
+    machine.approve(TINY)
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
+    # A changed requirement is another content, which nobody approved.
+    changed = skill_files(requirements_txt="tiny>=1\n")
+    built(changed)
+    with pytest.raises(Refused, match="packages"):
+        machine.run(changed)
+
+
+def test_an_approval_of_scripts_alone_is_none_of_packages(index: PackageIndex, machine: Machine) -> None:
+    built(TINY)
+    machine.approve(TINY, "scripts")
+    with pytest.raises(Refused, match="packages"):
+        machine.run(TINY)
+
+
+def test_nothing_is_installed_for_a_run(index: PackageIndex, machine: Machine) -> None:
+    machine.approve(TINY)
+    with pytest.raises(PackagesMissing, match="have not been built") as missing:
+        machine.run(TINY)
+    assert "metier packages peek" in missing.value.hint
+    assert index.requests == []
+
+
+def test_offline_the_cache_is_enough(index: PackageIndex, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolution = built(TINY)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    machine.approve(TINY)
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
+    # Neither does somebody ask who builds the same again.
+    provide(TINY, resolve_packages(TINY, locked=resolution.requirements))
+    with pytest.raises(PackagesRefused, match="failed"):
+        resolve_packages(TINY)
+
+
+def test_dependencies_come_along_and_nothing_executes_when_python_starts(index: PackageIndex, machine: Machine) -> None:
+    index.add_wheel("outer", requires="tiny", files={"evil.pth": "import builtins; builtins.evil = 1\n"})
+    script = "import builtins, outer, tiny\nprint(outer.WORD, tiny.WORD, hasattr(builtins, 'evil'))\n"
+    files = skill_files(script, requirements_txt="outer\n")
+    built(files)
+    machine.approve(files)
+    assert machine.run(files).stdout == "outer 1.0 tiny 1.0 False\n"
+
+
+def test_a_script_can_write_nothing_among_its_packages(index: PackageIndex, machine: Machine) -> None:
+    script = "import os, tiny\nfor at in (tiny.__file__, os.path.dirname(tiny.__file__) + '/new.py'):\n"
+    script += "    try:\n        open(at, 'a')\n    except OSError as error:\n        print(error.strerror)\n"
+    files = skill_files(script, requirements_txt="tiny\n")
+    built(files)
+    machine.approve(files)
+    assert machine.run(files).stdout == "Read-only file system\n" * 2
+
+
+def test_the_files_of_a_skill_come_before_packages(index: PackageIndex, machine: Machine) -> None:
+    files = {**TINY, "scripts/tiny.py": ("file", b"WORD = 'of the skill'\n")}
+    built(files)
+    machine.approve(files)
+    assert machine.run(files).stdout == "of the skill\n"
+
+
+def test_a_setup_program_is_never_run(index: PackageIndex, tmp_path: Path) -> None:
+    marker = tmp_path / "evil"
+    setup = f"open({str(marker)!r}, 'w')\nfrom setuptools import setup\nsetup(name='hostile', version='1.0')\n"
+    index.add("hostile", "hostile-1.0.tar.gz", source_distribution("hostile", "1.0", setup))
+    with pytest.raises(PackagesRefused, match="hostile"):
+        resolve_packages(skill_files(requirements_txt="hostile\n"))
+    assert not marker.exists()
+
+
+def test_a_dependency_that_was_swapped_is_refused(index: PackageIndex) -> None:
+    (before,) = resolve_packages(TINY)
+    index.swap("tiny", "1.0", wheel("tiny", "1.0", {"tiny.py": "WORD = 'other'\n"}))
+    with pytest.raises(PackagesRefused, match=r"(?i)hash"):
+        build(before)
+    assert list(Path(environments_folder()).iterdir()) == []
+
+
+def test_an_index_that_lies_about_a_file_is_refused(index: PackageIndex) -> None:
+    index.add_wheel("liar", claims=wheel("liar", "1.0", {"liar.py": "WORD = 'good'\n"}))
+    (resolution,) = resolve_packages(skill_files(requirements_txt="liar\n"))
+    with pytest.raises(PackagesRefused, match=r"(?i)hash"):
+        build(resolution)
+
+
+def test_hashes_that_an_author_demands_are_required(index: PackageIndex) -> None:
+    with pytest.raises(PackagesRefused, match="No file of tiny has a hash"):
+        resolve_packages(skill_files(requirements_txt=f"tiny==1.0 --hash=sha256:{'0' * 64}\n"))
+
+
+@pytest.mark.each("how", ["changed", "added", "removed"])
+def test_a_cache_that_was_tampered_with_is_noticed(how: str, index: PackageIndex, machine: Machine) -> None:
+    resolution = built(TINY)
+    machine.approve(TINY)
+    module = Path(build(resolution)) / "python/tiny.py"
+    if how == "removed":
+        module.unlink()
+    else:
+        other = module if how == "changed" else module.with_name("os.py")
+        other.unlink(missing_ok=True)
+        other.write_text("WORD = 'tiny 6.6'\n")
+    with pytest.raises(PackagesMissing, match="not those that were installed"):
+        machine.run(TINY)
+    provide(TINY, [resolution])
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
+
+
+def test_a_cache_that_was_copied_is_read_once_more_and_works(index: PackageIndex, machine: Machine) -> None:
+    folder = Path(build(built(TINY)))
+    machine.approve(TINY)
+    os.utime(folder / "python/tiny.py", (1, 1))
+    before = (folder / "manifest.json").read_bytes()
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
+    assert (folder / "manifest.json").read_bytes() != before
+
+
+def test_of_two_builders_one_waits_for_the_other(index: PackageIndex) -> None:
+    (resolution,) = resolve_packages(TINY)
+    index.requests.clear()
+    folders: list[str] = []
+    threads = [threading.Thread(target=lambda: folders.append(build(resolution))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert folders[0] == folders[1]
+    assert sum(path.endswith(".whl") for path in index.requests) == 1
+
+
+def test_what_a_build_that_was_killed_has_left_goes_with_the_next_one(index: PackageIndex) -> None:
+    left = Path(environments_folder(), ".building-x", "python")
+    left.mkdir(parents=True)
+    folder = built(TINY).digest.removeprefix("sha256:")
+    assert sorted(path.name for path in Path(environments_folder()).iterdir()) == sorted([folder, "skills"])
+
+
+def test_an_environment_for_another_python_is_not_used(
+    index: PackageIndex, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(TINY)
+    machine.approve(TINY)
+    monkeypatch.setattr("metier.run.packages.platform_tag", lambda _: "linux-other-python3.99")
+    with pytest.raises(PackagesMissing, match="packages are for linux-"):
+        machine.run(TINY)
+
+
+def test_a_build_reaches_the_index_and_nothing_else(index: PackageIndex) -> None:
+    index.add("far", "far-1.0-py3-none-any.whl", wheel("far", "1.0", {"far.py": ""}))
+    page = index.root / "simple/far/index.html"
+    page.write_text(page.read_text().replace('href="', 'href="http://127.0.0.2:9/'))
+    with pytest.raises(PackagesRefused) as refused:
+        built(skill_files(requirements_txt="far\n"))
+    assert "127.0.0.2" in refused.value.hint

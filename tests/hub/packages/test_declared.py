@@ -1,0 +1,152 @@
+"""Declarations of packages are hostile input: anything but plain requirements is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.hub.packages.package_index import skill_files
+
+from metier.errors import PackagesRefused
+from metier.hub.packages.declared import MAX_REQUIREMENTS, declared_by
+from metier.hub.packages.resolution import resolve_packages
+from metier.skill.package import Files
+
+HASH = "sha256:" + "ab" * 32
+INTEGRITY = "sha512-" + "A" * 86 + "=="
+
+
+@pytest.mark.each(
+    "line",
+    [
+        "tiny @ https://evil.example/tiny-1.0-py3-none-any.whl",
+        "tiny @ file:///etc/passwd",
+        "git+https://evil.example/tiny",
+        "https://evil.example/tiny.whl",
+        "./tiny",
+        "/tmp/tiny",
+        "../tiny.whl",
+        "-e .",
+        "-r other.txt",
+        "-c constraints.txt",
+        "--index-url https://evil.example/simple",
+        "--extra-index-url https://evil.example/simple",
+        "--find-links https://evil.example",
+        "--no-binary :all:",
+        "--trusted-host evil.example",
+        "tiny --config-settings=x=y",
+        "tiny --global-option=x",
+        "tiny --hash=md5:00",
+        "tiny; import os",
+        "tiny ; python_version > ",
+        "tiny==",
+        "$(id)",
+        "tiny\x00",
+        "tiny one two",
+        "[extra]",
+    ],
+)
+def test_what_is_no_plain_requirement_is_refused(line: str) -> None:
+    for files in (
+        skill_files(requirements_txt=f"{line}\n"),
+        skill_files(script=f"# /// script\n# dependencies = [{json.dumps(line)}]\n# ///\n"),
+    ):
+        with pytest.raises(PackagesRefused, match="cannot be installed"):
+            declared_by(files)
+
+
+def test_all_declarations_of_a_skill_are_one_list() -> None:
+    files = {
+        **skill_files(script="# /// script\n# requires-python = '>=3.11'\n# dependencies = ['Tiny>=1']\n# ///\n"),
+        "requirements.txt": ("file", b"other[x]>=2 ; python_version >= '3.8'\n"),
+        "scripts/requirements.txt": ("file", f"tiny==1.0 \\\n  --hash={HASH}\n".encode()),
+    }
+    found = declared_by(files)
+    assert found.python == ("Tiny>=1", 'other[x]>=2; python_version >= "3.8"', "tiny==1.0")
+    assert found.hashes == {"tiny": frozenset({"ab" * 32})}
+    assert found.python_versions == (">=3.11",)
+
+
+def test_there_is_a_most_of_requirements() -> None:
+    lines = "\n".join(f"p{number}" for number in range(MAX_REQUIREMENTS + 1))
+    with pytest.raises(PackagesRefused, match="501 packages"):
+        declared_by(skill_files(requirements_txt=lines))
+
+
+@pytest.mark.each(
+    ("block", "said"),
+    [
+        ("# dependencies = 'tiny'\n", "no list"),
+        ("# dependencies = [1]\n", "no list"),
+        ("# dependencies = [\n", "cannot be read"),
+        ("# dependencies = ['tiny']\n# requires-python = 3\n", "no list"),
+        ("# dependencies = ['tiny']\n# requires-python = '>=3.99'\n", "3.99"),
+        ("# dependencies = ['tiny']\n# requires-python = 'newest'\n", "newest"),
+    ],
+)
+def test_a_block_that_cannot_be_understood_is_refused(block: str, said: str) -> None:
+    with pytest.raises(PackagesRefused, match=said):
+        resolve_packages(skill_files(script=f"# /// script\n{block}# ///\n"))
+
+
+def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
+    """A skill with a package.json and its lock, in which one thing may be other than it should be."""
+    manifest = {"dependencies": {"ms": "^2"}} if manifest is None else manifest
+    one = {"version": "2.1.3", "integrity": INTEGRITY} | entry
+    plain = {"lockfileVersion": 3, "packages": {"": manifest, "node_modules/ms": one}}
+    texts = {"package.json": manifest, "package-lock.json": plain if lock is None else lock}
+    files: Files = {name: ("file", json.dumps(value).encode()) for name, value in texts.items()}
+    return {**skill_files(), **files}
+
+
+@pytest.mark.each(
+    ("files", "said"),
+    [
+        (npm({"dependencies": {"ms": "git+https://evil.example/ms"}}), "no registry"),
+        (npm({"dependencies": {"ms": "file:../ms"}}), "no registry"),
+        (npm({"dependencies": {"ms": "evil/ms"}}), "no registry"),
+        (npm({"dependencies": {"ms": "https://evil.example/ms.tgz"}}), "no registry"),
+        (npm({"optionalDependencies": {"ms": "../ms"}}), "no registry"),
+        (npm({"dependencies": {"ms": 1}}), "no registry"),
+        (npm({"dependencies": ["ms"]}), "no object"),
+        (npm({"dependencies": {"ms": "^2"}, "workspaces": ["x"]}), "workspaces"),
+        (npm(lock={"lockfileVersion": 1, "packages": {}}), "neither 2 nor 3"),
+        (npm(lock={"lockfileVersion": 3, "packages": []}), "no object"),
+        (npm(lock=[]), "no object"),
+        (npm(link=True), "no package of a registry"),
+        (npm(resolved="git+ssh://git@evil.example/ms.git#1"), "not the registry"),
+        (npm(resolved="https://evil.example/ms.tgz"), "not the registry"),
+        (npm(resolved="file:../ms"), "not the registry"),
+        (npm(resolved=1), "not the registry"),
+        (npm(integrity=""), "no version with a hash"),
+        (npm(integrity="sha1-" + "A" * 27 + "="), "no version with a hash"),
+        (npm(version=["2"]), "no version with a hash"),
+        (npm(lock={"lockfileVersion": 3, "packages": {"../ms": {}}}), "no package of a registry"),
+        (npm(lock={"lockfileVersion": 3, "packages": {"node_modules/../../ms": {}}}), "no package of a registry"),
+        (npm(lock={"lockfileVersion": 3, "packages": {"node_modules/ms": "2"}}), "no package of a registry"),
+        ({**npm(), "scripts/package.json": ("file", b'{"dependencies": {"ms": "2"}}')}, "another package.json"),
+        ({path: file for path, file in npm().items() if path != "package-lock.json"}, "no lock"),
+        ({**npm(), "package.json": ("file", b"{")}, "no JSON"),
+    ],
+)
+def test_what_the_registry_of_npm_does_not_have_is_refused(files: Files, said: str) -> None:
+    with pytest.raises(PackagesRefused, match=said):
+        resolve_packages(files)
+
+
+def test_packages_of_npm_are_what_their_lock_says() -> None:
+    (found,) = resolve_packages(npm(resolved="https://registry.npmjs.org/ms/-/ms-2.1.3.tgz", hasInstallScript=True))
+    assert (found.kind, found.requirements) == ("npm", (f"npm:ms@2.1.3 {INTEGRITY}",))
+    assert found.notes == ("ms has an install script, which is not run.",)
+    assert resolve_packages(npm(), locked=found.requirements)[0].digest == found.digest
+    with pytest.raises(PackagesRefused, match="other packages of npm"):
+        resolve_packages(npm(version="2.1.4"), locked=found.requirements)
+
+
+def test_npm_is_given_no_scripts_of_a_skill() -> None:
+    manifest = {"dependencies": {"ms": "^2"}, "scripts": {"preinstall": "touch x"}, "bin": "x", "config": {}}
+    assert declared_by(npm(manifest)).manifest == {"dependencies": {"ms": "^2"}}
+
+
+def test_a_skill_without_declarations_needs_nothing() -> None:
+    assert resolve_packages(skill_files()) == ()
