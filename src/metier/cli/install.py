@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import metier
 from metier._lazy import replace
-from metier.cli.exit_codes import FINE, INTEGRITY, exit_code_of
+from metier.cli.exit_codes import FINE, INTEGRITY, PROBLEMS, exit_code_of
 from metier.cli.identity import acting, is_at_terminal, may_decide
 from metier.cli.install_view import TransferLine, print_plan
 from metier.cli.lock import add_place, locks_of
 from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser, library_of
-from metier.errors import InvalidArgument, MetierError
+from metier.errors import InvalidArgument, MetierError, PackagesMissing
 
 if TYPE_CHECKING:
     from metier.hub.install_plan import InstallPlan
@@ -38,6 +38,7 @@ def run(options: Namespace) -> int:
     from metier.hub.install_plan import InstallTerms, plan_install
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
+    from metier.run.packages import has_record
     from metier.hub.updates import installed_skills, locked_candidates, skills_folder
 
     asks = not (options.yes or options.frozen)
@@ -50,7 +51,11 @@ def run(options: Namespace) -> int:
     with TransferLine() as line, acting(options) as (scope, person):
         there = {one.location: digest_at(one.location) for one in every}
         wanted = [
-            one for one in every if there[one.location] != one.locked.digest or scope.installs.get(one.location) is None
+            one
+            for one in every
+            if there[one.location] != one.locked.digest
+            or scope.installs.get(one.location) is None
+            or (one.locked.packages and not has_record(one.locked.digest))
         ]
         changed = [one for one in wanted if there[one.location] not in (None, one.locked.digest)]
         if options.frozen and changed:
@@ -101,18 +106,24 @@ def run(options: Namespace) -> int:
                     )
                 )
     names = [result.plan.skill.name for result in done if result.plan.there != result.plan.digest]
+    lacking = [result for result in done if result.packages_problem]
     if options.json:
         shapes = [{"name": one.locked.name, "code": why.code, "reason": why.message} for one, why in problems]
-        print_json({"ok": not problems, "checked": len(every), "installed": names, "problems": shapes})
+        for result in lacking:
+            name = result.plan.skill.name
+            shapes.append({"name": name, "code": PackagesMissing.code, "reason": result.packages_problem})
+        print_json({"ok": not shapes, "checked": len(every), "installed": names, "problems": shapes})
     else:
         for one, problem in problems:
             _warn(f"{one.locked.name}: {problem.message}")
+        for result in lacking:
+            _warn(f"Scripts of {result.plan.skill.name} lack their packages. {result.packages_problem}")
         for name in names:
             print_done(f"{Style.text(name)} is as locked now.")
         if not names:
             print("Nothing was changed." if problems or not is_agreed else f"{plural(len(every), 'skill')} as locked.")
     if not problems:
-        return FINE
+        return PROBLEMS if lacking else FINE
     return INTEGRITY if options.frozen else exit_code_of(problems[0][1])
 
 

@@ -170,6 +170,11 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine) -
                     )
                 )
     updated = [one for one in done if not one.plan.is_unchanged]
+    problems += [
+        f"Scripts of {one.plan.skill.name} lack their packages. {one.packages_problem}"
+        for one in done
+        if one.packages_problem
+    ]
     pinned = [one.locked.name for state in states for one in state.newer if one.locked.pinned]
     if options.json:
         shapes = [plan_shape(plan) | {"diff": _difference(plan)} for _, plan in changed]

@@ -98,6 +98,13 @@ def record_path(skill_digest: str) -> str:
     return os.path.join(environments_folder(), "skills", skill_digest.removeprefix("sha256:"))
 
 
+def has_record(skill_digest: str) -> bool:
+    """Whether packages were built for a content of a skill, and not deleted since."""
+    recorded = read_record(record_path(skill_digest))
+    folders = [os.path.join(environments_folder(), str(name)) for name in recorded.values()]
+    return bool(folders) and all(map(os.path.isdir, folders))
+
+
 def packages_for(skill: str, digest: str, kinds: Collection[PackageKind]) -> ScriptPackages:
     """The environments of a content of a skill; raises `PackagesMissing` unless all are there and whole."""
     recorded = read_record(record_path(digest))
