@@ -39,6 +39,7 @@
     ├── ProposalInvalid         a proposal whose diff does not apply, or that says too little
     ├── ProposalStale           what a proposal would change has changed meanwhile, or it was decided about already
     ├── IntegrityFailed         content is not what was approved or recorded
+    ├── RequirementsConflict    skills need others in versions that exclude each other
     ├── LockInvalid             a lock file cannot be used as it is
     ├── SignatureRefused        the signature of a skill does not count here
     │   ├── SignatureMismatch   a file, or the signature itself, is not what was signed
@@ -323,6 +324,12 @@ class IntegrityFailed(MetierError):
     """Content is not what was approved or recorded."""
 
     code = "integrity-failed"
+
+
+class RequirementsConflict(MetierError):
+    """Skills need others in versions that exclude each other, or that there are not."""
+
+    code = "requirements-conflict"
 
 
 class LockInvalid(MetierError):

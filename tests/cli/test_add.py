@@ -241,3 +241,18 @@ def test_a_policy_decides_about_a_marketplace_and_about_the_source_of_a_plugin(
     assert (project / ".metier/skills/bye").exists() == (code == 0)
     if code == 0:
         assert f'source = "archive:{tmp_path}/plugin.zip"' in (project / "metier.lock").read_text()
+
+
+def test_skills_that_a_skill_needs_are_added_with_it_and_shown_as_such(
+    metier: Metier, project: Path, tmp_path: Path
+) -> None:
+    for name, fields in (("report", "requires: [forms>=1.2,<2, csv]"), ("forms", "version: '1.4'"), ("other", "")):
+        folder = tmp_path / "source" / name
+        folder.mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: Does {name}. Use for it.\n{fields}\n---\nDo.\n"
+        (folder / "SKILL.md").write_text(text.replace("\n\n", "\n"))
+    shape = added(metier, tmp_path / "source", "report", "--to", "project")
+    assert [skill["name"] for skill in shape["skills"]] == ["forms", "report"]
+    assert shape["skills"][0]["notes"] == ["Needed by report."]
+    assert shape["warnings"] == ["report needs 'csv', which neither the source has nor is installed."]
+    assert sorted(path.name for path in (project / ".metier/skills").iterdir()) == ["forms", "report"]

@@ -9,6 +9,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier
+from metier._lazy import replace
 from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_for
 from metier.cli.identity import acting, is_at_terminal, looking, may_decide
 from metier.cli.install_view import TransferLine, ask_names, plan_shape, print_plan
@@ -57,6 +58,7 @@ def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import InstallTerms, choose, plan_install
     from metier.hub.installation import install, install_folder
+    from metier.hub.resolution import with_requirements
     from metier.hub.sources.address import parse_address
     from metier.hub.sources.fetch import Transfer, fetch, resolve
     from metier.hub.sources.marketplace import opened
@@ -89,6 +91,10 @@ def run(options: Namespace) -> int:
             line.end()
             guard, library, lock = metier.Guard(), library_of(options), LockFile.read(lock_path_for(folder))
             actor = actor_of(person, scope)
+            chosen, lacking = with_requirements(
+                chosen, fetched.candidates, lock.skills, library, source=fetched.resolved.address.name
+            )
+            fetched = replace(fetched, warnings=(*fetched.warnings, *lacking))
             plans = [
                 plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=lock, library=library)
                 for candidate in chosen

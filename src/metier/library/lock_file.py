@@ -249,38 +249,45 @@ def lock_places(start: str) -> dict[str, str]:
 
 
 _lock_of = functools.lru_cache(4_096)(lock_path_for)
-_digests: BoundedCache[str, tuple[tuple[int, ...], dict[str, tuple[str, ...]] | LockInvalid]] = BoundedCache(64)
+_read: BoundedCache[str, tuple[tuple[int, ...], dict[str, LockedSkill] | LockInvalid]] = BoundedCache(64)
 
 
-def locked_digests(folder: str) -> tuple[str, ...]:
-    """The digest that a lock file has for the skill in a folder, as it is now; none where no lock file has the folder.
-
-    While another content takes its place, or where that was cut short, there are two.
+def locked_skill(folder: str) -> LockedSkill | None:
+    """The skill that a lock file has in a folder, as it is now; None where no lock file has the folder.
 
     Raises `LockInvalid` while that lock file cannot be used. A file that has not changed is not read again.
     """
     path = _lock_of(folder)
-    known = _digests.get(path)
+    known = _read.get(path)
     if known is None and not os.access(path, os.F_OK):
-        return ()  # as mostly; to see that takes far less time than an exception
+        return None  # as mostly; to see that takes far less time than an exception
     try:
         status = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
-        return ()
+        return None
     except OSError as error:
         raise _invalid(path, error.strerror or "it cannot be read") from None
     state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     if known is None or known[0] != state:
-        found: dict[str, tuple[str, ...]] | LockInvalid
+        found: dict[str, LockedSkill] | LockInvalid
         try:
             lock = LockFile.read(path)
-            found = {lock.folder_of(skill): skill.digests for skill in lock.skills}
+            found = {lock.folder_of(skill): skill for skill in lock.skills}
         except LockInvalid as error:
             found = error
-        known = _digests[path] = (state, found)
+        known = _read[path] = (state, found)
     if isinstance(known[1], LockInvalid):
         raise known[1].with_traceback(None)
-    return known[1].get(folder, ())
+    return known[1].get(folder)
+
+
+def locked_digests(folder: str) -> tuple[str, ...]:
+    """The digest that a lock file has for the skill in a folder; none where no lock file has the folder.
+
+    While another content takes its place, or where that was cut short, there are two.
+    """
+    skill = locked_skill(folder)
+    return () if skill is None else skill.digests
 
 
 def parse_lock(path: str, data: bytes) -> LockFile:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
 from metier._suggest import suggestion
-from metier.errors import InvalidArgument, SkillNotFound, SkillUnreadable
+from metier.errors import InvalidArgument, LockInvalid, SkillNotFound, SkillUnreadable
 from metier.hints import WITHOUT_IT, find_skill, for_people
 from metier.library.entry import Entry
 from metier.skill import shown, slug
@@ -242,15 +242,19 @@ class CallerView:
         for wanted in dict.fromkeys((name, slug(name) if _is_a_word(name) else name)):
             same = [entry for entry in self.all() if entry.name == wanted]
             # The more exact is meant first: a source may be called like a layer, which may have other sources too.
-            for words_of in (_places_of, lambda entry: (entry.source,), lambda entry: (entry.layer,)):
-                found = [entry for entry in same if source in words_of(entry)]
+            for is_meant in (_lies_at, _is_of_source, _is_of_layer, _has_version, _is_of_package):
+                found = [entry for entry in same if is_meant(entry, source)]
                 if found:
                     # One that cannot be used says why: another of the name is not the one that was asked for.
                     return self._usable(next((entry for entry in found if entry.is_usable), found[0]))
         error = self.not_found(f"{name}@{source}")
         known = dict.fromkeys(entry.reference for entry in self.all() if entry.name == slug(name))
         if known:
-            error.hint = f"It is there as {', '.join(known)}."
+            versions = dict.fromkeys(
+                shown(entry.skill.version) for entry in same if not entry.is_broken and entry.skill.version
+            )
+            said = f", in version {' and '.join(versions)}" if versions else ""
+            error.hint = f"It is there as {', '.join(known)}{said}."
         raise error
 
     def _usable(self, entry: Entry) -> Entry:
@@ -285,8 +289,40 @@ class CallerView:
         return suggestion(wanted, names)
 
 
-def _places_of(entry: Entry) -> tuple[str, ...]:
-    return f"{entry.source}/{entry.key.rpartition('/')[0]}", os.path.dirname(entry.location)
+def _lies_at(entry: Entry, place: str) -> bool:
+    return place in (f"{entry.source}/{entry.key.rpartition('/')[0]}", os.path.dirname(entry.location))
+
+
+def _is_of_source(entry: Entry, source: str) -> bool:
+    return entry.source == source
+
+
+def _is_of_layer(entry: Entry, layer: str) -> bool:
+    return entry.layer == layer
+
+
+def _has_version(entry: Entry, version: str) -> bool:
+    """Whether it is this version: `1.2` and `1.2.0` are the same."""
+    if not version[:2].lstrip("vV")[:1].isdigit() or entry.is_broken or not entry.skill.version:
+        return False
+    from metier.skill.skill_requirement import version_of
+
+    wanted = version_of(version)
+    return entry.skill.version == version or (wanted is not None and version_of(entry.skill.version) == wanted)
+
+
+def _is_of_package(entry: Entry, package: str) -> bool:
+    """Whether the lock file says that it came from a package, a plugin or a repository."""
+    if entry.place.source.root is None:
+        return False
+    from metier.library.lock_file import locked_skill
+    from metier.skill.skill_requirement import comes_from
+
+    try:
+        locked = locked_skill(os.path.dirname(entry.location))
+    except LockInvalid:
+        return False
+    return locked is not None and comes_from(package, locked.package, locked.source)
 
 
 def _is_a_word(name: str) -> bool:

@@ -10,13 +10,14 @@ from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChang
 from metier.guard import Action, Subject
 from metier.guard.audited_action import failure_code
 from metier.guard.decision import declared_ceiling, refuse
-from metier.hints import Hint, invoke_skill
+from metier.hints import WITHOUT_IT, Hint, for_people, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active_skills import MAX_NESTING, ActiveSkill, is_same, is_same_load, script_paths, subject_of
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
 from metier.session.substitution import named_values, render, split_arguments, standard_variables, substitute
 from metier.skill import FolderPackage, shown
+from metier.skill.skill_requirement import parse_skill_requirement
 from metier.skill.tool_rules import parse_rules, unknown_tools
 
 if TYPE_CHECKING:
@@ -74,13 +75,25 @@ class LoadTransaction:
                     name=entry.name,
                 )
             if entry.name not in found:
-                for name in entry.skill.requires:
-                    add(self._known.find(name, by=self._by), (*chain, entry.name))
+                for text in entry.skill.requires:
+                    add(self._required(entry, text), (*chain, entry.name))
                 found[entry.name] = entry
 
         for entry in entries:
             add(entry, ())
         return list(found.values())
+
+    def _required(self, entry: Entry, text: str) -> Entry:
+        """The skill that another one requires; raises `ActivationFailed` for a version that is not what it needs."""
+        requirement = parse_skill_requirement(text)
+        found = self._known.find(requirement.reference, by=self._by)
+        if not requirement.allows(found.skill.version):
+            raise ActivationFailed(
+                f"Skill {entry.name!r} needs {requirement}, and {found.skill.version or 'no version'} is here.",
+                hint=for_people("`metier update` may bring it.", model=WITHOUT_IT),
+                name=entry.name,
+            )
+        return found
 
     def prepare(self, names: Sequence[str], *, is_bound: bool = False) -> list[ActiveSkill]:
         """The skills, decided about and read; raises, with a record for each, when one of them cannot be loaded.

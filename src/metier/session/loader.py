@@ -14,6 +14,7 @@ from metier.session.events import Event
 from metier.session.load_transaction import LoadTransaction, too_many
 from metier.session.prompt import RUNTIME, delivery_key
 from metier.skill import shown
+from metier.skill.skill_requirement import required_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +136,8 @@ class Loader:
         missing = {
             one.name: needed
             for one in active
-            if one.name in changed and (needed := tuple(name for name in one.skill.requires if name not in names))
+            if one.name in changed
+            and (needed := tuple(text for text in one.skill.requires if required_name(text) not in names))
         }
         return Receipt(
             active=tuple(receipt_item(one) for one in active),

@@ -200,11 +200,16 @@ class Fields:
         return {}
 
     def requires(self, field: str) -> tuple[str, ...]:
-        """Names of skills; a map of requirements of another kind is kept in `extra`."""
+        """Names of skills, perhaps with ranges of versions; a map of other requirements is kept in `extra`."""
         if isinstance(self.values.get(field), dict):
             self.drop(field)
             return ()
-        return self.words(field)
+        found = self.words(field)
+        if any(sign in text for text in found for sign in "<>=!~"):
+            from metier.skill.skill_requirement import joined_requirements
+
+            return joined_requirements(found)
+        return found
 
     def compatibility(self, field: str) -> str | None:
         """Text, with a note where it is longer than the specification allows."""
