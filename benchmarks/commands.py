@@ -77,8 +77,10 @@ def cells(row: Row) -> tuple[str, ...]:
 def environment(home: Path) -> dict[str, str]:
     """The environment of a command whose user has this home."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("METIER_", "XDG_"))}
-    # The bytecode of the package is there; that of the script is nobody's to write.
-    return {**kept, "HOME": str(home), "USERPROFILE": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    # The bytecode of the package is there; that of the script is nobody's to write. Other packages that are installed
+    # here may have skills, too.
+    more = {"PYTHONDONTWRITEBYTECODE": "1", "METIER_PLUGINS": "metier"}
+    return {**kept, "HOME": str(home), "USERPROFILE": str(home), **more}
 
 
 def prepare(home: Path) -> None:

@@ -273,7 +273,7 @@ def isolated_environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("METIER_")}
     home = str(folder / "home")
     own = {"HOME": home, "METIER_STORE": f"sqlite:///{folder}/store.db", "METIER_CONFIG": f"{home}/config"}
-    return kept | own | {"METIER_VECTORS": "off"}
+    return kept | own | {"METIER_VECTORS": "off", "METIER_PLUGINS": "metier"}
 
 
 def page(folder: Path) -> Iterator[str]:

@@ -23,7 +23,8 @@ from tests.disk import hurry, keep_in_memory, take_care
 from tests.forked import forking
 from tests.workers import pytest_addoption, pytest_runtestloop, workers_folder
 
-from metier.source import folder
+from metier.source import distribution
+from metier.source.distribution import InstalledDistribution
 
 __all__ = ["pytest_addoption", "pytest_runtestloop"]
 
@@ -209,16 +210,16 @@ def set_aside() -> None:
 
 def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep all that is read of certificates and of installed packages."""
-    find, known = folder._entry_points, frozenset(filter(None, sys.path))
+    find, known = distribution._distributions, frozenset(filter(None, sys.path))
     once = functools.cache(lambda path, finders: find())
 
-    def entry_points() -> set[tuple[str, str]]:
+    def distributions() -> list[InstalledDistribution]:
         path = tuple(sys.path)
         # What a test puts on the path is its own, and may change.
         return once(path, tuple(sys.meta_path)) if known.issuperset(path) else find()
 
     monkeypatch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
-    monkeypatch.setattr(folder, "_entry_points", entry_points)
+    monkeypatch.setattr(distribution, "_distributions", distributions)
 
 
 @pytest.fixture
@@ -240,6 +241,8 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
             monkeypatch.delenv(variable, raising=False)
         # The same results whether or not the extra for searching by meaning is installed.
         monkeypatch.setenv("METIER_VECTORS", "off")
+        # And whatever skills come with other packages that are installed here.
+        monkeypatch.setenv("METIER_PLUGINS", "metier")
         yield paths
 
 

@@ -13,8 +13,8 @@ import pytest
 from metier import Library
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.library import Place
-from metier.source import FolderSource, Source, entry_point_sources, package_source
-from metier.source.folder import _entry_points
+from metier.source import FolderSource, Source, installed_sources, package_source
+from metier.source.distribution import _distributions
 
 BOOM = "raise RuntimeError('a package with skills must not be imported')\n"
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo {name}.\n"
@@ -42,6 +42,7 @@ def write_files(where: Path, files: dict[str, str]) -> None:
 
 def put_on_path(monkeypatch: pytest.MonkeyPatch, where: Path) -> None:
     monkeypatch.syspath_prepend(str(where))
+    monkeypatch.delenv("METIER_PLUGINS")
 
 
 @pytest.fixture(params=["folder", "zip"])
@@ -81,7 +82,7 @@ def test_a_package_inside_a_package_may_hold_skills(package: str) -> None:
 
 
 def test_an_entry_point_announces_skills(package: str) -> None:
-    sources, findings = entry_point_sources()
+    sources, findings = installed_sources()
     assert "acme-tools" in [source.name for source in sources]
     assert not [finding for finding in findings if "acme" in finding.where]
 
@@ -99,7 +100,7 @@ def test_a_path_with_anything_on_it_leads_to_the_entry_points_that_python_finds(
     monkeypatch.setattr(sys, "path", [*more, *sys.path])
     found = {(point.name, point.value) for point in entry_points(group="metier.skills")}
     assert len(found) > 3
-    assert _entry_points() == found
+    assert {point for one in _distributions() for point in one.points} == found
 
 
 @pytest.mark.covers("O-99")
@@ -135,7 +136,7 @@ def test_an_entry_point_that_leads_nowhere_is_a_finding_and_hides_no_other(
 ) -> None:
     write_files(tmp_path, package_files(value))
     put_on_path(monkeypatch, tmp_path)
-    sources, findings = entry_point_sources()
+    sources, findings = installed_sources()
     assert [finding.where for finding in findings] == ["entry point acme-tools"]
     assert "metier" in [source.name for source in sources]
 
@@ -145,7 +146,7 @@ def test_an_entry_point_without_a_folder_means_the_folder_skills(
 ) -> None:
     write_files(tmp_path, package_files(PACKAGE))
     put_on_path(monkeypatch, tmp_path)
-    source = next(source for source in entry_point_sources()[0] if source.name == "acme-tools")
+    source = next(source for source in installed_sources()[0] if source.name == "acme-tools")
     assert isinstance(source, FolderSource)
     assert source.root == str(tmp_path / PACKAGE / "skills")
 
@@ -162,7 +163,7 @@ def test_an_entry_point_may_name_its_folder_in_several_ways(
 ) -> None:
     write_files(tmp_path, package_files(value))
     put_on_path(monkeypatch, tmp_path)
-    sources, findings = entry_point_sources()
+    sources, findings = installed_sources()
     assert "acme-tools" in [source.name for source in sources]
     assert findings == []
 
@@ -175,7 +176,7 @@ def test_an_entry_point_that_names_nothing_is_a_finding_and_hides_no_other(
     del files[f"{PACKAGE}/skills/hello/SKILL.md"]
     write_files(tmp_path, files)
     put_on_path(monkeypatch, tmp_path)
-    sources, findings = entry_point_sources()
+    sources, findings = installed_sources()
     assert "metier" in [source.name for source in sources]
     assert [finding.diagnostic.code for finding in findings] == ["entry-point-unusable"]
 

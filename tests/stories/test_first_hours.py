@@ -98,6 +98,7 @@ def test_a_curator_packs_skills_tests_them_and_others_install_them(
         },
     )
     monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setenv("METIER_PLUGINS", "database-operations")
     code, out, err = metier("list", "--json")
     assert code == 0, err
     listed = {one["name"]: one for one in json.loads(out)}

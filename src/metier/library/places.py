@@ -287,9 +287,9 @@ def default_places(start: Path | str | None = None) -> tuple[list[Place], list[S
                 vouched=frozenset() if trusted else TrustStore().trusted_in(path),
             )
         )
-    from metier.source.folder import entry_point_sources
+    from metier.source.distribution import installed_sources
 
-    sources, unusable = entry_point_sources()
+    sources, unusable = installed_sources()
     for source_of_package in sources:
         add(Place(layer="plugin", source=source_of_package))
     return places, [*findings, *unusable]

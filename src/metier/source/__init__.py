@@ -10,9 +10,9 @@ from metier._lazy import lazy_names
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
     from metier.source.archive import ArchiveSource as ArchiveSource
+    from metier.source.distribution import installed_sources as installed_sources
+    from metier.source.distribution import package_source as package_source
     from metier.source.folder import FolderSource as FolderSource
-    from metier.source.folder import entry_point_sources as entry_point_sources
-    from metier.source.folder import package_source as package_source
     from metier.source.memory import MemorySource as MemorySource
     from metier.source.source import ARCHIVE_SUFFIXES as ARCHIVE_SUFFIXES
     from metier.source.source import FoundSkills as FoundSkills

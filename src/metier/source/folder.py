@@ -1,23 +1,12 @@
-"""Skills in a folder on disk, and in a folder of an installed Python package.
-
-A package offers skills with one line in its `pyproject.toml`:
-
-    [project.entry-points."metier.skills"]
-    acme-tools = "acme_tools:skills"
-
-which names the folder `skills` inside the package `acme_tools`. Nothing of the package is imported or executed.
-"""
+"""Skills in a folder on disk."""
 
 from __future__ import annotations
 
 import os
-import sys
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-from metier._lazy import pattern
 from metier._paths import is_inside
-from metier.errors import ArchiveRefused, SourceUnavailable
+from metier.errors import SourceUnavailable
 from metier.skill import MAX_SKILL_BYTES, Diagnostic, FolderPackage, Identity, read_skill_file
 from metier.skill.package import STAGING
 from metier.source.source import (
@@ -33,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metier.skill import IdentityRow
-    from metier.source.memory import MemorySource
-    from metier.source.source import Source
 
 
 MAX_DEPTH = 6
@@ -313,167 +300,3 @@ def _has_folders(path: str) -> bool:
 
 def _missing(path: str) -> SourceUnavailable:
     return SourceUnavailable(f"There is no folder {path}.", hint="Check the path.", path=path)
-
-
-ENTRY_POINT_GROUP = "metier.skills"
-
-_MODULE = pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-
-
-def package_source(
-    package: str, folder: str = "skills", *, name: str | None = None, skill_name: str | None = None
-) -> Source:
-    """The skills in a folder of an installed Python package; `skill_name` replaces the name of the one in it.
-
-    >>> package_source("metier", "bundled").name
-    'metier'
-    """
-    if not _MODULE.fullmatch(package) or ".." in folder.split("/") or folder.startswith("/"):
-        raise SourceUnavailable(
-            f"{package}:{folder} does not name a folder of a package.", hint='Write "package:folder".'
-        )
-    label = name or package
-    for root in _locations(package):
-        path = os.path.join(root, *folder.split("/"))
-        if os.path.isdir(path):
-            # A folder that is one skill can be named as such; what an entry point names is a folder of skills.
-            return FolderSource(path, name=label, whole_root=skill_name is not None, skill_name=skill_name)
-        zipped = _zipped_source(path, label, skill_name)
-        if zipped is not None:
-            return zipped
-    raise SourceUnavailable(
-        f"The package {package!r} has no folder {folder!r}.",
-        hint="Check the entry point of the package.",
-        package=package,
-    )
-
-
-def entry_point_sources() -> tuple[list[Source], list[SourceDiagnostic]]:
-    """The sources of all installed packages that announce skills, sorted by name."""
-    sources: list[Source] = []
-    findings: list[SourceDiagnostic] = []
-    for name, value in sorted(_entry_points()):
-        try:
-            sources.append(_announced(value, name))
-        except SourceUnavailable as error:
-            note = Diagnostic("entry-point-unusable", None, (name, value, error.message.rstrip(".")))
-            findings.append(SourceDiagnostic(f"entry point {name}", note))
-    return sources, findings
-
-
-def _entry_points() -> set[tuple[str, str]]:
-    """The names and values of all entry points that announce skills.
-
-    `importlib.metadata` would parse the metadata of every distribution, which takes longer than all else that a short
-    command does. It is asked only for what does not lie in folders: archives, eggs, and finders of other programs.
-    """
-    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
-    found: set[tuple[str, str]] = set()
-    seen: set[str] = set()
-    try:
-        if finders != [PathFinder]:
-            raise NotADirectoryError
-        for path in map(str, sys.path):  # some programs put a `Path` there
-            for folder in _metadata_folders(path or "."):
-                # As for an import, the first distribution of a name on the path is the one that counts.
-                name = folder.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
-                while "__" in name:
-                    name = name.replace("__", "_")
-                if name not in seen:
-                    seen.add(name)
-                    found |= _announced_in(os.path.join(path, folder, "entry_points.txt"))
-    except NotADirectoryError:
-        from importlib.metadata import entry_points
-
-        return {(point.name, point.value) for point in entry_points(group=ENTRY_POINT_GROUP)}
-    return found
-
-
-def _metadata_folders(path: str) -> list[str]:
-    """The folders of metadata in a folder of the path, by name; raises `NotADirectoryError` if it is something else."""
-    if os.path.basename(path).lower().endswith(".egg"):
-        raise NotADirectoryError
-    try:
-        names = os.listdir(path)
-    except NotADirectoryError:
-        raise
-    except OSError:
-        return []
-    return [name for name in names if name.endswith((".dist-info", ".egg-info"))]
-
-
-def _announced_in(file: str) -> set[tuple[str, str]]:
-    """The entry points of our group in a file."""
-    try:
-        with open(file, "rb", buffering=0) as opened:
-            data = opened.read()
-    except OSError:
-        return set()
-    found = set()
-    if ENTRY_POINT_GROUP.encode() in data:
-        section = ""
-        for line in map(str.strip, data.decode("utf-8", "replace").splitlines()):
-            if line.startswith("[") and line.endswith("]"):
-                section = line.strip("[]")
-            elif section == ENTRY_POINT_GROUP and line and not line.startswith("#"):
-                name, _, value = line.partition("=")
-                found.add((name.strip(), value.strip()))
-    return found
-
-
-def _announced(value: str, name: str) -> Source:
-    """The source that an entry point means: `package:folder`, a package with a `skills` folder, or `package.folder`."""
-    package, colon, folder = (part.strip() for part in value.partition(":"))
-    if colon:
-        return package_source(package, folder or "skills", name=name)
-    try:
-        return package_source(package, "skills", name=name)
-    except SourceUnavailable:
-        parent, _, last = package.rpartition(".")
-        if not parent:
-            raise
-        return package_source(parent, last, name=name)
-
-
-def _locations(package: str) -> list[str]:
-    """The folders of a package, found without importing anything of it.
-
-    Only the finders of the import system are asked, and only for the top-level package: asking for one below would
-    import those above it.
-    """
-    import importlib.util
-
-    top, *below = package.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, AttributeError, ValueError, KeyError):
-        return []
-    if spec is None or spec.submodule_search_locations is None:
-        return []
-    return [os.path.join(location, *below) for location in spec.submodule_search_locations]
-
-
-def _zipped_source(path: str, name: str, skill_name: str | None) -> MemorySource | None:
-    """Skills of a package that is imported from a zip file."""
-    from metier.source.archive import packages_of
-    from metier.source.memory import MemorySource
-    from metier.source.unpack import unpack
-
-    archive = path
-    while archive and not os.path.isfile(archive):
-        parent = os.path.dirname(archive)
-        if parent == archive:
-            return None
-        archive = parent
-    prefix = path[len(archive) :].strip(os.sep).replace(os.sep, "/") + "/"
-    try:
-        from pathlib import Path
-
-        members = unpack(Path(archive))
-        below = {path.removeprefix(prefix): member for path, member in members.items() if path.startswith(prefix)}
-        packages = packages_of(below, name)
-    except ArchiveRefused:
-        return None
-    require_one(path, packages, skill_name)
-    by_folder = {key.rpartition("/")[0] or name: package for key, package in packages.items()}
-    return MemorySource(by_folder, name=name, skill_name=skill_name)
