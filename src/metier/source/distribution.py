@@ -43,7 +43,7 @@ _SETTLED_NS = 10 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class InstalledDistribution:
-    """What an installed distribution tells about its skills."""
+    """An installed distribution, as far as its skills are concerned."""
 
     name: str
     """Its name in the form in which names are compared."""
