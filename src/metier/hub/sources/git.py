@@ -16,6 +16,7 @@ from metier.hub.sources.git_process import protocols, repository
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import MAX_TREE_FILES
 from metier.skill import shown
+from metier.skill.package import MAX_PACKAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,8 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     kinds = ["--heads", "--tags"] if address.ref and not address.ref.startswith("refs/") else []
     with repository(address.location, transfer) as git:
         listing = git.run("ls-remote", *kinds, "--", address.location, *names, *(f"{name}^{{}}" for name in names))
-    commits = {name: commit for commit, _, name in (line.partition("\t") for line in listing.decode().splitlines())}
+    lines = (line.partition("\t") for line in listing.decode(errors="replace").splitlines())
+    commits = {name: commit for commit, _, name in lines}
     for split in splits:
         for name in _full_names(split.ref):
             commit = commits.get(f"{name}^{{}}", commits.get(name, ""))
@@ -101,25 +103,40 @@ class GitTree:
 
     def read(self, paths: Sequence[str]) -> list[bytes]:
         """The contents of files, in the order that they were asked for; of a link, where it leads."""
-        found = [self._git.read(self._blobs[path], path) for path in paths]
-        absent = [path for path, data in zip(paths, found, strict=True) if data is None]
+        found = self._contents(paths)
+        absent = [path for path in paths if path not in found]
         if absent:
             # In a folder that the address names, all of its files are fetched by one request.
             wanted = self._blobs.values() if self._is_partial else [self._blobs[path] for path in absent]
             self._fetch("--stdin", "origin", given="".join(f"{blob}\n" for blob in sorted(set(wanted))).encode())
-            found = [self._git.read(self._blobs[path], path) for path in paths]
-        contents = []
-        for path, data in zip(paths, found, strict=True):
-            if data is None:
+            found |= self._contents(absent)
+        for path in paths:
+            if path not in found:
                 raise SourceUnavailable(f"The source does not give {shown(path)!r}.", hint="Try again later.")
+        return [found[path] for path in paths]
+
+    def _contents(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """The contents of those files that were fetched."""
+        found: dict[str, bytes] = {}
+        left = MAX_PACKAGE_BYTES
+        for path in paths:
+            data = self._git.read(self._blobs[path], path)
+            if data is None:
+                continue
+            left -= len(data)
+            # A small repository can have one large blob a thousand times.
+            if left < 0:
+                raise PackageTooLarge(
+                    f"The skill of {shown(path)!r} is larger than a skill may be.", hint="Ask for less."
+                )
             if len(data) < _LFS_BYTES and data.startswith(_LFS):
                 raise FileRefused(
                     f"{shown(path)!r} is kept in Git LFS, and the repository has only a pointer to it.",
                     hint="Clone it with git-lfs and add the folder, or ask its author for the file itself.",
                     path=path,
                 )
-            contents.append(data)
-        return contents
+            found[path] = data
+        return found
 
     def _fetch(self, *words: str, given: bytes = b"") -> None:
         self._git.run(

@@ -119,9 +119,18 @@ class GitRepository:
             os.makedirs(os.path.join(folder, name))
         with open(os.path.join(folder, "HEAD"), "w") as file:
             file.write("ref: refs/heads/none\n")
-        with open(os.path.join(folder, "config"), "w") as file:
-            extension = "[extensions]\nobjectFormat = sha256\n" if is_sha256 else ""
-            file.write(f"[core]\nrepositoryFormatVersion = 1\nbare = true\n{extension}")
+        settings = {
+            "core.repositoryFormatVersion": "1",
+            "core.bare": "true",
+            **({"extensions.objectFormat": "sha256"} if is_sha256 else {}),
+            **_CONFIG,
+            # A git whose parent was killed gives up too, where nothing comes any more.
+            "http.lowSpeedLimit": "1",
+            "http.lowSpeedTime": str(int(transfer.seconds) + 1),
+            "remote.origin.url": location,
+        }
+        with open(os.path.join(folder, "config"), "w", encoding="utf-8") as file:
+            file.writelines(_setting(name, value) for name, value in settings.items())
 
     def run(
         self, *words: str, given: bytes = b"", config: Mapping[str, str] | None = None, max_bytes: int | None = None
@@ -183,20 +192,15 @@ class GitRepository:
         config: Mapping[str, str] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A command that is running; it and all that it started have ended when the context ends."""
-        # A git whose parent was killed gives up too, where nothing comes any more.
-        stalled = {"http.lowSpeedLimit": "1", "http.lowSpeedTime": str(int(self._transfer.seconds) + 1)}
-        settings = {**_CONFIG, **stalled, "remote.origin.url": self._location, **(config or {})}
-        numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
-        for number, (name, value) in enumerate(settings.items()):
-            numbered |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        chosen = [word for name, value in (config or {}).items() for word in ("-c", f"{name}={value}")]
         # Without a terminal of their own neither git nor ssh can ask anybody.
         process = subprocess.Popen(
-            [self._git, *words],
+            [self._git, *chosen, *words],
             stdin=given,
             stdout=output,
             stderr=errors,
             cwd=self._folder,
-            env=self._environment | numbered,
+            env=self._environment,
             start_new_session=True,
         )
         try:
@@ -304,6 +308,19 @@ def _remove_abandoned() -> None:
                 with _held(entry.path) as is_mine:
                     if is_mine:
                         shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _setting(name: str, value: str) -> str:
+    """A setting as it stands in a configuration file of git.
+
+    >>> _setting("fetch.fsck.badEmail", "ignore")
+    '[fetch "fsck"]\\nbadEmail = "ignore"\\n'
+    """
+    head, _, key = name.rpartition(".")
+    section, _, part = head.partition(".")
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    below = f' "{part}"' if part else ""
+    return f'[{section}{below}]\n{key} = "{quoted}"\n'
 
 
 def _host(location: str) -> str:
