@@ -49,6 +49,7 @@ def new_certificate(
     issuer: x509.Certificate | None = None,
     issuer_key: ec.EllipticCurvePrivateKey | None = None,
     *extensions: x509.ExtensionType,
+    serial: int = 0,
 ) -> x509.Certificate:
     """A certificate for `key`: one that issues others, unless it has an issuer."""
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
@@ -61,7 +62,7 @@ def new_certificate(
         .subject_name(subject)
         .issuer_name(subject if issuer is None else issuer.subject)
         .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
+        .serial_number(serial or x509.random_serial_number())
         .not_valid_before(START)
         .not_valid_after(START + timedelta(days=3650))
         .add_extension(x509.BasicConstraints(ca=is_root, path_length=None), critical=True)

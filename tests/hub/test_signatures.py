@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.signing import new_certificate, new_key, private_pem
+from tests.sigstore_instance import SigstoreInstance
 
 from metier.errors import (
     InvalidArgument,
@@ -284,3 +285,71 @@ def test_a_key_is_known_by_the_digest_of_its_file(keys: Path) -> None:
 
     data = (keys / "acme.pub").read_bytes()
     assert read_key(data) == TrustedKey(fingerprint=hashlib.sha256(data).hexdigest(), pem=data)
+
+
+ADA, ISSUER = "ada@example.com", "https://id.example.com"
+
+
+@pytest.fixture(scope="module")
+def sigstore() -> SigstoreInstance:
+    return SigstoreInstance()
+
+
+@pytest.mark.covers("A-38")
+def test_a_keyless_signature_counts_by_its_identity_and_its_issuer(sigstore: SigstoreInstance, tmp_path: Path) -> None:
+    files = {**FILES, SIGNATURE_FILE: ("file", sigstore.sign(FILES, ADA, ISSUER, tmp_path))}
+
+    def trusting_identity(*names: str, root: bytes = sigstore.trusted_root()) -> TrustedSigners:
+        return TrustedSigners(identities=names, trust_root=root)
+
+    signer = f"sigstore:{ADA}@{ISSUER}"
+    assert verify(files, trusting_identity(signer)) == Signature(kind="sigstore", signer=signer, status="valid")
+    for other in (
+        trusting_identity(f"sigstore:eve@example.com@{ISSUER}"),
+        trusting_identity(f"sigstore:{ADA}@https://other.example.com"),
+        trusting_identity(f"sigstore:{ADA}@"),
+        trusting_identity("sigstore:x"),
+        trusting_identity(signer, root=b""),
+        trusting_identity(),
+    ):
+        with pytest.raises(SignerUnknown):
+            verify(files, other, required=True)
+    for root in (SigstoreInstance().trusted_root(), b"{}", b"no JSON"):
+        with pytest.raises(SignatureMismatch):
+            verify(files, trusting_identity(signer, root=root))
+
+
+def _drop_log(bundle: Any) -> None:
+    bundle["verificationMaterial"]["tlogEntries"] = []
+
+
+def _other_time(bundle: Any) -> None:
+    bundle["verificationMaterial"]["tlogEntries"][0]["integratedTime"] = "1"
+
+
+def _other_log(bundle: Any) -> None:
+    entry = bundle["verificationMaterial"]["tlogEntries"][0]
+    entry["canonicalizedBody"] = base64.b64encode(b"{}").decode()
+
+
+@pytest.mark.covers("A-38")
+@pytest.mark.each(
+    "change",
+    [
+        _with("SKILL.md", b"evil"),
+        lambda files: _with("evil.sh", b"")(_restated(_add_evil)(files)),
+        _resigned(_drop_log),
+        _resigned(_other_time),
+        _resigned(_other_log),
+        _resigned(_set("verificationMaterial", "certificate", value={"rawBytes": "AAAA"})),
+        _resigned(_set("verificationMaterial", "certificate", value="x")),
+        _resigned(_set("dsseEnvelope", "signatures", value=[{"sig": "AAAA"}])),
+    ],
+)
+def test_a_keyless_signature_that_no_log_has_recorded_is_refused(
+    sigstore: SigstoreInstance, tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    files = {**FILES, SIGNATURE_FILE: ("file", sigstore.sign(FILES, ADA, ISSUER, tmp_path))}
+    trusted = TrustedSigners(identities=(f"sigstore:{ADA}@{ISSUER}",), trust_root=sigstore.trusted_root())
+    with pytest.raises(SignatureMismatch):
+        verify(change(files), trusted)
