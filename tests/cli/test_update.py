@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +199,33 @@ def test_copies_in_the_folders_of_clients_go_with_a_removed_skill(
     shape = said(metier, "remove", "hello", "--yes")
     assert shape["skills"][0]["copies"] == [str(project / ".claude/skills")]
     assert not (project / ".claude/skills/hello").exists()
+
+
+def test_a_branch_that_moved_is_an_update_and_the_locked_commit_is_still_installed(
+    metier: Metier, project: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def git(*words: str) -> None:
+        own = ("-c", "user.name=ada", "-c", "user.email=ada@example.com", "-c", "init.defaultBranch=main")
+        subprocess.run(["git", *own, *words], cwd=shared, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    said(metier, "add", f"git+file://{shared}", "hello", "--to", "project", "--yes")
+    there = project / ".metier/skills/hello"
+    before, lock = digest(there), (project / "metier.lock").read_bytes()
+    assert said(metier, "outdated")["skills"] == []
+    (shared / "hello/more.md").write_text("x")
+    git("add", ".")
+    git("commit", "-qm", "two")
+    [newer] = said(metier, "outdated")["skills"]
+    assert newer["installed"] != newer["newest"]
+    assert said(metier, "update", "hello", "--yes")["updated"] == ["hello"]
+    assert (there / "more.md").exists()
+    # Another machine, with the lock of before.
+    (project / "metier.lock").write_bytes(lock)
+    shutil.rmtree(there)
+    monkeypatch.setenv("METIER_DATA", str(tmp_path / "other-machine"))
+    assert said(metier, "install", "--frozen")["installed"] == ["hello"]
+    assert digest(there) == before
+    assert (project / "metier.lock").read_bytes() == lock
