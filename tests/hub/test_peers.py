@@ -104,8 +104,19 @@ def lock_of(project: Path) -> dict[str, Any]:
     return found
 
 
+def our_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project for our own command, which is called in it."""
+    project = tmp_path / "ours"
+    project.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    monkeypatch.chdir(project)
+    return project
+
+
 @pytest.mark.covers("A-32")
-def test_npx_skills_lists_and_installs_from_our_site(npx_skills: Peer, tmp_path: Path) -> None:
+def test_npx_skills_lists_and_installs_from_our_site(
+    npx_skills: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pdf = write_many(tmp_path / "acme/pdf")
     write_release(tmp_path / "acme/csv/2.0", "2.0", name="csv")
     build_site(tmp_path / "acme", tmp_path / "site")
@@ -114,7 +125,10 @@ def test_npx_skills_lists_and_installs_from_our_site(npx_skills: Peer, tmp_path:
         assert listed.returncode == 0, listed.stdout
         assert "pdf" in listed.stdout and "csv" in listed.stdout
         done = npx_skills("add", url, "--skill", "pdf", "--agent", "claude-code", "--yes")
+        project = our_project(tmp_path, monkeypatch)
+        assert main(["add", url, "pdf", "--to", "project", "--yes"]) == 0
     assert done.returncode == 0, done.stdout
+    assert lock_of(project)["pdf"] == lock_of(npx_skills.project)["pdf"]
     installed = npx_skills.project / ".claude/skills/pdf"
     files = files_of(FolderPackage(str(pdf)))
     assert {path: data for path, (_, data) in files_of(FolderPackage(str(installed))).items()} == {
@@ -176,10 +190,7 @@ def test_both_write_the_same_hash_for_a_repository_laid_out_for_npx_skills(
     if done.returncode:  # it takes a path where it does not take such an address
         done = npx_skills("add", str(work), "--skill", "pdf", "--agent", "claude-code", "--yes")
     assert done.returncode == 0, done.stdout
-    project = tmp_path / "ours"
-    project.mkdir()
-    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
-    monkeypatch.chdir(project)
+    project = our_project(tmp_path, monkeypatch)
     assert main(["add", f"git+file://{work}", "pdf", "--to", "project", "--yes"]) == 0
     ours, theirs = lock_of(project)["pdf"], lock_of(npx_skills.project)["pdf"]
     assert ours["computedHash"] == theirs["computedHash"]

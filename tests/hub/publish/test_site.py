@@ -167,6 +167,12 @@ def test_only_what_is_there_is_withdrawn(source: Path, words: tuple[str, ...]) -
     assert not (source / "registry.json").exists()
 
 
+def test_a_site_itself_is_not_changed_by_hand(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_site(source, tmp_path / "site")
+    assert main(["registry", "yank", str(tmp_path / "site"), "pdf", "1.0.0", "--reason", "Why not."]) == 2
+    assert "folder that it is built of" in capsys.readouterr().err
+
+
 @pytest.mark.covers("A-37")
 def test_a_version_never_changes_its_content(source: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"

@@ -15,6 +15,7 @@ from metier._lazy import dataclass
 from metier._paths import locked_folder, open_plain, write_file
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, SkillExists, SkillNotFound, SourceUnavailable
 from metier.hub.publish.release import read_release, require_version
+from metier.hub.publish.site_folder import MARKER
 from metier.skill import is_valid_name, shown
 from metier.source.source import absolute, expanded
 
@@ -156,6 +157,10 @@ class RegistryFolder:
         self.note("deprecated", name, {"successor": successor, "reason": reason})
 
     def _require(self, name: str, version: str = "") -> None:
+        if os.path.lexists(os.path.join(self.path, MARKER)):
+            raise InvalidArgument(
+                f"{shown(self.path, 300)} is a site that was built.", hint="Name the folder that it is built of."
+            )
         folders = next((found for one, found in self.releases() if one == name), None)
         if folders is None:
             raise SkillNotFound(
