@@ -40,7 +40,8 @@ def add(metier: Metier, *arguments: str, code: int = 0) -> Any:
 
 
 def locked(project: Path) -> list[dict[str, Any]]:
-    return tomllib.loads((project / "metier.lock").read_text())["skill"]
+    found: list[dict[str, Any]] = tomllib.loads((project / "metier.lock").read_text())["skill"]
+    return found
 
 
 def versions(site: Site, newest: str, *others: str) -> None:
