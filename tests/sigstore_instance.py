@@ -99,7 +99,7 @@ class SigstoreInstance:
         """The entry of a signature in a log that has no other."""
         payload = base64.b64decode(envelope["payload"])
         verifier = _text(certificate.public_bytes(Encoding.PEM))
-        spec = {
+        spec: dict[str, Any] = {
             "envelopeHash": {"algorithm": "sha256", "value": hashlib.sha256(b"").hexdigest()},
             "payloadHash": {"algorithm": "sha256", "value": hashlib.sha256(payload).hexdigest()},
             "signatures": [{"signature": envelope["signatures"][0]["sig"], "verifier": verifier}],
@@ -109,7 +109,12 @@ class SigstoreInstance:
         note = f"log.example.com\n1\n{_text(root)}\n"
         proof = _text(_key_id(self._log)[:4] + _signed(self._log, note.encode()))
         at = int(_NOW.timestamp())
-        promise = {"body": _text(body), "integratedTime": at, "logID": _key_id(self._log).hex(), "logIndex": 0}
+        promise: dict[str, Any] = {
+            "body": _text(body),
+            "integratedTime": at,
+            "logID": _key_id(self._log).hex(),
+            "logIndex": 0,
+        }
         return {
             "logIndex": "0",
             "logId": {"keyId": _text(_key_id(self._log))},

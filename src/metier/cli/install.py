@@ -38,8 +38,8 @@ def run(options: Namespace) -> int:
     from metier.hub.install_plan import InstallTerms, plan_install
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
-    from metier.run.packages import has_record
     from metier.hub.updates import installed_skills, locked_candidates, skills_folder
+    from metier.run.packages import has_record
 
     asks = not (options.yes or options.frozen)
     if asks and (options.json or not is_at_terminal()):
