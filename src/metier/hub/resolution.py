@@ -159,7 +159,7 @@ def _order(version: str) -> tuple[bool, Any]:
 
 
 class _Provider:
-    """What `resolvelib` asks about skills."""
+    """The answers to all that `resolvelib` asks about skills."""
 
     def __init__(self, choices: _Choices, fixed: Mapping[str, _Choice]) -> None:
         self._choices, self._fixed = choices, fixed
