@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hub.sources.git_repositories import commit, make_repository
 from tests.hub.sources.loopback import Site, answer, as_json, digest, skill_text, zipped
 
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
 from metier.hub.install_plan import choose
 from metier.hub.sources.address import parse_address
-from metier.hub.sources.fetch import fetch, resolve
+from metier.hub.sources.fetch import Candidate, fetch, resolve
 from metier.hub.sources.marketplace import opened
 
 ADDRESS = "{}/.claude-plugin/marketplace.json"
@@ -118,3 +121,53 @@ def test_a_marketplace_of_many_plugins_asks_for_a_choice(site: Site) -> None:
             choose(listed, [])
         with pytest.raises(InvalidArgument, match="is a plugin"):
             choose(listed, ["one"])[0].files()
+
+
+@contextlib.contextmanager
+def plugins_of(folder: Path, *plugins: dict[str, Any]) -> Iterator[list[Candidate]]:
+    """The skills of all plugins of a marketplace in a folder."""
+    file = folder / ".claude-plugin/marketplace.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"name": "m", "owner": {"name": "Acme"}, "plugins": plugins}))
+    with (
+        fetch(resolve(parse_address(str(folder)))) as listed,
+        opened(listed, [str(one["name"]) for one in plugins]) as found,
+    ):
+        yield list(found.candidates)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> tuple[str, str]:
+    """The address of a repository with skills in several places, and its first commit, which has no other `b`."""
+    bare = make_repository(tmp_path / "far.git")
+    names = ("skills/a", "sub/skills/b", "more/c")
+    first = commit(bare, {f"{name}/SKILL.md": skill_text(name[-1], "First.") for name in names})
+    commit(bare, {f"{name}/SKILL.md": skill_text(name[-1], "Second.") for name in names})
+    return f"file://{bare}", first
+
+
+@pytest.mark.each(
+    ("source", "more", "expected"),
+    [
+        ({"source": "url"}, {}, [("skills/a", "Second.")]),
+        ({"source": "url", "sha": "FIRST"}, {}, [("skills/a", "First.")]),
+        ({"source": "url", "ref": "main"}, {"strict": False, "skills": ["./more/c"]}, [("more/c", "Second.")]),
+        ({"source": "git-subdir", "path": "./sub"}, {}, [("sub/skills/b", "Second.")]),
+        ({"source": "git-subdir", "path": "sub", "ref": "main", "sha": "FIRST"}, {}, [("sub/skills/b", "First.")]),
+    ],
+)
+def test_a_plugin_of_a_repository_has_its_own_skills_at_the_commit_that_is_pinned(
+    tmp_path: Path, repository: tuple[str, str], source: dict[str, str], more: dict[str, Any], expected: list[Any]
+) -> None:
+    url, first = repository
+    source = {key: value.replace("FIRST", first) for key, value in source.items()} | {"url": url}
+    with plugins_of(tmp_path / "market", {"name": "far", "source": source, **more}) as found:
+        bodies = [(one.path, one.skill_file().decode().split("---\n")[-1].strip()) for one in found]
+        assert bodies == expected
+        assert {one.package for one in found} == {"far"}
+
+
+def test_a_commit_that_is_not_in_the_repository_is_refused(tmp_path: Path, repository: tuple[str, str]) -> None:
+    source = {"source": "url", "url": repository[0], "sha": "0" * 40}
+    with pytest.raises(SourceUnavailable), plugins_of(tmp_path / "market", {"name": "far", "source": source}):
+        pass

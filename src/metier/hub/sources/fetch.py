@@ -83,6 +83,8 @@ class Candidate:
     """Whether it stands for all skills of a plugin that is fetched from `source`, and only when it is chosen."""
     about: str = ""
     """The description of that plugin."""
+    folders: tuple[str, ...] = ()
+    """The folders of that plugin that are skills or hold some, where they are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

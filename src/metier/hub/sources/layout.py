@@ -75,6 +75,7 @@ def unopened(plugin: Plugin) -> Candidate:
         source=plugin.source,
         is_plugin=True,
         about=plugin.description,
+        folders=plugin.skills or (),
     )
 
 

@@ -23,7 +23,7 @@ from metier.hub.sources.tree import FolderTree
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Candidate, Transfer
@@ -96,8 +96,6 @@ def _open(plugin: Candidate, address: SourceAddress, transfer: Transfer | None) 
             actual=resolved.revision,
         )
     with fetch_source(resolved, transfer) as inner:
-        # A plugin of a marketplace has its skills itself; lists of other plugins are not followed any further.
-        skills = [one for one in inner.candidates if not one.is_plugin]
         yield replace(
             inner,
             candidates=[
@@ -108,9 +106,22 @@ def _open(plugin: Candidate, address: SourceAddress, transfer: Transfer | None) 
                     source=address,
                     resolved=resolved,
                 )
-                for one in skills
+                for one in _own_skills(plugin, address, inner.candidates)
             ],
         )
+
+
+def _own_skills(plugin: Candidate, address: SourceAddress, found: Sequence[Candidate]) -> list[Candidate]:
+    """The skills of a plugin, out of all in its source: those that are listed, else by its manifest, else in `skills`.
+
+    A plugin of a marketplace has its skills itself: lists of other plugins are not followed any further.
+    """
+    skills = [one for one in found if not one.is_plugin]
+    holders = ["/".join(filter(None, (address.path, folder))) for folder in plugin.folders or ("skills",)]
+    own = [one for one in skills if any(not at or one.path == at or one.path.startswith(f"{at}/") for at in holders)]
+    if plugin.folders:
+        return own
+    return [one for one in skills if one.package] or own or skills
 
 
 def _read(location: str, transfer: Transfer) -> _Content:
