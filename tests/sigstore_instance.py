@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from tests.signing import START, new_certificate, private_pem
 
 from metier.hub.signatures import sign
@@ -80,7 +81,7 @@ class SigstoreInstance:
     def _certificate(self, key: ec.EllipticCurvePrivateKey, identity: str, issuer: str) -> x509.Certificate:
         extensions = (
             x509.SubjectAlternativeName([x509.RFC822Name(identity)]),
-            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING]),
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]),
             x509.AuthorityKeyIdentifier.from_issuer_public_key(self._root_key.public_key()),
             x509.UnrecognizedExtension(_ISSUER, issuer.encode()),
         )

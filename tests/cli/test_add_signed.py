@@ -113,11 +113,11 @@ def test_where_policy_wants_a_signature_an_unsigned_skill_is_refused_or_a_record
     metier: Metier, shared: Path, home: Path, text: str
 ) -> None:
     policy(home, text)
-    for key in ("", "other"):
+    for key, problem in (("", "signature-missing"), ("other", "signer-unknown")):
         if key:
             signed(shared, key)
         code, shape = add(metier, shared)
-        assert (code != 0, shape["error"]["code"]) == (True, "source-denied"), shape
+        assert (code != 0, shape["error"]["code"]) == (True, problem), shape
     code, shape = add(metier, shared, "--allow-unsigned", "From the next desk.")
     assert (code, shape["skills"][0]["exceptions"]) == (0, ["Unsigned: From the next desk."])
     assert 'unsigned = "From the next desk."' in lock()

@@ -24,14 +24,11 @@ if TYPE_CHECKING:
 _MAX_KEY_BYTES = 256 * 1024
 
 
-def signature_of(files: Files, effective: EffectivePolicy, *, beside: bytes = b"") -> Signature:
-    """The signature of files that are about to be installed; raises where they are not what somebody signed.
-
-    Where policy wants a signature, the check at the point `install` says so: it also knows exceptions.
-    """
-    if SIGNATURE_FILE not in files and not beside:
-        return Signature()
-    return verify(files, trusted_signers(effective), beside=beside)
+def signature_of(files: Files, effective: EffectivePolicy, *, beside: bytes = b"", required: bool = False) -> Signature:
+    """The signature of files that are about to be installed; raises where they are not what somebody signed."""
+    is_signed = SIGNATURE_FILE in files or beside != b""
+    trusted = trusted_signers(effective) if is_signed else TrustedSigners()
+    return verify(files, trusted, beside=beside, required=required)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +63,17 @@ def judge_signature(
 ) -> JudgedSignature:
     """Check the signature of files of a source; `previous` is the signer of the content before, the others reasons."""
     signature = Signature()
+    is_demanded = "none" not in effective.sources_require.signature or any(
+        denies_source(pattern, source) for pattern in effective.sources_signers
+    )
+    # In the other modes policy says what it would have denied, and denies nothing.
+    required = is_demanded and effective.mode == "enforce" and not allow_unsigned.strip()
     try:
-        signature = signature_of(files, effective, beside=beside)
+        signature = signature_of(files, effective, beside=beside, required=required)
         check_signer(previous, signature, is_accepted=bool(accept_signer.strip()))
     except SignatureRefused as error:
         refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
         return JudgedSignature(signature=signature, against=refusal)
-    is_demanded = "none" not in effective.sources_require.signature or any(
-        denies_source(pattern, source) for pattern in effective.sources_signers
-    )
     return JudgedSignature(
         signature=signature,
         unsigned_because=allow_unsigned.strip() if is_demanded and signature.kind == "none" else "",
