@@ -10,6 +10,7 @@ from metier.cli.parser import Parser
 
 
 def add(parser: Parser) -> None:
+    parser.example("metier registry build skills --to site")
     build = parser.verb(
         "build", "write a static site, for any web server", "metier registry build skills --to site", _build
     )
