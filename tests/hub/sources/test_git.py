@@ -497,6 +497,28 @@ def test_skills_come_over_http_in_one_resolution_and_few_requests(repository: Pa
         }
 
 
+@pytest.mark.each("can_filter", ["true", "false"])
+def test_of_a_large_repository_only_the_chosen_skill_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_filter: str
+) -> None:
+    monkeypatch.setattr("metier.hub.sources.git._CHEAP_BYTES", 100_000)
+    repository = make_repository(tmp_path / f"{can_filter}.git")
+    commit(repository, ONE | {f"{number}.txt": os.urandom(100_000) for number in range(3)})
+    git("-C", repository, "config", "uploadpack.allowFilter", can_filter)
+    sizes: list[int] = []
+    with served_by_http(tmp_path) as (address, requests):
+        state = resolved(f"{address}/{can_filter}.git")
+        with fetch(state, Transfer(progress=lambda _what, done, _total: sizes.append(done))) as fetched:
+            requests.clear()
+            assert [each.skill_file() for each in fetched.candidates] == [SKILL % b"csv", SKILL % b"pdf"]
+            assert [list(each.files()) for each in fetched.candidates] == [["SKILL.md"], ["SKILL.md"]]
+    if can_filter == "true":
+        assert len([each for each in requests if each.startswith("POST")]) == 1  # all SKILL.md at once
+        assert sizes[-1] < 100_000
+    else:
+        assert requests == []
+
+
 def test_a_server_of_the_first_protocol_is_enough(repository: Path, tmp_path: Path) -> None:
     head = commit(repository, ONE, tag="v1")
     commit(repository, {"a/SKILL.md": SKILL % b"a"})

@@ -1,12 +1,14 @@
 """A git repository as a source: one commit, read from its objects without ever checking it out.
 
 A repository is fetched shallow. Where the address names a folder, only folders are fetched first and then the files
-below that one; else all files but large ones, which are fetched with the skill that has them.
+below that one; else all files but large ones, which are fetched with the skill that has them. Where that is too much,
+it is begun anew: folders first, then the files that tell which skills there are, then those of the chosen skill.
 """
 
 from __future__ import annotations
 
 import contextlib
+from posixpath import basename
 from typing import TYPE_CHECKING
 
 from metier._lazy import pattern, replace
@@ -19,7 +21,7 @@ from metier.skill import shown
 from metier.skill.package import MAX_PACKAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Candidate, Fetched, Transfer
@@ -31,6 +33,10 @@ _REF = pattern(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\/.-]
 _MODES: dict[str, FileMode] = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link"}
 _SUBMODULE = "160000"
 _LARGE_BYTES = 256 * 1024
+_CHEAP_BYTES = 32 * 1024 * 1024
+"""As much is fetched at once, rather than by several requests."""
+_INDEX = frozenset({"skill.md", "plugin.json", "marketplace.json", "hooks.json", "mcp.json", ".mcp.json"})
+"""Names of the files that tell which skills and plugins there are."""
 _MAX_LISTING = 64 * 1024 * 1024
 _MAX_PATH = 4_096
 _MAX_DEPTH = 100
@@ -86,13 +92,15 @@ class GitTree:
         below = address.path
         self._is_partial = bool(below)
         self._filter = "blob:none" if below else f"blob:limit={_LARGE_BYTES}"
+        is_try = not below and git.max_bytes > _CHEAP_BYTES
         try:
-            self._fetch("--depth=1", "origin", commit)
-        except SourceUnavailable as error:
-            if "unadvertised object" not in error.message or _COMMIT.fullmatch(address.ref):
+            self._fetch_commit(commit, address.ref, max_bytes=_CHEAP_BYTES if is_try else None)
+        except PackageTooLarge:
+            if not is_try:
                 raise
-            # Servers of the first protocol give a commit only to those who ask for a ref that leads to it.
-            self._fetch("--depth=1", "origin", address.ref or "HEAD")
+            git.clear()
+            self._filter = "blob:none"
+            self._fetch_commit(commit, address.ref)
         # `--` ends the options, and a slash at the end means the folder only.
         listing = git.run(
             *("ls-tree", "-r", "-z", "--full-tree", commit, "--", *([f"{below}/"] if below else [])),
@@ -106,8 +114,7 @@ class GitTree:
         found = self._contents(paths)
         absent = [path for path in paths if path not in found]
         if absent:
-            # In a folder that the address names, all of its files are fetched by one request.
-            wanted = self._blobs.values() if self._is_partial else [self._blobs[path] for path in absent]
+            wanted = [self._blobs[path] for path in self._asked_with(absent)]
             self._fetch("--stdin", "origin", given="".join(f"{blob}\n" for blob in sorted(set(wanted))).encode())
             found |= self._contents(absent)
         for path in paths:
@@ -138,10 +145,28 @@ class GitTree:
             found[path] = data
         return found
 
-    def _fetch(self, *words: str, given: bytes = b"") -> None:
+    def _asked_with(self, paths: Sequence[str]) -> Iterable[str]:
+        """Files that are to be fetched, and those that will be wanted next: one request is cheaper than many."""
+        if self._is_partial:
+            return self._blobs  # all of the folder that the address names
+        if any(basename(path).lower() in _INDEX for path in paths):
+            return {*paths, *(path for path in self._blobs if basename(path).lower() in _INDEX)}
+        return paths
+
+    def _fetch_commit(self, commit: str, ref: str, max_bytes: int | None = None) -> None:
+        try:
+            self._fetch("--depth=1", "origin", commit, max_bytes=max_bytes)
+        except SourceUnavailable as error:
+            if "unadvertised object" not in error.message or _COMMIT.fullmatch(ref):
+                raise
+            # Servers of the first protocol give a commit only to those who ask for a ref that leads to it.
+            self._fetch("--depth=1", "origin", ref or "HEAD", max_bytes=max_bytes)
+
+    def _fetch(self, *words: str, given: bytes = b"", max_bytes: int | None = None) -> None:
         self._git.run(
             *("fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *words),
             given=given,
+            max_bytes=max_bytes,
             config={"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": self._filter},
         )
 

@@ -92,6 +92,7 @@ class GitRepository:
     def __init__(self, location: str, folder: str, transfer: Transfer, *, is_sha256: bool) -> None:
         self._location = location
         self._transfer = transfer
+        self.max_bytes = transfer.max_bytes
         self._folder = folder
         self._open = contextlib.ExitStack()
         self._reader: subprocess.Popen[bytes] | None = None
@@ -140,7 +141,7 @@ class GitRepository:
             file.write(given)
             file.seek(0)
             with self._started(*words, given=file, output=output, errors=errors, config=config) as process:
-                self._wait(process, self._transfer.max_bytes if max_bytes is None else max_bytes)
+                self._wait(process, self.max_bytes if max_bytes is None else max_bytes)
             errors.seek(0)
             said = errors.read(64 * 1024).decode(errors="replace")
             if process.returncode:
@@ -176,6 +177,13 @@ class GitRepository:
                 hint=f"A file of a skill has at most {MAX_FILE_BYTES:,}.",
             )
         raise SourceUnavailable(f"{shown(path)!r} cannot be read from what was fetched.", hint="Try again.")
+
+    def clear(self) -> None:
+        """Remove all that was received, and what a command that was ended left."""
+        packs = os.path.join(self._folder, "objects", "pack")
+        for path in (*(os.path.join(packs, name) for name in os.listdir(packs)), "shallow", "shallow.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, path))
 
     def close(self) -> None:
         """End the process that reads."""
