@@ -58,7 +58,9 @@ def ask_names(candidates: Sequence[Candidate]) -> list[str]:
     style = Style(sys.stderr)
     wide = max(width_of(one.folder) for one in candidates[:_MOST_LISTED])
     for number, one in enumerate(candidates[:_MOST_LISTED], 1):
-        about = one.about if one.is_plugin else parse(one.skill_file(), folder=one.folder).skill.description
+        about = one.about
+        if not about and not one.is_plugin:
+            about = parse(one.skill_file(), folder=one.folder).skill.description
         said = style.dim(Style.text(shortened(about, 90), 90))
         print(f"{number:>4}  {pad(Style.text(one.folder), wide)}  {said}", file=sys.stderr)
     if len(candidates) > _MOST_LISTED:

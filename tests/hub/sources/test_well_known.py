@@ -28,6 +28,8 @@ def test_skills_of_an_index_are_downloaded_when_they_are_read(site: Site) -> Non
     with fetch(resolved(site)) as found:
         assert site.paths() == ["/.well-known/agent-skills/index.json"]
         pdf, deploy = found.candidates
+        assert pdf.about == "Reads."
+        assert len(site.requests) == 1, "it is chosen by what the index says"
         assert [pdf.folder, deploy.folder] == ["pdf", "deploy"]
         assert pdf.files() == {"SKILL.md": ("file", skill_text("pdf")), "scripts/run.py": ("file", b"print()")}
         assert deploy.files() == {"SKILL.md": ("file", deploy.skill_file())}

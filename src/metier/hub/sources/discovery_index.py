@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-from metier._lazy import dataclass, replace
+from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError, SourceUnavailable
 from metier.hub.sources.http import is_digest, joined, shown_url
 from metier.skill import is_valid_name, shown
@@ -38,6 +38,8 @@ class IndexEntry:
     """The digest of the artifact."""
     files: tuple[tuple[str, str], ...] = ()
     """Path and digest of each file; the digest is empty where none is announced."""
+    about: str = field(default="", compare=False)
+    """Its description, as the index has it."""
     version: str = ""
     content: str = ""
     """The digest of the files that come out of the artifact."""
@@ -141,7 +143,8 @@ def _entry(written: object, url: str, extension: dict[str, Any]) -> IndexEntry:
 
 
 def _artifact(name: str, kind: str, url: str, fields: dict[str, Any], more: dict[str, Any]) -> IndexEntry:
-    where, digest, content = fields.get("url"), fields.get("digest"), more.get("content")
+    where, digest, about = (fields.get(key) for key in ("url", "digest", "description"))
+    content = more.get("content")
     if not isinstance(digest, str) or not is_digest(digest):
         raise ValueError("it has no digest")
     if not isinstance(where, str) or not where:
@@ -151,6 +154,7 @@ def _artifact(name: str, kind: str, url: str, fields: dict[str, Any], more: dict
         type=kind,
         url=joined(url, where),
         digest=digest,
+        about=shown(about, 1_024) if isinstance(about, str) else "",
         version=_text(more, "version"),
         content=content if isinstance(content, str) and is_digest(content) else "",
         yanked=_text(more, "yanked"),

@@ -82,9 +82,9 @@ class Candidate:
     is_plugin: bool = False
     """Whether it stands for all skills of a plugin that is fetched from `source`, and only when it is chosen."""
     about: str = ""
-    """The description of that plugin."""
+    """The description that its source announces, by which it can be chosen before it is fetched."""
     folders: tuple[str, ...] = ()
-    """The folders of that plugin that are skills or hold some, where they are listed."""
+    """The folders of a plugin that are skills or hold some, where they are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

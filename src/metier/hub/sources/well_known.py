@@ -127,6 +127,7 @@ def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
         path=entry.name,
         skill_file=lambda: files()["SKILL.md"][1],
         files=files,
+        about=entry.about,
         version=entry.version,
         yanked=entry.yanked,
         successor=entry.successor,
