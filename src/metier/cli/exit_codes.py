@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 FINE, PROBLEMS, USAGE, INTEGRITY, APPROVAL = 0, 1, 2, 3, 4
 """All is fine; problems were found; wrong usage; content is not what was recorded; somebody has to approve first."""
 
-_BY_CODE = {"integrity-failed": INTEGRITY, "approval-needed": APPROVAL, "approval-pending": APPROVAL}
+_BY_CODE = {
+    **dict.fromkeys(("integrity-failed", "signature-mismatch", "unsigned-file"), INTEGRITY),
+    **dict.fromkeys(("approval-needed", "approval-pending"), APPROVAL),
+}
 
 
 def exit_code_of(error: MetierError) -> int:

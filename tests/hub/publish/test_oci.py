@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import subprocess
 import threading
-import time
-import urllib.request
 from collections.abc import Iterator
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docker_registry import docker_registry
 
 from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
 from metier.hub.publish.oci import push_skill
@@ -26,6 +22,7 @@ from metier.skill import Skill, parse
 TEXT = b"---\nname: pdf\ndescription: PDFs.\nversion: 1.2.0\nlicense: MIT\n---\nDo.\n"
 FILES: dict[str, Any] = {"SKILL.md": ("file", TEXT), "scripts/run.sh": ("exec", b"#!/bin/sh\n")}
 QUICK = Transfer(seconds=10)
+__all__ = ("docker_registry",)
 
 
 def skill(text: bytes = TEXT) -> Skill:
@@ -144,37 +141,6 @@ def test_a_registry_that_does_not_keep_it_is_an_error(lies: dict[str, Any]) -> N
     with registry(**lies) as (host, _), pytest.raises(SourceUnavailable) as caught:
         push_skill(FILES, parse_address(f"oci:{host}/acme/pdf"), skill(), transfer=QUICK)
     assert caught.value.hint
-
-
-@pytest.fixture
-def docker_registry(tmp_path: Path) -> Iterator[str]:
-    """The registry of Debian, on a port of its own."""
-    program = shutil.which("docker-registry")
-    if program is None:
-        pytest.skip("docker-registry is not installed")
-    with contextlib.closing(__import__("socket").socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{free.getsockname()[1]}"
-    config = {
-        "version": "0.1",
-        "log": {"level": "error"},
-        "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}},
-        "http": {"addr": host},
-    }
-    (tmp_path / "registry.yml").write_text(json.dumps(config))
-    with (tmp_path / "registry.log").open("wb") as log:
-        process = subprocess.Popen([program, "serve", str(tmp_path / "registry.yml")], stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + 30
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{host}/v2/", timeout=5):
-                break
-            assert process.poll() is None and time.monotonic() < until, (tmp_path / "registry.log").read_text()
-            threading.Event().wait(0.05)
-        yield host
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @pytest.mark.slow
