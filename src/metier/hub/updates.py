@@ -93,6 +93,7 @@ def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Itera
 
 def candidate_for(locked: LockedSkill, candidates: Sequence[Candidate]) -> Candidate | None:
     """The skill of a source that a locked one was taken from: by its path, else by its folder's name."""
+    candidates = [one for one in candidates if not one.is_plugin]
     by_path = [one for one in candidates if one.path == locked.path]
     if len(by_path) > 1 and locked.version:
         by_path = [one for one in by_path if not one.yanked] or by_path

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 from tests.hub.sources.loopback import skill_text
 
+from metier import Library
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, MetierError, SourceUnavailable
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.distribution import skills_of_wheel
@@ -130,3 +133,20 @@ def bomb() -> bytes:
 def test_a_hostile_wheel_is_refused(data: bytes, error: type[MetierError]) -> None:
     with pytest.raises(error):
         skills_of_wheel(FILE, data, "acme-tools")
+
+
+@pytest.mark.slow
+@pytest.mark.covers("A-39")
+def test_a_package_that_pip_installs_has_its_skills_in_the_plugin_layer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / FILE).write_bytes(wheel({"acme/__init__.py": BOOM, SKILL: skill_text("pdf")}))
+    site = tmp_path / "site"
+    words = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--no-compile", "--target", str(site)]
+    subprocess.run([*words, str(tmp_path / FILE)], check=True, capture_output=True)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("METIER_PLUGINS", "acme-tools")
+    library = Library.discover(tmp_path, cache=False)
+    entry = library.get("pdf@acme-tools")
+    assert (entry.layer, entry.status) == ("plugin", "active")
+    assert library.document("pdf").body == "Do it."
