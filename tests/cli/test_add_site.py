@@ -44,12 +44,14 @@ def locked(project: Path) -> list[dict[str, Any]]:
     return found
 
 
-def versions(site: Site, newest: str, *others: str) -> None:
+def versions(site: Site, newest: str, *others: str, yanked: str = "") -> None:
     """Announce `pdf` with versions, and `deploy` beside it."""
     archives = {one: zipped({"SKILL.md": skill_text(body=f"Version {one}.")}) for one in (newest, *others)}
     releases = [{"version": one, "url": f"pdf-{one}.zip", "digest": digest(data)} for one, data in archives.items()]
     for one, data in archives.items():
         site.answers[f"/.well-known/agent-skills/pdf-{one}.zip"] = answer(data, "application/zip")
+    for release in releases[1:]:
+        release |= {"yanked": yanked} if yanked else {}
     entry = {"name": "pdf", "type": "archive", "extensions": {"dev.metier": {"version": newest}}, **releases[0]}
     beside = site.entry("deploy", skill_text("deploy", f"Beside {newest}."), "skill-md")
     site.index(entry, beside, extensions={"dev.metier": {"releases": {"pdf": releases}}})
@@ -95,6 +97,22 @@ def test_a_locked_release_is_installed_although_there_is_a_newer_one(
     monkeypatch.chdir(fresh)
     assert metier("install", "--frozen")[0] == 0
     assert b"Version 1.0." in (fresh / ".metier/skills/pdf/SKILL.md").read_bytes()
+
+
+@pytest.mark.covers("A-37")
+def test_a_locked_release_that_was_withdrawn_is_installed_with_a_warning_and_chosen_by_nobody_else(
+    metier: Metier, project: Path, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions(site, "1.0")
+    add(metier, site.url, "pdf")
+    versions(site, "2.0", "1.0", yanked="It loses forms.")
+    shutil.rmtree(project / ".metier")
+    monkeypatch.setenv("METIER_DATA", str(tmp_path / "other-data"))
+    shape = said(metier, "install", "--frozen")
+    assert shape["installed"] == ["pdf"]
+    assert shape["warnings"] == ["pdf was withdrawn by its author: It loses forms."]
+    said(metier, "remove", "pdf", "--yes")
+    assert add(metier, site.url, "pdf", "--ref", "1.0", code=2)["error"]
 
 
 @pytest.mark.covers("A-33")

@@ -34,7 +34,6 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.folder_replacement import digest_at
     from metier.hub.install_plan import InstallTerms, plan_install
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
@@ -46,10 +45,11 @@ def run(options: Namespace) -> int:
         raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes, or --frozen for exactly what is locked.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
     problems: list[tuple[InstalledSkill, MetierError]] = []
+    withdrawn: list[str] = []
     done = []
     every = installed_skills(locks_of(options))
     with TransferLine() as line, acting(options) as (scope, person):
-        there = {one.location: digest_at(one.location) for one in every}
+        there = {one.location: _digest_of(one.location) for one in every}
         wanted = [
             one
             for one in every
@@ -86,7 +86,7 @@ def run(options: Namespace) -> int:
                 else:
                     plans.append((one, plan))
                     if candidate.yanked:
-                        _warn(f"{one.locked.name} was withdrawn by its author: {candidate.yanked}")
+                        withdrawn.append(f"{one.locked.name} was withdrawn by its author: {candidate.yanked}")
             if not options.json:
                 for _, plan in plans:
                     if not plan.is_unchanged:
@@ -112,8 +112,12 @@ def run(options: Namespace) -> int:
         for result in lacking:
             name = result.plan.skill.name
             shapes.append({"name": name, "code": PackagesMissing.code, "reason": result.packages_problem})
-        print_json({"ok": not shapes, "checked": len(every), "installed": names, "problems": shapes})
+        print_json(
+            {"ok": not shapes, "checked": len(every), "installed": names, "problems": shapes, "warnings": withdrawn}
+        )
     else:
+        for text in withdrawn:
+            _warn(text)
         for one, problem in problems:
             _warn(f"{one.locked.name}: {problem.message}")
         for result in lacking:
@@ -124,7 +128,16 @@ def run(options: Namespace) -> int:
             print("Nothing was changed." if problems or not is_agreed else f"{plural(len(every), 'skill')} as locked.")
     if not problems:
         return PROBLEMS if lacking else FINE
-    return INTEGRITY if options.frozen else exit_code_of(problems[0][1])
+    return max(exit_code_of(why) for _, why in problems)
+
+
+def _digest_of(location: str) -> str | None:
+    from metier.hub.folder_replacement import digest_at
+
+    try:
+        return digest_at(location)
+    except MetierError:
+        return ""  # whatever it is, it is not what is locked
 
 
 def _mismatch(options: Namespace, changed: list[InstalledSkill]) -> int:
@@ -134,7 +147,7 @@ def _mismatch(options: Namespace, changed: list[InstalledSkill]) -> int:
             {"name": one.locked.name, "code": "integrity-failed", "reason": f"{one.location} is not as locked."}
             for one in changed
         ]
-        print_json({"ok": False, "checked": len(changed), "installed": [], "problems": shapes})
+        print_json({"ok": False, "checked": len(changed), "installed": [], "problems": shapes, "warnings": []})
     else:
         for one in changed:
             _warn(f"{one.locked.name} is not as locked: {one.location}")
