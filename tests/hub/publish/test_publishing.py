@@ -23,6 +23,7 @@ from metier.errors import (
     SkillExists,
     SkillInvalid,
     SourceUnavailable,
+    StoreUnavailable,
 )
 from metier.guard.approvals.quarantine import quarantine
 from metier.hub.publish.publishing import publish
@@ -162,6 +163,19 @@ def test_nothing_is_published_where_the_server_refuses_a_part(
     assert git("rev-parse", "main", at=repository) == before
     assert git("tag", at=repository) == ""
     assert records(scope, "skill.published") == []
+    assert [one["decision"] for one in records(scope, "skill.publishing")] == ["allow", "deny"]
+
+
+def test_nothing_leaves_that_cannot_be_put_on_record(
+    pdf: Path, repository: Path, scope: TenantScope, guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The disk is full.", hint="Make room.")
+
+    monkeypatch.setattr("metier.hub.publish.publishing.record_event", fail)
+    with pytest.raises(StoreUnavailable):
+        publish(scope, ADA, pdf, f"git+file://{repository}", guard=guard)
+    assert git("tag", at=repository) == ""
 
 
 def test_no_hook_and_no_file_name_of_anybody_runs_anything(

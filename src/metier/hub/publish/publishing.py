@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass
-from metier.errors import InvalidArgument, SkillInvalid
+from metier.errors import InvalidArgument, MetierError, SkillInvalid
 from metier.guard import Guard
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
 from metier.hub.authorisation import require_person
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from metier.store import Person, TenantScope
 
 ROLE, WHAT = "author", "publish a skill"
-EVENT = "skill.published"
+BEGUN, EVENT = "skill.publishing", "skill.published"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +80,18 @@ def publish(
         told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
         record_refusal(scope, EVENT, actor, ref, **said, **told)
         raise decision.as_error()
-    done = _put(release, address, person.name, reason, transfer or Transfer())
+    why = reason.strip() or "Published."
+    # Nothing leaves before it is on record that it does.
+    record_event(scope, BEGUN, actor, ref, **said, reason=why)
+    try:
+        done = _put(release, address, person.name, reason, transfer or Transfer())
+    except BaseException:
+        with contextlib.suppress(MetierError):
+            record_event(scope, BEGUN, actor, ref, **said, decision="deny", reason="It came to nothing.")
+        raise
     accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(report) else ""
     notes = (f"version {release.version}", done.location, done.revision, accepted)
-    with scope.transaction():
-        record_event(scope, EVENT, actor, ref, **said, reason=reason or "Published.", notes=tuple(filter(None, notes)))
+    record_event(scope, EVENT, actor, ref, **said, reason=why, notes=tuple(filter(None, notes)))
     return done
 
 
