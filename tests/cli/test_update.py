@@ -229,3 +229,29 @@ def test_a_branch_that_moved_is_an_update_and_the_locked_commit_is_still_install
     assert said(metier, "install", "--frozen")["installed"] == ["hello"]
     assert digest(there) == before
     assert (project / "metier.lock").read_bytes() == lock
+
+
+def test_an_update_brings_the_skills_that_it_newly_needs(
+    metier: Metier, installed: Path, shared: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(shared / "wave", description="Waves. Use when far away.")
+    text = (shared / "hello/SKILL.md").read_text()
+    (shared / "hello/SKILL.md").write_text(text.replace("---\n", "---\nrequires: [wave]\n", 1))
+    assert said(metier, "update", "hello", "--yes")["updated"] == ["wave", "hello"]
+    assert (installed / "wave/SKILL.md").exists()
+    assert said(metier, "lock", "--check")["ok"] is True
+
+
+@pytest.mark.covers("A-40")
+def test_a_rollback_to_the_version_before_an_update_is_locked_and_works_at_once(
+    metier: Metier, installed: Path, shared: Path
+) -> None:
+    before = digest(installed / "hello")
+    (shared / "hello/scripts").mkdir()
+    (shared / "hello/scripts/hi.py").write_text("print('hi')\n")
+    said(metier, "update", "hello", "--yes")
+    assert metier("run", "hello", "hi.py")[:2] == (0, "hi\n")
+    assert metier("rollback", "hello", "--reason", "It talks too much.")[0] == 0
+    assert digest(installed / "hello") == before
+    assert said(metier, "lock", "--check")["ok"] is True
+    assert said(metier, "outdated")["skills"][0]["name"] == "hello"

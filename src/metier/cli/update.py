@@ -20,7 +20,7 @@ from metier.hub.proposal_page import shown_lines
 if TYPE_CHECKING:
     from metier.guard import Guard
     from metier.hub.install_plan import InstallPlan
-    from metier.hub.sources.fetch import Fetched
+    from metier.hub.sources.fetch import Candidate, Fetched
     from metier.hub.updates import InstalledSkill, SourceState
     from metier.library import SkillLookup
     from metier.store import Person, TenantScope
@@ -142,12 +142,12 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine) -
             line.end()
             for one in wanted:
                 try:
-                    plan = _planned(scope, person, guard, library, options, one, fetched, notes)
+                    found = _planned(scope, person, guard, library, options, one, fetched, notes)
                 except MetierError as error:
                     problems.append(f"{one.locked.name}: {error.message}")
                     continue
-                if plan is not None:
-                    plans.append((one, plan))
+                known = {plan.home.location for _, plan in plans}
+                plans += [(one, plan) for plan in found if plan.home.location not in known]
         changed = [(one, plan) for one, plan in plans if not plan.is_unchanged]
         if not options.json:
             for _, plan in changed:
@@ -208,18 +208,20 @@ def _planned(
     one: InstalledSkill,
     fetched: Fetched,
     notes: list[str],
-) -> InstallPlan | None:
+) -> list[InstallPlan]:
+    """The plan of a skill, behind those of the skills that it newly needs; none where it stays as it is."""
     from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.resolution import with_requirements
     from metier.hub.updates import candidate_for, skills_folder
 
     candidate = candidate_for(one.locked, fetched.candidates)
     if candidate is None:
         notes.append(f"{one.locked.name} is no longer in {one.locked.source}, and stays as it is.")
-        return None
+        return []
     if candidate.yanked:
         notes.append(f"The newest {one.locked.name} was withdrawn by its author: {candidate.yanked}")
-        return None
+        return []
     terms = InstallTerms(
         folder=skills_folder(one),
         accept_findings=options.accept_findings,
@@ -227,7 +229,20 @@ def _planned(
         accept_signer=options.accept_signer,
     )
     actor = actor_of(person, scope)
-    return plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library)
+
+    def planned(candidate: Candidate) -> InstallPlan:
+        return plan_install(
+            scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library
+        )
+
+    plan = planned(candidate)
+    if plan.is_unchanged or not plan.skill.requires:
+        return [plan]
+    source = fetched.resolved.address.name
+    needed, lacking = with_requirements([candidate], fetched.candidates, one.lock.skills, library, source=source)
+    notes += lacking
+    pinned = {skill.path for skill in one.lock.skills if skill.pinned}
+    return [*(planned(other) for other in needed if other is not candidate and other.path not in pinned), plan]
 
 
 def _difference(plan: InstallPlan) -> str:
