@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from tests.hub.sources.loopback import Site, answer, as_json, digest, serving, skill_text, tarred, zipped
 
-from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, MetierError, SkillInvalid, SourceUnavailable
+from metier.errors import ArchiveRefused, IntegrityFailed, MetierError, SkillInvalid, SourceUnavailable
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Transfer, fetch, resolve
 
@@ -206,7 +206,7 @@ SERVERS: list[tuple[str, Case, type[MetierError], str]] = [
     ("redirects to a file", redirected("file:///etc/passwd"), SourceUnavailable, "not followed"),
     ("redirects to FTP", redirected("ftp://127.0.0.1/pdf.zip"), SourceUnavailable, "not followed"),
     ("redirects to data", redirected("data:application/zip,UEsDBA"), SourceUnavailable, "not followed"),
-    ("redirects to plain http elsewhere", redirected("http://192.0.2.1/pdf.zip"), InvalidArgument, "in the open"),
+    ("redirects to plain http elsewhere", redirected("http://192.0.2.1/pdf.zip"), SourceUnavailable, "not followed"),
     ("redirects to itself", redirected("/0.zip"), SourceUnavailable, "more than 5 times"),
     (
         "redirects six times",
@@ -214,9 +214,14 @@ SERVERS: list[tuple[str, Case, type[MetierError], str]] = [
         SourceUnavailable,
         "more than 5 times",
     ),
-    ("redirects to nowhere", redirected("https:///pdf.zip"), InvalidArgument, "no address"),
-    ("redirects with a password", redirected("http://user:secret@127.0.0.1/pdf.zip"), InvalidArgument, "a password"),
-    ("redirects with an escape", redirected("/\x1b[2J\x07.zip"), InvalidArgument, "no address"),
+    ("redirects to nowhere", redirected("https:///pdf.zip"), SourceUnavailable, "not followed"),
+    (
+        "redirects with a password",
+        redirected("http://user:secret@127.0.0.1/pdf.zip"),
+        SourceUnavailable,
+        "not followed",
+    ),
+    ("redirects with an escape", redirected("/\x1b[2J\x07.zip"), SourceUnavailable, "not followed"),
     (
         "has another digest than the address",
         lambda site: archived(ARCHIVE)(site) + f"#sha256={'0' * 64}",

@@ -186,8 +186,8 @@ def joined(base: str, reference: str) -> str:
     """
     try:
         url = urljoin(base, reference)
-        scheme = urlsplit(url).scheme
-    except ValueError:
+        scheme = _parsed(url).scheme
+    except (ValueError, InvalidArgument):
         url = scheme = ""
     if scheme not in ("https", urlsplit(base).scheme):
         raise SourceUnavailable(
