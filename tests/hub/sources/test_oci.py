@@ -232,7 +232,7 @@ def test_a_tag_that_moves_between_resolving_and_fetching_changes_nothing(site: S
     assert files_of(again)["pdf"]["SKILL.md"] == ("file", skill_text())
 
 
-def test_a_blob_may_come_from_another_host_which_gets_no_credentials_and_is_named(
+def test_a_blob_may_come_from_another_host_which_gets_no_credentials(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = manifest(site)

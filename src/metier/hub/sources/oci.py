@@ -80,7 +80,7 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
         candidates = [_member(repository, one, number) for number, one in enumerate(skills)]
     else:
         candidates = [_artifact(repository, manifest, fallback)]
-    yield Fetched(resolved=resolved, candidates=candidates, warnings=repository.warnings)
+    yield Fetched(resolved=resolved, candidates=candidates)
 
 
 def _member(repository: OciRepository, value: Any, number: int) -> Candidate:

@@ -43,11 +43,6 @@ class OciRepository:
         self.address = f"{'http' if self.is_local else 'https'}://{self.host}"
         self._client = HttpClient(self.address, transfer, accept=f"{MANIFEST}, {INDEX}")
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences for the person who asked, such as that a blob came from another host."""
-        return tuple(self._client.warnings)
-
     def manifest(self, reference: str, *, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes:
         """The manifest of a tag, or of a digest, which it is then checked against."""
         digest = reference if is_digest(reference) else ""
