@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -256,3 +257,19 @@ def test_skills_that_a_skill_needs_are_added_with_it_and_shown_as_such(
     assert shape["skills"][0]["notes"] == ["Needed by report."]
     assert shape["warnings"] == ["report needs 'csv', which neither the source has nor is installed."]
     assert sorted(path.name for path in (project / ".metier/skills").iterdir()) == ["forms", "report"]
+
+
+def test_a_source_that_policy_denies_is_not_even_asked(
+    metier: Metier, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\nmode: enforce\nsources: {deny: ['well-known+http://127.0.0.1*']}\n")
+    monkeypatch.setenv("METIER_POLICY", str(policy))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        code, _, err = metier("add", f"http://127.0.0.1:{server.getsockname()[1]}", "x", "--yes")
+        assert code == 1
+        assert "[source-denied]" in err
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "skill.refused" in metier("audit", "tail", "--json")[1]

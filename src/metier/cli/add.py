@@ -56,7 +56,7 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, choose, plan_install
+    from metier.hub.install_plan import InstallTerms, choose, plan_install, source_permit
     from metier.hub.installation import install, install_folder
     from metier.hub.resolution import with_requirements
     from metier.hub.sources.address import parse_address
@@ -79,17 +79,17 @@ def run(options: Namespace) -> int:
         accept_signer=options.accept_signer,
     )
     with TransferLine() as line:
-        transfer = Transfer(progress=line.show)
-        resolved = resolve(address, transfer)
         store = looking(options) if options.dry_run else acting(options)
         with contextlib.ExitStack() as stack:
-            listed = stack.enter_context(fetch(resolved, transfer))
+            scope, person = stack.enter_context(store)
+            guard = metier.Guard()
+            transfer = Transfer(progress=line.show, permit=source_permit(guard, person, scope))
+            listed = stack.enter_context(fetch(resolve(address, transfer), transfer))
             names = _names(options, listed, picks=asks)
             fetched = stack.enter_context(opened(listed, names, transfer))
-            scope, person = stack.enter_context(store)
             chosen = choose(fetched, names)
             line.end()
-            guard, library, lock = metier.Guard(), library_of(options), LockFile.read(lock_path_for(folder))
+            library, lock = library_of(options), LockFile.read(lock_path_for(folder))
             actor = actor_of(person, scope)
             chosen, lacking = with_requirements(
                 chosen, fetched.candidates, lock.skills, library, source=fetched.resolved.address.name

@@ -34,7 +34,7 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.install_plan import InstallTerms, plan_install, source_permit
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
     from metier.hub.updates import installed_skills, locked_candidates, skills_folder
@@ -60,7 +60,9 @@ def run(options: Namespace) -> int:
         changed = [one for one in wanted if there[one.location] not in (None, one.locked.digest)]
         if options.frozen and changed:
             return _mismatch(options, changed)
-        with locked_candidates(scope, wanted, Transfer(progress=line.show)) as found:
+        with locked_candidates(
+            scope, wanted, Transfer(progress=line.show, permit=source_permit(metier.Guard(), person, scope))
+        ) as found:
             line.end()
             guard, library, actor = metier.Guard(), library_of(options), actor_of(person, scope)
             for one, candidate, resolved in found:

@@ -45,6 +45,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from metier.hub.install_plan import source_permit
     from metier.hub.sources.fetch import Transfer
     from metier.hub.updates import installed_skills, source_states
 
@@ -55,7 +56,8 @@ def run(options: Namespace) -> int:
         )
     skills = installed_skills(locks_of(options), names)
     with TransferLine() as line:
-        states = list(source_states(skills, Transfer(progress=line.show)))
+        permitted = Transfer(progress=line.show, permit=source_permit(metier.Guard()))
+        states = list(source_states(skills, permitted))
         line.end()
         return _outdated(options, states) if options.command == "outdated" else _update(options, states, line)
 

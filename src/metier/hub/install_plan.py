@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
+from metier.guard.audit.governance_events import actor_of, record_refusal
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
 from metier.hub.scan_findings import against
@@ -26,21 +27,23 @@ from metier.skill import is_valid_name, parse, shown
 from metier.skill.package import digest_of_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from metier.guard import Actor, Decision, Guard
     from metier.guard.decision import Point
     from metier.hub.packages.plan import PackagePlan
     from metier.hub.signatures import JudgedSignature
     from metier.hub.skill_location import SkillLocation
+    from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Candidate, Fetched, Resolved
     from metier.library import SkillLookup
     from metier.library.lock_file import LockedSkill, LockFile
     from metier.scan import ScanReport
     from metier.skill import Skill
     from metier.skill.package import Files
-    from metier.store import TenantScope
+    from metier.store import Person, TenantScope
 
+SourcePermit: TypeAlias = "Callable[[SourceAddress], None]"
 _MOST_NAMED = 20
 
 
@@ -103,6 +106,27 @@ class InstallPlan:
     def version(self) -> str:
         """The version that the skill says it has, or that of its package."""
         return self.skill.version or self.candidate.version
+
+
+def source_permit(guard: Guard, person: Person | None = None, scope: TenantScope | None = None) -> SourcePermit:
+    """A function that raises for a source that policy denies, so that it is not even asked; with a store, on record."""
+
+    def permit(address: SourceAddress) -> None:
+        decision = guard.decide(Action(point="install", source=address.name, by="user"))
+        # The other conditions are about a skill, and nobody has seen one yet.
+        if decision.is_allowed or not decision.check.startswith(("sources.allow", "sources.deny")):
+            return
+        if scope is not None and person is not None:
+            told = {
+                "reason": decision.reason,
+                "decision": decision.outcome,
+                "rule": decision.rule,
+                "code": decision.code,
+            }
+            record_refusal(scope, "skill.installed", actor_of(person, scope), "", path=address.name, **told)
+        raise decision.as_error()
+
+    return permit
 
 
 def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:

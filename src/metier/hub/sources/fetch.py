@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
 
 
+def _permit_all(_address: SourceAddress) -> None:
+    return
+
+
 def _say_nothing(_what: str, _done: int, _total: int | None) -> None:
     return
 
@@ -26,6 +30,8 @@ class Transfer:
 
     progress: Callable[[str, int, int | None], None] = field(default=_say_nothing, compare=False)
     """Told what is transferred, how much of it is here, and how much there is, where that is known."""
+    permit: Callable[[SourceAddress], None] = field(default=_permit_all, compare=False)
+    """Raises for a source that nothing may be fetched from; asked before any source is."""
     max_bytes: int = 256 * 1024 * 1024
     """The most bytes that one transfer may have."""
     seconds: float = 300.0
@@ -128,11 +134,15 @@ def _kind(address: SourceAddress) -> Fetcher:
 
 def resolve(address: SourceAddress, transfer: Transfer | None = None) -> Resolved:
     """The state that an address means now, found by at most one request."""
-    return _kind(address).resolve(address, transfer or Transfer())
+    transfer = transfer or Transfer()
+    transfer.permit(address)
+    return _kind(address).resolve(address, transfer)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer | None = None) -> Iterator[Fetched]:
     """The skills of a state of a source."""
-    with _kind(resolved.address).fetch(resolved, transfer or Transfer()) as fetched:
+    transfer = transfer or Transfer()
+    transfer.permit(resolved.address)
+    with _kind(resolved.address).fetch(resolved, transfer) as fetched:
         yield fetched
