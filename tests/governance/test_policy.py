@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from metier import Library, Session
 from metier.errors import Refused
 from metier.guard import Action, MemoryLog, Subject
+from metier.guard.decision import Point
 from metier.store import TenantScope
 
 Begin = Callable[..., Session]
@@ -69,6 +71,40 @@ def test_skills_come_only_from_where_policy_lets_them(
     theirs.parent.mkdir()
     theirs.write_text('version: 1\nsources: {allow: ["dir:*", "git+https://example.com/*"]}\n')
     action = Action(point="install", skill=Subject(name="x"), source=source, by="user")
+    decision = begin().guard.decide(action)
+    assert decision.outcome == outcome
+    if outcome == "deny":
+        assert "policy.yaml:3 (enterprise)" in decision.rule
+
+
+ACME, OTHER = f"oms:sha256:{'a' * 64}", f"oms:sha256:{'b' * 64}"
+ONLY_ACME = f"signers: {{'git+https://example.com/acme/*': ['{ACME}']}}"
+
+
+@pytest.mark.covers("A-38")
+@pytest.mark.parametrize(
+    ("terms", "signature", "outcome"),
+    [
+        ("require: {signature: [oms]}", {}, "deny"),
+        ("require: {signature: [oms]}", {"signature": "sigstore", "signer": "sigstore:a@https://b"}, "deny"),
+        ("require: {signature: [oms]}", {"signature": "oms", "signer": OTHER}, "allow"),
+        ("require: {signature: [oms, none]}", {}, "allow"),
+        ("require: {signature: [oms]}", {"unsigned_because": "It is ours."}, "allow"),
+        (ONLY_ACME, {}, "deny"),
+        (ONLY_ACME, {"signature": "oms", "signer": ACME}, "allow"),
+        (ONLY_ACME, {"signature": "oms", "signer": OTHER}, "deny"),
+        (ONLY_ACME, {"signature": "oms", "signer": OTHER, "unsigned_because": "It is ours."}, "deny"),
+        (ONLY_ACME, {"unsigned_because": "It is ours."}, "allow"),
+        (ONLY_ACME.replace("acme", "other"), {}, "allow"),
+    ],
+)
+@pytest.mark.parametrize("point", ["install", "update"])
+def test_skills_are_signed_by_those_whom_policy_names(
+    terms: str, signature: dict[str, Any], outcome: str, point: Point, begin: Begin, enterprise: Write
+) -> None:
+    enterprise(f"version: 1\nsources:\n  {terms}\n")
+    source = "git+https://example.com/acme/skills"
+    action = Action(point=point, skill=Subject(name="x"), source=source, by="user", **signature)
     decision = begin().guard.decide(action)
     assert decision.outcome == outcome
     if outcome == "deny":
