@@ -114,6 +114,18 @@ def test_the_users_own_lock_file_counts_for_personal_skills(own_home: Path, writ
     assert decide(tmp_path).code == "integrity-failed"
 
 
+def test_a_home_that_is_a_link_has_the_same_lock(
+    own_home: Path, write_skill: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(own_home)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    write_skill(own_home / ".metier/skills/pdf")
+    lock(own_home / ".metier", "skills/pdf")
+    assert decide(tmp_path).is_allowed
+    (own_home / ".metier/skills/pdf/more.md").write_text("x")
+    assert decide(tmp_path).code == "integrity-failed"
+
+
 def test_a_locked_skill_that_differs_is_not_in_quarantine_elsewhere(project: Path) -> None:
     (project / ".metier/skills/pdf/more.md").write_text("x")
     with pytest.raises(Refused):

@@ -38,7 +38,8 @@ def locks_of(options: Namespace) -> list[LockFile]:
     from metier.library.lock_file import LockFile, lock_places
 
     wanted = getattr(options, "from")
-    found = [LockFile.read(path) for layer, path in lock_places(os.getcwd()).items() if wanted in (None, layer)]
+    paths = [path for layer, path in lock_places(os.getcwd()).items() if wanted in (None, layer)]
+    found = [LockFile.read(path) for path in dict.fromkeys(paths)]
     return [lock for lock in found if lock.skills or os.path.exists(lock.path)]
 
 

@@ -231,8 +231,9 @@ def lock_path_for(folder: str | os.PathLike[str]) -> str:
     """
     folder = os.path.abspath(folder)
     home = home_folder()
-    if home is not None and is_inside(folder, own := os.path.join(home, ".metier")):
-        return os.path.join(own, LOCK_NAME)
+    for place in dict.fromkeys((home, os.path.realpath(home))) if home is not None else ():
+        if is_inside(folder, own := os.path.join(place, ".metier")):
+            return os.path.join(own, LOCK_NAME)
     # A repository in a skill's folder is not the project: whoever can change a skill could make one there.
     plain = folder.replace(os.sep, "/") + "/"
     starts = [at for at in (plain.find(f"/{place}/") for place in PROJECT_FOLDERS) if at > 0]
