@@ -61,6 +61,17 @@ def test_a_skill_among_the_files_of_a_distribution_is_in_the_plugin_layer(site: 
     assert library.document("send").body == "Do send for signal."
 
 
+@pytest.mark.covers("A-39")
+def test_a_script_of_a_distribution_wants_an_approval_as_that_of_any_plugin(site: Path, tmp_path: Path) -> None:
+    install(site, "signal", "send")
+    scripts = site / "signal_pkg/.agents/skills/send/scripts"
+    scripts.mkdir()
+    (scripts / "send.py").write_text("print('sent')\n")
+    session = Library.discover(tmp_path, cache=False).session(workspace=tmp_path / "work")
+    result = session.executor().execute_blocking("skills_load", {"skills": ["send@signal"]})
+    assert (result.success, result.code) == (False, "approval-needed")
+
+
 @pytest.mark.covers("A-8", "A-39")
 def test_the_distribution_that_was_installed_last_wins_and_both_can_be_selected(site: Path, tmp_path: Path) -> None:
     for last, other in (("signal", "telegram"), ("telegram", "signal")):
