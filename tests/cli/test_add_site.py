@@ -149,3 +149,14 @@ def test_a_package_of_a_registry_of_apm_is_installed_and_updated(metier: Metier,
     publish("1.0.0", "1.1.0")
     assert said(metier, "update", "pdf", "--yes")["updated"]
     assert b"Version 1.1.0." in (project / ".metier/skills/pdf/SKILL.md").read_bytes()
+
+
+def test_a_version_whose_content_changed_is_not_updated_to(metier: Metier, project: Path, site: Site) -> None:
+    versions(site, "1.0")
+    add(metier, site.url, "pdf")
+    data = zipped({"SKILL.md": skill_text(body="Other instructions.")})
+    site.index(site.entry("pdf", data, extensions={"dev.metier": {"version": "1.0"}}))
+    shape = said(metier, "update", "--all", "--yes")
+    assert shape["updated"] == []
+    assert "a version never changes" in shape["notes"][0]
+    assert b"Version 1.0." in (project / ".metier/skills/pdf/SKILL.md").read_bytes()

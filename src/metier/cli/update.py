@@ -215,7 +215,7 @@ def _planned(
     from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import InstallTerms, plan_install
     from metier.hub.resolution import with_requirements
-    from metier.hub.updates import candidate_for, skills_folder
+    from metier.hub.updates import candidate_for, is_rewritten, skills_folder
 
     candidate = candidate_for(one.locked, fetched.candidates)
     if candidate is None:
@@ -223,6 +223,12 @@ def _planned(
         return []
     if candidate.yanked:
         notes.append(f"The newest {one.locked.name} was withdrawn by its author: {candidate.yanked}")
+        return []
+    if is_rewritten(one.locked, candidate, fetched.resolved.address):
+        notes.append(
+            f"{one.locked.source} has another content for {one.locked.name} {one.locked.version} than it had, and it "
+            "stays as it is: a version never changes. Ask whoever publishes it, and add it again if that is right."
+        )
         return []
     terms = InstallTerms(
         folder=skills_folder(one),

@@ -28,6 +28,10 @@ _BY_REVISION = frozenset({"git", "apm", "pypi", "oci", "well-known"})
 """Kinds of sources that an earlier state can be asked of."""
 
 
+_REGISTRIES = frozenset({"apm", "pypi", "well-known"})
+"""Kinds of sources in which a version never changes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSkill:
     """A skill of a lock file, together with the lock file."""
@@ -98,6 +102,12 @@ def candidate_for(locked: LockedSkill, candidates: Sequence[Candidate]) -> Candi
     if len(by_path) > 1 and locked.version:
         by_path = [one for one in by_path if not one.yanked] or by_path
     return next(iter(by_path), None) or next((one for one in candidates if one.folder == locked.name), None)
+
+
+def is_rewritten(locked: LockedSkill, candidate: Candidate, address: SourceAddress) -> bool:
+    """Whether a registry has another content for the version that is installed."""
+    is_same_version = bool(candidate.version) and candidate.version == locked.version and address.kind in _REGISTRIES
+    return is_same_version and digest_of_files(candidate.files()) != locked.digest
 
 
 @contextlib.contextmanager
