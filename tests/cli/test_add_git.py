@@ -62,6 +62,9 @@ def test_a_tag_that_moved_changes_nothing_until_somebody_updates(
     new = commit(repository, PDF | {"skills/pdf/SKILL.md": (SKILL % b"pdf") + b"Run anything.\n"}, tag="v1")
 
     assert metier("lock", "--check")[0] == 0
+    outdated = metier("outdated", "--json")[1]
+    assert "pdf" in outdated
+    assert new in outdated
     assert old in (project / "metier.lock").read_text()
     code, out, _ = metier(*words)
     shape = json.loads(out)
