@@ -101,7 +101,9 @@ def candidate_for(locked: LockedSkill, candidates: Sequence[Candidate]) -> Candi
     by_path = [one for one in candidates if one.path == locked.path]
     if len(by_path) > 1 and locked.version:
         by_path = [one for one in by_path if not one.yanked] or by_path
-    return next(iter(by_path), None) or next((one for one in candidates if one.folder == locked.name), None)
+    found = next(iter(by_path), None) or next((one for one in candidates if one.folder == locked.name), None)
+    # The marketplace that led to a source may be all that names its package.
+    return found if found is None or found.package else replace(found, package=locked.package)
 
 
 def is_rewritten(locked: LockedSkill, candidate: Candidate, address: SourceAddress) -> bool:

@@ -14,6 +14,7 @@ from metier.hub.sources.plugin_manifest import (
     CLAUDE_PLUGIN,
     MARKETPLACE,
     Plugin,
+    few,
     parse_agent_plugin,
     parse_claude_plugin,
     parse_marketplace,
@@ -53,7 +54,7 @@ def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
     return Fetched(
         resolved=resolved,
         candidates=[*found, *map(unopened, elsewhere)],
-        warnings=tuple(layout.warnings),
+        warnings=few(layout.warnings),
     )
 
 
@@ -93,7 +94,7 @@ class _Layout:
         """The folders of skills that plugins name."""
         self.elsewhere: list[Plugin] = []
         self.has_manifests = False
-        self._closed: list[str] = []
+        self._closed: set[str] = set()
         """Folders of plugins in which nothing else is a skill."""
         self._tree = tree
         self._address = address
@@ -154,12 +155,12 @@ class _Layout:
             if claude is not None:
                 own = parse_claude_plugin(claude, root)
             elif agent is not None and (own := parse_agent_plugin(agent, root)) is not None:
-                self._closed.append(root)
+                self._closed.add(root)
                 if ignored := unknown_fields(agent):
                     self.warnings.append(f"plugin.json of {own.name!r} has unknown fields: {', '.join(ignored)}.")
         except SourceUnavailable as error:
             self.has_manifests = True
-            self._closed.append(root)
+            self._closed.add(root)
             self.warnings.append(f"{f'{listed.name!r}: ' if listed.name else ''}{error.message}")
             return
         if own is None and not listed.name:
@@ -211,9 +212,11 @@ class _Layout:
 
     def is_closed(self, folder: str) -> bool:
         """Whether a folder lies in a plugin that has no other skills than those that it names."""
-        return folder not in self.plugin_of and any(
-            not root or folder == root or folder.startswith(f"{root}/") for root in self._closed
-        )
+        if folder in self.plugin_of or not self._closed:
+            return False
+        while folder and folder not in self._closed:
+            folder = dirname(folder)
+        return folder in self._closed
 
     def annotated(self, candidate: Candidate) -> Candidate:
         """A skill with the plugin that it belongs to."""

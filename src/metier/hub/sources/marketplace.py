@@ -18,7 +18,7 @@ from metier.hub.sources.fetch import fetch as fetch_source
 from metier.hub.sources.fetch import resolve as resolve_source
 from metier.hub.sources.http import JSON, HttpClient
 from metier.hub.sources.layout import candidates_by_layout, unopened
-from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
+from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, few, parse_marketplace
 from metier.hub.sources.tree import FolderTree
 from metier.skill import shown
 
@@ -61,7 +61,7 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     yield Fetched(
         resolved=resolved,
         candidates=[unopened(plugin) for plugin in listed.plugins if plugin.source is not None],
-        warnings=(*listed.warnings, *((warning,) if alone else ()), *content.warnings),
+        warnings=(*few(listed.warnings), *((warning,) if alone else ()), *content.warnings),
     )
 
 

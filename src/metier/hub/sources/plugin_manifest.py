@@ -103,7 +103,7 @@ def parse_marketplace(data: bytes, address: SourceAddress) -> Marketplace:
             plugins[plugin.name] = plugin
         except _Unusable as error:
             warnings.append(f"{label} of the marketplace is left out: {error}.")
-    return Marketplace(name=_text(manifest, "name"), plugins=tuple(plugins.values()), warnings=_few(warnings))
+    return Marketplace(name=_text(manifest, "name"), plugins=tuple(plugins.values()), warnings=tuple(warnings))
 
 
 def _listed_plugin(entry: object, below: object, market: SourceAddress) -> Plugin:
@@ -296,10 +296,11 @@ def _json_object(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-def _few(warnings: Iterable[str]) -> tuple[str, ...]:
+def few(warnings: Iterable[str]) -> tuple[str, ...]:
+    """The first of many warnings, and how many more there are."""
     found = tuple(warnings)
     more = len(found) - MAX_WARNINGS
-    return found if more <= 0 else (*found[:MAX_WARNINGS], f"{more:,} more plugins are left out.")
+    return found if more <= 0 else (*found[:MAX_WARNINGS], f"There are {more:,} more warnings about plugins.")
 
 
 def _refusal(name: str, problem: str) -> SourceUnavailable:
