@@ -1,0 +1,87 @@
+"""`metier packages`, and what other commands say of packages that scripts import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.hub.packages.package_index import PackageIndex, served, skill_files, write_files
+
+from metier.library.lock_file import LockFile
+
+Call = Callable[..., tuple[int, str, str]]
+TINY = skill_files(requirements_txt="tiny\n")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    for name in ("UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "PIP_INDEX_URL", "PIP_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with served(PackageIndex(tmp_path / "index")) as index:
+        index.add_wheel("tiny")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
+        yield index
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_skill_that_was_added_runs_with_its_packages(
+    metier: Call, index: PackageIndex, project: Path, tmp_path: Path, typed: None
+) -> None:
+    source = write_files(tmp_path / "source/peek", TINY)
+    code, out, _ = metier("add", source, "--to", "project", "--yes")
+    assert (code, "packages: tiny==1.0" in out) == (0, True)
+    (locked,) = LockFile.read(project / "metier.lock").skills
+    assert [line.split(" --hash")[0] for line in locked.packages] == ["tiny==1.0"]
+    assert metier("run", "peek", "peek.py") == (0, "tiny 1.0\n", "")
+    assert "built, approved" in metier("show", "peek")[1]
+    # Another content of the same skill: nobody agreed to what it declares.
+    write_files(source, skill_files(requirements_txt="tiny<2\n"))
+    write_files(project / ".metier/skills/peek", skill_files(requirements_txt="tiny<2\n"))
+    code, _, err = metier("run", "peek", "peek.py")
+    assert code != 0
+    assert "tiny" not in err
+
+
+def test_what_is_not_built_is_said_and_built_by_name(metier: Call, index: PackageIndex, tmp_path: Path) -> None:
+    skills = write_files(tmp_path / "skills/peek", TINY).parent
+    assert "not built, not approved" in metier("--skills", skills, "packages")[1]
+    assert "packages of its scripts: not built, not approved" in metier("--skills", skills, "doctor")[1]
+    (state,) = json.loads(metier("--skills", skills, "packages", "--json")[1])
+    assert (state["files"], state["built"], state["approved"]) == (["requirements.txt"], False, False)
+    code, out, _ = metier("--skills", skills, "packages", "peek", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["packages"][0].startswith("tiny==1.0 --hash=sha256:")
+    assert json.loads(metier("--skills", skills, "show", "peek", "--json")[1])["packages"]["built"] is True
+    code, _, err = metier("--skills", skills, "run", "peek", "peek.py")
+    assert (code, "[approval-needed]" in err) == (4, True)
+
+
+def test_packages_that_cannot_be_had_are_a_problem(metier: Call, index: PackageIndex, tmp_path: Path) -> None:
+    skills = write_files(tmp_path / "skills/peek", skill_files(requirements_txt="tiny @ file:///x\n")).parent
+    code, out, _ = metier("--skills", skills, "packages", "peek")
+    assert (code, "names an address" in out) == (1, True)
+
+
+def test_a_skill_whose_packages_cannot_be_had_can_be_added_for_its_instructions(
+    metier: Call, index: PackageIndex, project: Path, tmp_path: Path, typed: None
+) -> None:
+    source = write_files(tmp_path / "source/peek", skill_files(requirements_txt="no-such-package\n"))
+    code, out, _ = metier("add", source, "--to", "project", "--yes", "--json")
+    (skill,) = json.loads(out)["skills"]
+    assert (code, skill["packages"], "no-such-package" in skill["packages_problem"]) == (1, [], True)
+    assert "Looks at it." in metier("show", "peek")[1]
+
+
+def test_nothing_is_listed_where_nothing_is_declared(metier: Call, tmp_path: Path) -> None:
+    skills = write_files(tmp_path / "skills/peek", skill_files()).parent
+    assert metier("--skills", skills, "packages") == (0, "No script of any skill here declares packages.\n", "")
+    assert "declares no packages" in metier("--skills", skills, "packages", "peek")[1]
