@@ -116,6 +116,11 @@ def declared_packages(entry: Entry, digest: str, copy: str = "") -> dict[str, Pa
     return found
 
 
+def knows_packages(digest: str) -> bool:
+    """Whether it is known which packages the content of a digest declares."""
+    return digest in _declared
+
+
 def _declaring(package: Package, digest: str) -> dict[str, PackageKind]:
     from metier.skill.script_packages import declaring_files
 

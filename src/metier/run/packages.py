@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import dataclass, pattern
 from metier._paths import default_cache_folder, open_own, short_digest, write_file
 from metier.errors import PackagesMissing
+from metier.hints import for_people
 from metier.run.environment import environment_python, find_program
 from metier.run.job import JobPath
 
@@ -127,7 +128,10 @@ def packages_for(skill: str, digest: str, kinds: Collection[PackageKind]) -> Scr
 def _missing(skill: str, why: str) -> PackagesMissing:
     return PackagesMissing(
         f"Scripts of skill {skill!r} cannot run: {why[0].lower()}{why[1:]}",
-        hint=f"`metier packages {skill}` builds them; `metier install` does so for all skills of the lock.",
+        hint=for_people(
+            f"`metier packages {skill}` builds them; `metier install` does so for all skills of the lock.",
+            model="Tell the user: only they can have packages built.",
+        ),
         skill=skill,
     )
 

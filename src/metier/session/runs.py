@@ -14,6 +14,7 @@ from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, ScriptUnsupported
 from metier.guard import Action
 from metier.guard.audit.redaction import redact
+from metier.guard.inspection import knows_packages
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
 from metier.session.events import Event
 from metier.session.job_sandbox import close_with
@@ -376,6 +377,10 @@ class ScriptRun:
         self._on_output = on_output or _following.get()
         self.path = checked_script(active, script, runs.context.options.script_folders)
         self._args = checked_args(args)
+        if not knows_packages(active.digest):
+            # The guard decides by what a verified copy declares, which the files of the skill may no longer be.
+            with runs.copies.of(active):
+                _ = active.package_kinds
         if env is not None and not hasattr(env, "items"):
             raise InvalidArgument("env must be a dictionary.", hint='Write env={"NAME": "value"}.')
         self._env = env

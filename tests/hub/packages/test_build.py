@@ -63,9 +63,8 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_a_script_imports_what_its_skill_declares_once_somebody_approved(index: PackageIndex, machine: Machine) -> None:
-    resolution = built(TINY)
-    assert resolution.names == ("tiny==1.0",)
+def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: Resolution, machine: Machine) -> None:
+    assert tiny.names == ("tiny==1.0",)
     for _ in range(2):
         with pytest.raises(Refused, match="needs an approval of its content for packages") as refused:
             machine.run(TINY)
@@ -76,13 +75,12 @@ def test_a_script_imports_what_its_skill_declares_once_somebody_approved(index: 
     assert machine.run(TINY).stdout == "tiny 1.0\n"
     # A changed requirement is another content, which nobody approved.
     changed = skill_files(requirements_txt="tiny>=1\n")
-    built(changed)
+    provide(changed, [tiny])
     with pytest.raises(Refused, match="packages"):
         machine.run(changed)
 
 
-def test_an_approval_of_scripts_alone_is_none_of_packages(index: PackageIndex, machine: Machine) -> None:
-    built(TINY)
+def test_an_approval_of_scripts_alone_is_none_of_packages(tiny: Resolution, machine: Machine) -> None:
     machine.approve(TINY, "scripts")
     with pytest.raises(Refused, match="packages"):
         machine.run(TINY)
@@ -96,13 +94,12 @@ def test_nothing_is_installed_for_a_run(index: PackageIndex, machine: Machine) -
     assert index.requests == []
 
 
-def test_offline_the_cache_is_enough(index: PackageIndex, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    resolution = built(TINY)
+def test_offline_the_cache_is_enough(tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     machine.approve(TINY)
     assert machine.run(TINY).stdout == "tiny 1.0\n"
     # Neither does somebody ask who builds the same again.
-    provide(TINY, resolve_packages(TINY, locked=resolution.requirements))
+    provide(TINY, resolve_packages(TINY, locked=tiny.requirements))
     with pytest.raises(PackagesRefused, match="failed"):
         resolve_packages(TINY)
 
@@ -162,10 +159,11 @@ def test_hashes_that_an_author_demands_are_required(index: PackageIndex) -> None
 
 
 @pytest.mark.each("how", ["changed", "added", "removed"])
-def test_a_cache_that_was_tampered_with_is_noticed(how: str, index: PackageIndex, machine: Machine) -> None:
-    resolution = built(TINY)
+def test_a_cache_that_was_tampered_with_is_noticed(
+    how: str, index: PackageIndex, tiny: Resolution, machine: Machine
+) -> None:
     machine.approve(TINY)
-    module = Path(build(resolution)) / "python/tiny.py"
+    module = Path(build(tiny)) / "python/tiny.py"
     if how == "removed":
         module.unlink()
     else:
@@ -174,12 +172,12 @@ def test_a_cache_that_was_tampered_with_is_noticed(how: str, index: PackageIndex
         other.write_text("WORD = 'tiny 6.6'\n")
     with pytest.raises(PackagesMissing, match="not those that were installed"):
         machine.run(TINY)
-    provide(TINY, [resolution])
+    provide(TINY, [tiny])
     assert machine.run(TINY).stdout == "tiny 1.0\n"
 
 
-def test_a_cache_that_was_copied_is_read_once_more_and_works(index: PackageIndex, machine: Machine) -> None:
-    folder = Path(build(built(TINY)))
+def test_a_cache_that_was_copied_is_read_once_more_and_works(tiny: Resolution, machine: Machine) -> None:
+    folder = Path(build(tiny))
     machine.approve(TINY)
     os.utime(folder / "python/tiny.py", (1, 1))
     before = (folder / "manifest.json").read_bytes()
@@ -208,9 +206,8 @@ def test_what_a_build_that_was_killed_has_left_goes_with_the_next_one(index: Pac
 
 
 def test_an_environment_for_another_python_is_not_used(
-    index: PackageIndex, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built(TINY)
     machine.approve(TINY)
     monkeypatch.setattr("metier.run.packages.platform_tag", lambda _: "linux-other-python3.99")
     with pytest.raises(PackagesMissing, match="packages are for linux-"):
