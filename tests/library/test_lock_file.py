@@ -73,7 +73,7 @@ def test_keys_that_are_not_known_are_kept(tmp_path: Path) -> None:
     change_lock(str(path), lambda lock: lock.with_skill(replace(SKILL, name="csv", folder="csv")))
     lock = LockFile.read(path)
     assert dict(lock.other) == {"notes": ["x"]}
-    assert lock.named("pdf")[0].other["a b"] == {"c": 1.5, "d": [True]}
+    assert lock.skills[-1].other["a b"] == {"c": 1.5, "d": [True]}
 
 
 @pytest.mark.each(

@@ -41,7 +41,7 @@ def remove_skill(scope: TenantScope, effective: EffectivePolicy, person: Person,
             reason=f"Removed; it came from {one.locked.source}.",
         )
     after = change_lock(one.lock.path, lambda lock: lock.without(one.locked.folder))
-    if home.layer == "project" and not after.named(one.locked.name):
+    if home.layer == "project" and all(skill.name != one.locked.name for skill in after.skills):
         change_skills_lock(one.lock.root, {one.locked.name: None})
     TrustStore().untrust(home.location)
     return there

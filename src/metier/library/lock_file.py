@@ -138,10 +138,6 @@ class LockFile:
             )
         return os.path.relpath(folder, self.root).replace(os.sep, "/")
 
-    def named(self, name: str) -> tuple[LockedSkill, ...]:
-        """The skills with a name; there are several where several folders have one."""
-        return tuple(skill for skill in self.skills if skill.name == name)
-
     def at(self, folder: str) -> LockedSkill | None:
         """The skill in a folder, which is relative to the lock file."""
         return next((skill for skill in self.skills if skill.folder == folder), None)
