@@ -273,3 +273,13 @@ def test_a_source_that_policy_denies_is_not_even_asked(
         with pytest.raises(BlockingIOError):
             server.accept()
     assert "skill.refused" in metier("audit", "tail", "--json")[1]
+
+
+def test_a_skill_that_calls_itself_otherwise_than_its_folder_is_shown_as_such(
+    metier: Metier, project: Path, tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(tmp_path / "shared/pdf", name="../../evil", description="Does it. Use when asked.")
+    [skill] = added(metier, tmp_path / "shared", "pdf", "--dry-run")["skills"]
+    assert skill["name"] == "evil"
+    assert skill["location"] == str(project / ".metier/skills/evil")
+    assert skill["notes"] == ["Its folder is 'pdf'; the skill calls itself 'evil'."]

@@ -199,6 +199,9 @@ def plan_install(
     files = candidate.files()
     require_sound(files)
     skill = _skill(files, candidate)
+    if candidate.folder not in ("", skill.name, skill.declared_name):
+        called = f"Its folder is {shown(candidate.folder)!r}; the skill calls itself {shown(skill.name)!r}."
+        candidate = replace(candidate, notes=(*candidate.notes, called))
     digest = digest_of_files(files)
     home = new_location(terms.folder, skill.name)
     recover(os.path.dirname(home.folder))
