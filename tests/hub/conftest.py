@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from metier import Guard, Library
+from metier.cli import main
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
 from metier.store import Person, Store, TenantScope
@@ -57,6 +60,17 @@ def guarded(store: Store) -> Callable[..., Guard]:
 def guard(guarded: Callable[..., Guard]) -> Guard:
     """A guard with no policy file."""
     return guarded()
+
+
+def call(*arguments: object) -> tuple[int, str, str]:
+    """Call the command as a script does."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 def records(scope: TenantScope, type: str) -> list[dict[str, object]]:  # noqa: A002

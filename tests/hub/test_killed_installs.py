@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
 import multiprocessing
@@ -11,15 +9,18 @@ import os
 import shutil
 import signal
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.disk import hurry
+from tests.hub.conftest import call
 
 import metier.cli.add
 import metier.hub.installation  # noqa: F401  imported once, before processes are forked
-from metier.cli import main
+from metier import Library, Session
+from metier.errors import SkillChanged
 from metier.hub import folder_replacement
 from metier.run.atomic_swap import atomic_swap
 from metier.store import sqlite
@@ -31,17 +32,6 @@ CHANGES = frozenset(
 )
 """The events of the file system, other than the opening of a file, before each of which a process can be killed."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-
-
-def call(*arguments: object) -> tuple[int, str, str]:
-    """Call the command as a script does."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as leaving:
-            code = int(leaving.code or 0)
-    return code, out.getvalue(), err.getvalue()
 
 
 def _in_child(arguments: tuple[str, ...], step: int | None, environ: dict[str, str], folder: str) -> None:
@@ -173,7 +163,7 @@ def leftovers(project: Path) -> list[str]:
     return [str(path) for path in (*beside, *journals.rglob("*"))]
 
 
-SOME = [29, pytest.param(1, marks=pytest.mark.slow)]
+SOME = [41, pytest.param(1, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("every", SOME, ids=["some", "all"])
@@ -209,3 +199,106 @@ def test_an_update_that_is_killed_at_any_step_leaves_the_old_version_or_the_new_
         disk.put_back()
     assert step > 60, step
     assert seen == {"old", "new"}
+
+
+@pytest.mark.parametrize("every", SOME, ids=["some", "all"])
+@pytest.mark.covers("A-35")
+def test_a_first_install_that_is_killed_at_any_step_leaves_nothing_or_all_of_it(
+    project: Path, tmp_path: Path, own_home: Path, children: Children, every: int
+) -> None:
+    source = publish(tmp_path / "source", "new")
+    disk = Disk([project, own_home], tmp_path / "kept")
+    around = files_below(tmp_path)
+    seen: set[int] = set()
+    for step in itertools.count(0, every):
+        was_killed = children.is_killed(step, "add", source, "--to", "project", "--yes")
+        found = listed()
+        seen.add(len(found))
+        if found:
+            assert set(found) == {"hello"}
+            code, out, err = call("run", "hello", "hi.py")
+            # In place, and not yet on record as approved: nobody vouches for it.
+            assert (code, out) == (0, "new\n") or "[skill-untrusted]" in err, step
+        outside = files_below(tmp_path) - around - files_below(project / ".metier") - {str(project / ".metier")}
+        assert {os.path.basename(path) for path in outside} <= {
+            *("metier.lock", "skills-lock.json", ".metier.lock.tmp", ".skills-lock.json.tmp")
+        }
+        add(source)
+        assert set(listed()) == {"hello"}
+        assert said() == "new", step
+        assert json.loads((project / "skills-lock.json").read_text())["skills"].keys() == {"hello"}
+        assert leftovers(project) == [], step
+        assert call("lock", "--check")[0] == 0
+        if not was_killed:
+            break
+        disk.put_back()
+    assert step > 60
+    assert seen == {0, 1}
+
+
+def lock_of(project: Path) -> dict[str, Any]:
+    return {one["name"]: one for one in tomllib.loads((project / "metier.lock").read_text()).get("skill", [])}
+
+
+def test_many_adds_at_once_lose_no_entry_of_the_lock(project: Path, tmp_path: Path, children: Children) -> None:
+    source = tmp_path / "source"
+    names = [f"skill-{number}" for number in range(6)]
+    for name in names:
+        (source / name).mkdir(parents=True)
+        (source / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n")
+    adding = [children.start("add", source, name, "--to", "project", "--yes") for name in names]
+    for child in adding:
+        child.join()
+    assert [child.exitcode for child in adding] == [0] * len(names)
+    assert set(lock_of(project)) == set(names) == set(listed())
+    assert json.loads((project / "skills-lock.json").read_text())["skills"].keys() == set(names)
+    assert leftovers(project) == []
+    assert call("lock", "--check")[0] == 0
+
+
+@pytest.mark.parametrize("has_old", [False, True], ids=["new", "over an old one"])
+def test_two_adds_of_one_skill_at_once_leave_one_of_them_whole(
+    project: Path, tmp_path: Path, children: Children, has_old: bool
+) -> None:
+    source = publish(tmp_path / "source", "old")
+    if has_old:
+        add(source)
+    words = ("one", "two", "three")
+    # The same source has another content whenever somebody looks.
+    archives = [tmp_path / word / "hello.zip" for word in words]
+    for archive, word in zip(archives, words, strict=True):
+        archive.parent.mkdir()
+        shutil.make_archive(str(archive.with_suffix("")), "zip", publish(tmp_path / f"source-{word}", word) / "hello")
+    adding = []
+    for archive in archives:
+        given = [archive] if not has_old else [source]
+        if has_old:
+            shutil.rmtree(source)
+            shutil.copytree(tmp_path / f"source-{archive.parent.name}", source)
+        adding.append(children.start("add", *given, "--to", "project", "--yes"))
+    for child in adding:
+        child.join()
+    assert {child.exitcode for child in adding} <= {0, 1}
+    assert 0 in {child.exitcode for child in adding}
+    [digest] = listed().values()
+    assert lock_of(project)["hello"]["digest"] == digest
+    assert "replaces" not in lock_of(project)["hello"]
+    assert said() in words
+    assert leftovers(project) == []
+    assert call("lock", "--check")[0] == 0
+
+
+def test_a_session_that_has_the_old_version_never_runs_a_mixture(project: Path, tmp_path: Path) -> None:
+    source = publish(tmp_path / "source", "old")
+    add(source)
+    with Session(Library.discover()) as session:
+        session.load("hello")
+        assert session.run_blocking("hi.py", skill="hello").stdout == "old\n"
+        publish(source, "new")
+        add(source)
+        try:
+            assert session.run_blocking("hi.py", skill="hello").stdout in ("old\n", "new\n")
+        except SkillChanged as error:
+            assert error.hint
+        session.load("hello")
+        assert session.run_blocking("hi.py", skill="hello").stdout == "new\n"

@@ -61,10 +61,11 @@ def put_in_place(
     )
     with contextlib.ExitStack() as stack:
         put = None
-        stack.enter_context(noting_content(home.location, digest, over=over))
+        note = stack.enter_context(noting_content(home.location, digest, over=over))
         if there != digest:
             stack.enter_context(_announced(scope, home, install, over, by, reason))
             put = stack.enter_context(replacing(home.folder, files, over=over))
+        note()
         with scope.transaction():
             _note_before(scope, home, over, digest)
             version = scope.versions.add(home.ref, home.location, digest, by=by.name, reason=reason, proposal=proposal)
@@ -87,13 +88,14 @@ def _announced(
     before = known or replace(install, digest=over or install.digest)
     said = {"digest": before.digest, "new_digest": install.digest, "path": home.location}
     with scope.transaction():
-        notes = (since(scope.installs.put(before)),)
+        put = scope.installs.put(before)
+        notes = (since(put),)
         record_event(scope, REPLACING, actor_of(by, scope), home.ref, **said, reason=reason, notes=notes)
     try:
         yield
     except BaseException:
         with contextlib.suppress(MetierError), scope.transaction():
-            if known is None:
+            if known is None and scope.installs.get(home.location) == put:
                 scope.installs.remove(home.location)
             said |= {"decision": "deny", "reason": "It came to nothing."}
             record_event(scope, REPLACING, actor_of(by, scope), home.ref, **said)

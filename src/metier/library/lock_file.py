@@ -194,30 +194,35 @@ def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
 
 
 @contextlib.contextmanager
-def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[None]:
-    """Note a content that takes the place of another, `over`; meanwhile the lock file names both of them.
+def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Callable[[], None]]:
+    """Give what notes that a content is about to take the place of another, `over`: the lock file names both from then.
 
-    Of a folder that no lock file has, nothing is noted. Raises `LockInvalid` where it could not be.
+    When the block ends it names the new one alone, and if it raises, what it named before. Of a folder that no lock
+    file has, nothing is noted. Raises `LockInvalid` where it could not be.
     """
-    known = locked_digests(folder)
-    if not known or known[0] == digest:
-        yield
-        return
+    known, path = locked_digests(folder), lock_path_for(folder)
+    written: LockedSkill | None = None
 
-    def note(digest: str, replaces: str = "") -> None:
-        def change(lock: LockFile) -> LockFile:
-            skill = lock.at(lock.relative(folder))
-            return lock if skill is None else lock.with_skill(replace(skill, digest=digest, replaces=replaces))
+    def begin(lock: LockFile) -> LockFile:
+        nonlocal written
+        skill = lock.at(lock.relative(folder))
+        if skill is None:
+            return lock
+        written = replace(skill, digest=digest, replaces=over or known[0])
+        return lock.with_skill(written)
 
-        change_lock(lock_path_for(folder), change)
+    def end(digest: str, replaces: str = "") -> None:
+        if written is not None:
+            done = replace(written, digest=digest, replaces=replaces)
+            # Another process may have put its own content there meanwhile, and noted that.
+            change_lock(path, lambda lock: lock.with_skill(done) if lock.at(done.folder) == written else lock)
 
-    note(digest, over or known[0])
     try:
-        yield
+        yield lambda: change_lock(path, begin) if known and known[0] != digest else None
     except BaseException:
-        note(*known)
+        end(*known)
         raise
-    note(digest)
+    end(digest)
 
 
 def lock_path_for(folder: str | os.PathLike[str]) -> str:
