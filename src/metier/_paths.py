@@ -331,8 +331,11 @@ def _resolve(
 
 
 @contextlib.contextmanager
-def locked_folder(folder: str) -> Iterator[None]:
-    """Hold a lock on a folder while files in it are read and changed; it does nothing where there are no locks."""
+def locked_folder(folder: str, *names: str) -> Iterator[None]:
+    """Hold a lock on a folder while files in it are read and changed; it does nothing where there are no locks.
+
+    Of the files that are named, it takes away what another process left that was killed while it wrote one.
+    """
     if sys.platform == "win32":
         yield
         return
@@ -342,6 +345,9 @@ def locked_folder(folder: str) -> Iterator[None]:
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(f".{name}.tmp", dir_fd=descriptor)
         yield
     finally:
         os.close(descriptor)
@@ -446,7 +452,7 @@ def replace_file(
 
     It lies in the same folder until then. The umask limits `mode`, and not `exact_mode`. With `sync`, its content is on
     disk before it takes the place. `path` may be relative to the folder that `dir_fd` is the descriptor of. Who is
-    `alone`, by a lock, takes away what another left who was killed meanwhile.
+    `alone`, by `locked_folder` with the name of the file, leaves nothing for good when killed meanwhile.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
@@ -459,9 +465,6 @@ def replace_file(
     path = os.fspath(path)
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.tmp" if alone else f".metier-{os.urandom(8).hex()}.tmp")
-    if alone:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=dir_fd)
     descriptor = os.open(temporary, _REPLACE, mode, dir_fd=dir_fd)
     try:
         with os.fdopen(descriptor, "w+b") as file:

@@ -20,7 +20,7 @@ from tests.hub.conftest import call
 import metier.cli.add
 import metier.hub.installation  # noqa: F401  imported once, before processes are forked
 from metier import Library, Session
-from metier.errors import SkillChanged
+from metier.errors import SkillChanged, SkillNotActive
 from metier.hub import folder_replacement
 from metier.run.atomic_swap import atomic_swap
 from metier.store import sqlite
@@ -293,12 +293,12 @@ def test_a_session_that_has_the_old_version_never_runs_a_mixture(project: Path, 
     add(source)
     with Session(Library.discover()) as session:
         session.load("hello")
-        assert session.run_blocking("hi.py", skill="hello").stdout == "old\n"
+        assert session.run_blocking("scripts/hi.py", skill="hello").stdout == "old\n"
         publish(source, "new")
         add(source)
         try:
-            assert session.run_blocking("hi.py", skill="hello").stdout in ("old\n", "new\n")
-        except SkillChanged as error:
+            assert session.run_blocking("scripts/hi.py", skill="hello").stdout in ("old\n", "new\n")
+        except (SkillChanged, SkillNotActive) as error:
             assert error.hint
         session.load("hello")
-        assert session.run_blocking("hi.py", skill="hello").stdout == "new\n"
+        assert session.run_blocking("scripts/hi.py", skill="hello").stdout == "new\n"

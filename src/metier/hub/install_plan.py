@@ -19,12 +19,13 @@ from metier.hub.packages.plan import NO_PACKAGES, plan_packages
 from metier.hub.scan_findings import against
 from metier.hub.signatures import judge_signature
 from metier.hub.skill_files import list_diagnostics, package_of, require_sound
-from metier.hub.skill_location import new_location, subject_in
+from metier.hub.skill_location import new_location, require_unlinked, subject_in
 from metier.library.places import LAYERS
 from metier.scan import scan
 from metier.scan.capabilities import infer
 from metier.skill import is_valid_name, parse, shown
 from metier.skill.package import digest_of_files
+from metier.source.unpack import is_portable_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -204,6 +205,7 @@ def plan_install(
         candidate = replace(candidate, notes=(*candidate.notes, called))
     digest = digest_of_files(files)
     home = new_location(terms.folder, skill.name)
+    require_unlinked(home, lock.root)
     recover(os.path.dirname(home.folder))
     there = digest_at(home.folder)
     locked = lock.at(lock.relative(home.location))
@@ -291,10 +293,10 @@ def _skill(files: Files, candidate: Candidate) -> Skill:
             hint="Ask its author to mend it.",
             findings=[note.as_json() for note in wrong],
         )
-    if not is_valid_name(skill.name):
+    if not is_valid_name(skill.name) or not is_portable_name(skill.name):
         raise SkillInvalid(
             f"{shown(skill.name)!r} is no name that a skill can be installed by.",
-            hint="Ask its author for a name of a-z, 0-9 and single hyphens, at most 64.",
+            hint="Ask its author for a name of a-z, 0-9 and single hyphens, at most 64, that every system can store.",
             name=skill.name,
         )
     return skill

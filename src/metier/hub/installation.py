@@ -14,9 +14,10 @@ from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
 from metier.hub.packages.plan import build_packages
 from metier.hub.scan_findings import is_bad
+from metier.hub.skill_location import require_unlinked
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
-from metier.library.skills_lock import change_skills_lock, entry_of
+from metier.library.skills_lock import change_skills_lock, entry_of, require_skills_lock
 from metier.skill import shown
 from metier.store.rows import now
 
@@ -89,6 +90,9 @@ def install(
         record_refusal(scope, event, actor, home.ref, **said, reason=error.message, decision="deny", code=error.code)
         raise error
     lock = LockFile.read(lock_path)
+    require_unlinked(home, lock.root)  # somebody may have thought about the plan for a while
+    if home.layer == "project":
+        require_skills_lock(lock.root)
     locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)

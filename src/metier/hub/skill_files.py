@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from metier.scan.capabilities import infer
 from metier.skill import MAX_SKILL_BYTES, MemoryFile, MemoryPackage, shown
 from metier.skill.package import MAX_FILES, checked_path, digest_of_files
 from metier.skill.validate import NOT_DEPLOYABLE, check
+from metier.source.unpack import is_portable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from metier.skill import Diagnostic, Document
     from metier.skill.package import Files
     from metier.store import Revision, TenantScope
+
+
+_MAX_LINKS = 40
 
 
 def package_of(files: Files) -> MemoryPackage:
@@ -36,7 +39,9 @@ def require_sound(files: Files) -> None:
     if len(files) > MAX_FILES:
         raise FileRefused(f"There are {len(files):,} files; a skill has at most {MAX_FILES:,}.", hint="Remove some.")
     alike: dict[str, str] = {}
-    for path, (mode, data) in files.items():
+    for path, (mode, _) in files.items():
+        if not all(map(is_portable_name, path.split("/"))):
+            raise FileRefused(f"{shown(path)!r} has a name that Windows cannot store.", hint="Rename it.", path=path)
         if "/".join(checked_path(path)) != path:
             raise FileRefused(f"{shown(path)!r} is no plain path.", hint="Write it as in references/api.md.", path=path)
         for end in (at for at, character in enumerate(path) if character == "/"):
@@ -53,7 +58,7 @@ def require_sound(files: Files) -> None:
                 hint="Rename one of them.",
                 path=path,
             )
-        if mode == "link" and not _stays_inside(path, data, files):
+        if mode == "link" and not _stays_inside(path, files):
             raise FileRefused(
                 f"{shown(path)!r} is a link that leads to no file of the skill.",
                 hint="Replace it by a copy of the file.",
@@ -61,10 +66,28 @@ def require_sound(files: Files) -> None:
             )
 
 
-def _stays_inside(link: str, target: bytes, files: Files) -> bool:
-    to = os.fsdecode(target)
-    led = posixpath.normpath(posixpath.join(posixpath.dirname(link), to))
-    return not to.startswith("/") and (led in files or any(path.startswith(f"{led}/") for path in files))
+def _stays_inside(link: str, files: Files) -> bool:
+    """Whether a link leads to another file or folder of the skill, by whatever links and folders it goes."""
+    at, waiting, followed = link.split("/")[:-1], link.split("/")[-1:], 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            if not at:
+                return False
+            at.pop()
+            continue
+        mode, data = files.get("/".join((*at, part)), ("file", b""))
+        if mode != "link":
+            at.append(part)
+            continue
+        followed += 1
+        to = os.fsdecode(data)
+        if to.startswith("/") or followed > _MAX_LINKS:
+            return False
+        waiting.extend(reversed([part for part in to.split("/") if part not in ("", ".")]))
+    led = "/".join(at)
+    # Whoever goes through a link to a folder that it lies in never comes to an end.
+    return led in files or (any(path.startswith(f"{led}/") for path in files) and not link.startswith(f"{led}/"))
 
 
 def keep_files(

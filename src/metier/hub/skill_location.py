@@ -102,6 +102,22 @@ def new_location(into: str | os.PathLike[str], name: str) -> SkillLocation:
     return location_at(os.path.join(absolute(expanded(os.fspath(into))), name))
 
 
+def require_unlinked(home: SkillLocation, root: str) -> None:
+    """Raise `FileRefused` where a link below `root` leads elsewhere: whoever made a project may have put it there.
+
+    A user's own folder of skills may be a link, and the folder of a skill never is one.
+    """
+    parent, name = os.path.split(home.location)
+    start = root if home.layer == "project" else parent
+    expected = os.path.join(os.path.realpath(start), os.path.relpath(parent, start), name)
+    if home.folder != os.path.normpath(expected):
+        raise FileRefused(
+            f"{shown(home.location, 300)} leads through a link, and nothing is installed through one.",
+            hint=f"Make a folder of the link, or remove it. It leads to {shown(home.folder, 300)}.",
+            path=home.location,
+        )
+
+
 def find_location(library: SkillLookup, scope: TenantScope, name: str) -> SkillLocation:
     """The place of a skill by its name: one of the library, or else one on record that is not to be seen any more."""
     try:

@@ -185,7 +185,7 @@ def change_lock(path: str, change: Callable[[LockFile], LockFile]) -> LockFile:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise _not_writable(path, error) from None
-    with locked_folder(folder):
+    with locked_folder(folder, os.path.basename(path)):
         before = LockFile.read(path)
         after = change(before)
         if after != before:
@@ -203,7 +203,11 @@ def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Ca
     known, path = locked_digests(folder), lock_path_for(folder)
     written: LockedSkill | None = None
 
-    def begin(lock: LockFile) -> LockFile:
+    def begin() -> None:
+        if known and known[0] != digest:
+            change_lock(path, name_both)
+
+    def name_both(lock: LockFile) -> LockFile:
         nonlocal written
         skill = lock.at(lock.relative(folder))
         if skill is None:
@@ -211,14 +215,14 @@ def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Ca
         written = replace(skill, digest=digest, replaces=over or known[0])
         return lock.with_skill(written)
 
-    def end(digest: str, replaces: str = "") -> None:
+    def end(*digests: str) -> None:
         if written is not None:
-            done = replace(written, digest=digest, replaces=replaces)
+            done = replace(written, digest=digests[0], replaces="".join(digests[1:]))
             # Another process may have put its own content there meanwhile, and noted that.
             change_lock(path, lambda lock: lock.with_skill(done) if lock.at(done.folder) == written else lock)
 
     try:
-        yield lambda: change_lock(path, begin) if known and known[0] != digest else None
+        yield begin
     except BaseException:
         end(*known)
         raise

@@ -73,13 +73,18 @@ def entry_of(skill: LockedSkill, files: Files) -> dict[str, Any]:
     return entry | {"computedHash": computed_hash(files)}
 
 
+def require_skills_lock(folder: str) -> None:
+    """Raise `LockInvalid` where the file of a folder could not be changed as it is."""
+    _read(os.path.join(folder, SKILLS_LOCK_NAME))
+
+
 def change_skills_lock(folder: str, changes: dict[str, dict[str, Any] | None]) -> None:
     """Set entries by the names of their skills, or remove those with None; all others stay as they are.
 
     Keys that somebody else added to an entry stay too. A file that cannot be read is left alone: `LockInvalid`.
     """
     path = os.path.join(folder, SKILLS_LOCK_NAME)
-    with locked_folder(folder):
+    with locked_folder(folder, SKILLS_LOCK_NAME):
         lock = _read(path)
         skills = dict(lock["skills"])
         for name, entry in changes.items():
@@ -95,7 +100,10 @@ def change_skills_lock(folder: str, changes: dict[str, dict[str, Any] | None]) -
         order = sorted(skills, key=lambda name: name.encode("utf-16-be", errors="surrogatepass"))
         lock["skills"] = {name: skills[name] for name in order}
         data = json.dumps(lock, indent=2, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
-        write_file(path, data, mode=0o666, alone=True)
+        try:
+            write_file(path, data, mode=0o666, alone=True)
+        except OSError as error:
+            raise _invalid(path, error.strerror or "it cannot be written") from None
 
 
 _OURS = frozenset({"source", "sourceUrl", "ref", "sourceType", "skillPath", "computedHash"})

@@ -196,9 +196,18 @@ def _checked_parts(name: str, limits: ArchiveLimits) -> tuple[list[str], list[st
         # U+2025 is "..", and U+FF0F is "/", to whoever normalises the name later.
         if plain in (".", "..") or "/" in plain or "\\" in plain:
             raise _refusal(name, "climbs out of the archive", _MISTRUST)
-        if part[-1] in ". " or _RESERVED.fullmatch(plain):
+        if not is_portable_name(part):
             raise _refusal(name, "has a name that Windows cannot store", _RENAME)
     return parts, folded
+
+
+def is_portable_name(name: str) -> bool:
+    """Whether a file can have a name on Windows too.
+
+    >>> is_portable_name("console.md"), is_portable_name("CON.md"), is_portable_name("notes.")
+    (True, False, False)
+    """
+    return name[-1:] not in (".", " ") and not _RESERVED.fullmatch(_fold(name))
 
 
 def _fold(text: str) -> str:

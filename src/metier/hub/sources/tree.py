@@ -89,7 +89,8 @@ class FolderTree:
                 path = os.path.join(folder, name)
                 if os.path.islink(path):
                     found[prefix + name] = "link"
-                elif os.path.isfile(path):
+                else:
+                    # A pipe or a device, too, so that a skill with one is refused when it is read.
                     found[prefix + name] = "exec" if os.access(path, os.X_OK) else "file"
                 if len(found) > MAX_TREE_FILES:
                     raise PackageTooLarge(
