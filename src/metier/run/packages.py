@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from metier.skill.script_packages import PackageKind
 
-CONTENT: dict[PackageKind, str] = {"python": "python", "npm": "node_modules"}
+CONTENT: dict[PackageKind, str] = {"python": "python-packages", "npm": "node_modules"}
 """The folder with the packages, in an environment of each kind."""
 MANIFEST, FILES = "manifest.json", "files.json"
 """What an environment is, and the hash of every file in it; they lie beside the packages."""
@@ -41,21 +41,31 @@ class ScriptPackages:
     npm: str = ""
     """The folders with packages; empty where there is none."""
 
-    def variables(self, *, has_view: bool) -> dict[str, str]:
+    def _folders(self) -> tuple[tuple[PackageKind, str], ...]:
+        return ("python", self.python), ("npm", self.npm)
+
+    def variables(self, skill_root: str, *, has_view: bool) -> dict[str, str]:
         """The variables by which interpreters find packages; a job with a view of its own finds those of npm without.
 
         Nothing processes `.pth` files on `PYTHONPATH`, so that none is executed at a start.
         """
-        found = {"PYTHONPATH": self.python} if self.python else {}
+        found = {"PYTHONPATH": _beside(skill_root, "python") if has_view else self.python} if self.python else {}
         if self.npm and not has_view:
             found["NODE_PATH"] = self.npm
         return found
 
     def places(self, skill_root: str, *, has_view: bool) -> tuple[JobPath, ...]:
-        """The places of a job: modules of npm are seen beside the skill's folder, where `require` and `import` look."""
-        beside = os.path.join(os.path.dirname(skill_root), "node_modules") if has_view else ""
-        found = ((self.python, ""), (self.npm, beside))
-        return tuple(JobPath(path, at=at) for path, at in found if path)
+        """The places of a job: seen beside the skill's folder, where `require` and `import` of Node look.
+
+        The cache folder itself is hidden from jobs, where it lies in what they see.
+        """
+        return tuple(
+            JobPath(path, at=_beside(skill_root, kind) if has_view else "") for kind, path in self._folders() if path
+        )
+
+
+def _beside(skill_root: str, kind: PackageKind) -> str:
+    return os.path.join(os.path.dirname(skill_root), CONTENT[kind])
 
 
 def environments_folder() -> str:

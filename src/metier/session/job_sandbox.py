@@ -176,7 +176,7 @@ class JobSandbox:
         from metier.run.packages import packages_for
 
         packages, has_view = packages_for(one.name, one.digest, kinds), isolated and self._has_view
-        return packages.places(one.root, has_view=has_view), packages.variables(has_view=has_view)
+        return packages.places(one.root, has_view=has_view), packages.variables(one.root, has_view=has_view)
 
     def _packages_of_named(
         self, job: Job, actives: Sequence[ActiveSkill]

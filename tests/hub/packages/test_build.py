@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.hub.packages.package_index import PackageIndex, skill_files, source_distribution, wheel, write_files
 
-from metier import Guard, Library
+from metier import Guard, Library, Session
 from metier.errors import PackagesMissing, PackagesRefused, Refused
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
@@ -47,7 +51,8 @@ class Machine:
             )
         )
 
-    def run(self, files: Files, script: str = "scripts/peek.py", *args: str) -> Outcome:
+    @contextlib.contextmanager
+    def session(self, files: Files) -> Iterator[Session]:
         write_files(self.folder / "skills/peek", files)
         library = Library.from_folder(self.folder / "skills", cache=False)
         guard = Guard(governance=Governance(Policies(texts=()), store=self.store.url))
@@ -55,7 +60,11 @@ class Machine:
         workspace.mkdir(exist_ok=True)
         with library.session(guard=guard, workspace=workspace, user="ada") as session:
             session.load("peek")
-            return session.runs.script_blocking(script, args, "peek", by="user")
+            yield session
+
+    def run(self, files: Files, script: str = "scripts/peek.py") -> Outcome:
+        with self.session(files) as session:
+            return session.runs.script_blocking(script, (), "peek", by="user")
 
 
 @pytest.fixture
@@ -84,6 +93,28 @@ def test_an_approval_of_scripts_alone_is_none_of_packages(tiny: Resolution, mach
     machine.approve(TINY, "scripts")
     with pytest.raises(Refused, match="packages"):
         machine.run(TINY)
+
+
+def test_a_command_that_runs_a_script_of_the_skill_has_its_packages_too(tiny: Resolution, machine: Machine) -> None:
+    machine.approve(TINY)
+    with machine.session(TINY) as session:
+        root = session.loaded.one().root
+        outcome = anyio.run(session.runs.command, f"python3 {root}/scripts/peek.py")
+        assert outcome.stdout == "tiny 1.0\n"
+        # A command that has nothing to do with it has not.
+        outcome = anyio.run(session.runs.command, "python3 -c 'import tiny'")
+        assert "No module named 'tiny'" in outcome.stderr
+
+
+def test_packages_are_there_also_where_the_cache_lies_in_the_workspace(
+    tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs do not see the cache, and so their packages are seen elsewhere."""
+    machine.approve(TINY)
+    cache = machine.folder / "work/cache"
+    shutil.copytree(environments_folder(), cache / "environments")
+    monkeypatch.setenv("METIER_CACHE", str(cache))
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
 
 
 def test_nothing_is_installed_for_a_run(index: PackageIndex, machine: Machine) -> None:
@@ -163,7 +194,7 @@ def test_a_cache_that_was_tampered_with_is_noticed(
     how: str, index: PackageIndex, tiny: Resolution, machine: Machine
 ) -> None:
     machine.approve(TINY)
-    module = Path(build(tiny)) / "python/tiny.py"
+    module = Path(build(tiny)) / "python-packages/tiny.py"
     if how == "removed":
         module.unlink()
     else:
@@ -179,7 +210,7 @@ def test_a_cache_that_was_tampered_with_is_noticed(
 def test_a_cache_that_was_copied_is_read_once_more_and_works(tiny: Resolution, machine: Machine) -> None:
     folder = Path(build(tiny))
     machine.approve(TINY)
-    os.utime(folder / "python/tiny.py", (1, 1))
+    os.utime(folder / "python-packages/tiny.py", (1, 1))
     before = (folder / "manifest.json").read_bytes()
     assert machine.run(TINY).stdout == "tiny 1.0\n"
     assert (folder / "manifest.json").read_bytes() != before
@@ -199,7 +230,7 @@ def test_of_two_builders_one_waits_for_the_other(index: PackageIndex) -> None:
 
 
 def test_what_a_build_that_was_killed_has_left_goes_with_the_next_one(index: PackageIndex) -> None:
-    left = Path(environments_folder(), ".building-x", "python")
+    left = Path(environments_folder(), ".building-x", "python-packages")
     left.mkdir(parents=True)
     folder = built(TINY).digest.removeprefix("sha256:")
     assert sorted(path.name for path in Path(environments_folder()).iterdir()) == sorted([folder, "skills"])
