@@ -18,6 +18,8 @@ from typing import Any, Literal
 import pytest
 from tests.hub.conftest import call
 
+from metier.guard import Action
+from metier.guard.tool_rules.human_only_commands import match_human_only
 from metier.skill import is_valid_name
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made otherwise here")
@@ -481,3 +483,34 @@ def test_a_disk_that_is_full_leaves_the_old_version(
     assert code in (1, 2), err
     assert "[source-unavailable]" in err or "[file-refused]" in err, err
     assert state_of(project) == before
+
+
+# ---- an agent cannot install
+
+AGENT_COMMANDS = [
+    *("metier add x --yes", "'met'ier add x", "metier ad\\d x", "m=metier; $m add x", "$(echo metier) add x"),
+    *("python -m metier add x", "env metier --skills d add x", "/usr/bin/env -i metier add x", "sh -c 'metier add x'"),
+    *("xargs metier add < f", "nohup metier add x &", "metier update --all", "metier remove x", "metier publish x"),
+    *("metier install --frozen", "python -c \"from metier.cli import main; main(['add', 'x', '--yes'])\""),
+]
+
+
+@pytest.mark.each("command", AGENT_COMMANDS)
+def test_no_agent_installs_by_its_shell(command: str) -> None:
+    action = Action(point="call", tool="Bash", arguments={"command": command})
+    assert match_human_only(action, [command]) is not None
+
+
+def test_another_skill_in_the_place_of_an_installed_one_is_not_used(project: Path, tmp_path: Path) -> None:
+    installed = project / ".metier/skills/hello"
+    assert call("show", "hello")[0] == 0
+    other = write(tmp_path / "elsewhere/hello", scripts=b"")
+    (other / "scripts").unlink()
+    (other / "scripts").mkdir()
+    (other / "scripts/hi.py").write_text("print('evil')\n")
+    installed.rename(tmp_path / "moved")
+    other.rename(installed)
+    code, out, err = call("run", "hello", "hi.py")
+    assert code == 3
+    assert "[integrity-failed]" in err
+    assert "evil" not in out
