@@ -26,7 +26,7 @@ from metier.errors import (
 from metier.guard.policy.files import Policies
 from metier.guard.signatures import SIGNATURE_FILE, Signature, verify
 from metier.guard.signers import TrustedKey, TrustedSigners, read_key, trusted_signers
-from metier.hub.signatures import check_signer, sign, signature_of
+from metier.hub.signatures import check_signer, sign
 
 FILES: dict[str, Any] = {
     "SKILL.md": ("file", b"---\nname: pdf\ndescription: PDFs.\n---\nDo.\n"),
@@ -200,11 +200,6 @@ def test_another_signer_than_before_is_an_error_until_a_person_accepts_it(keys: 
         check_signer(f"oms:sha256:{'0' * 64}", other, is_accepted=True)
 
 
-def test_a_signature_beside_the_files_counts_like_one_among_them(keys: Path, signed: dict[str, Any]) -> None:
-    beside = signed[SIGNATURE_FILE][1]
-    assert verify(FILES, trusting(keys / "acme.pub"), beside=beside).kind == "oms"
-
-
 def test_a_certificate_counts_by_the_one_that_issued_it(tmp_path: Path) -> None:
     # The layout of verified skills whose signers have certificates of one root.
     from model_signing import signing
@@ -243,13 +238,13 @@ def test_signers_count_by_the_policies_of_administrators_and_users_and_by_folder
     (tmp_path / "keys" / "acme.pub").write_bytes(public)
     for layer, counts in (("enterprise", True), ("personal", True), ("project", False)):
         effective = Policies([(layer, tmp_path / "policy.yaml")]).current()  # type: ignore[list-item]
-        assert bool(signature_of(signed, effective).signer) is counts, layer
+        assert bool(verify(signed, trusted_signers(effective)).signer) is counts, layer
     home = tmp_path / "home" / ".metier" / "keys"
     home.mkdir(parents=True)
     (home / "acme.pub").write_bytes(public)
     (home / "broken.pem").write_bytes(b"\0")
     effective = Policies().current()
-    assert signature_of(signed, effective).kind == "oms"
+    assert verify(signed, trusted_signers(effective)).kind == "oms"
     (home / "identities.txt").write_text("# people\nada@example.com@https://id.example.com\n")
     assert trusted_signers(effective).identities == ("sigstore:ada@example.com@https://id.example.com",)
 

@@ -68,13 +68,13 @@ class _Bundle:
         )
 
 
-def verify(files: Files, trusted: TrustedSigners, *, beside: bytes = b"", required: bool = False) -> Signature:
-    """The signature of exactly these files; `beside` is one that a source keeps beside them.
+def verify(files: Files, trusted: TrustedSigners, *, required: bool = False) -> Signature:
+    """The signature of exactly these files.
 
     Raises `SignatureMismatch` and `UnsignedFile` for content that is not what was signed, whoever signed it. With
     `required` also `SignatureMissing` and `SignerUnknown`; without, such a skill counts as unsigned.
     """
-    data = files[SIGNATURE_FILE][1] if SIGNATURE_FILE in files else beside
+    _, data = files.get(SIGNATURE_FILE, ("file", b""))
     if not data:
         if required:
             raise SignatureMissing(
@@ -84,12 +84,10 @@ def verify(files: Files, trusted: TrustedSigners, *, beside: bytes = b"", requir
         return Signature()
     bundle = _read_bundle(data)
     _compare(bundle.resources, files)
-    if "certificate" in bundle.material:
-        signer, kind = _keyless_signer(bundle, trusted), "sigstore"
-    else:
-        signer, kind = _key_signer(bundle, files, trusted.keys), "oms"
+    is_keyless = "certificate" in bundle.material
+    signer = _keyless_signer(bundle, trusted) if is_keyless else _key_signer(bundle, files, trusted.keys)
     if signer:
-        return Signature(kind="sigstore" if kind == "sigstore" else "oms", signer=signer, status="valid")
+        return Signature(kind="sigstore" if is_keyless else "oms", signer=signer, status="valid")
     if required:
         raise SignerUnknown(
             "The skill is signed by somebody whom nobody here has named.",

@@ -224,7 +224,6 @@ def plan_install(
         files,
         effective,
         resolved.address.name,
-        beside=candidate.signature,
         previous=locked.signer if locked is not None else "",
         allow_unsigned=terms.allow_unsigned,
         accept_signer=terms.accept_signer,

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 _MAX_KEY_BYTES = 256 * 1024
 
 
-def signature_of(files: Files, effective: EffectivePolicy, *, beside: bytes = b"", required: bool = False) -> Signature:
-    """The signature of files that are about to be installed; raises where they are not what somebody signed."""
-    is_signed = SIGNATURE_FILE in files or beside != b""
-    trusted = trusted_signers(effective) if is_signed else TrustedSigners()
-    return verify(files, trusted, beside=beside, required=required)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSignature:
     """The signature of a skill that is about to be installed, and what follows from it."""
@@ -56,7 +49,6 @@ def judge_signature(
     effective: EffectivePolicy,
     source: str,
     *,
-    beside: bytes = b"",
     previous: str = "",
     allow_unsigned: str = "",
     accept_signer: str = "",
@@ -69,7 +61,8 @@ def judge_signature(
     # In the other modes policy says what it would have denied, and denies nothing.
     required = is_demanded and effective.mode == "enforce" and not allow_unsigned.strip()
     try:
-        signature = signature_of(files, effective, beside=beside, required=required)
+        trusted = trusted_signers(effective) if SIGNATURE_FILE in files else TrustedSigners()
+        signature = verify(files, trusted, required=required)
         check_signer(previous, signature, is_accepted=bool(accept_signer.strip()))
     except SignatureRefused as error:
         refusal = refuse("signature", error.message, code=error.code, hint=error.hint)

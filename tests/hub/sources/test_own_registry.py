@@ -62,7 +62,8 @@ def test_what_was_yanked_and_deprecated_there_is_known_here(
     registry.deprecate("pdf", successor="documents", reason="It is old.")
     build(site, tmp_path)
     with fetch(resolve(parse_address(site.url))) as found:
-        assert [(one.version, one.successor) for one in found.candidates] == [("1.0", "documents")]
+        told = ("Deprecated. Use documents instead. It is old.",)
+        assert [(one.version, one.notes) for one in found.candidates] == [("1.0", told)]
     with fetch(resolve(parse_address(site.url, ref=locked))) as found:
         assert [(one.version, one.yanked) for one in found.candidates] == [("1.1", "It deletes files.")]
         assert b"Version 1.1." in found.candidates[0].skill_file()

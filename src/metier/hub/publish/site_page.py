@@ -7,6 +7,7 @@ import hashlib
 from html import escape
 from typing import TYPE_CHECKING
 
+from metier.hub.sources.discovery_index import deprecation
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -65,17 +66,11 @@ def _article(built: BuiltSite, one: PublishedRelease, address: str) -> str:
     }
     listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>\n" for name, value in rows.items() if value)
     said = built.deprecated.get(one.name)
-    gone = f'<p class="gone">{_text(_deprecation(said))}</p>\n' if said else ""
+    gone = f'<p class="gone">{_text(deprecation(said))}</p>\n' if said else ""
     return (
         f'<article id="{escape(one.name)}">\n<h2>{_text(one.name)}</h2>\n<p>{_text(one.description)}</p>\n{gone}'
         f"<dl>\n{listed}</dl>\n</article>\n"
     )
-
-
-def _deprecation(said: object) -> str:
-    known = said if isinstance(said, dict) else {}
-    successor, reason = str(known.get("successor", "")), str(known.get("reason", ""))
-    return " ".join(part for part in ("Deprecated.", f"Use {successor} instead." if successor else "", reason) if part)
 
 
 def _text(text: str) -> str:

@@ -44,9 +44,8 @@ class IndexEntry:
     content: str = ""
     """The digest of the files that come out of the artifact."""
     yanked: str = ""
-    successor: str = ""
     deprecated: str = ""
-    """The reason why it should not be used any more."""
+    """The reason why it should not be used any more, and what to use instead."""
     releases: tuple[IndexEntry, ...] = ()
     """All versions that there are, this one among them."""
 
@@ -123,16 +122,11 @@ def _entry(written: object, url: str, extension: dict[str, Any]) -> IndexEntry:
     gone = _table(_table(extension.get("deprecated")).get(name) or own.get("deprecated"))
     entry = replace(
         _artifact(name, kind, url, fields, own),
-        successor=_text(gone, "successor"),
-        deprecated=_text(gone, "reason") or ("" if not gone else "Its author says so."),
+        deprecated=deprecation(gone) if gone else "",
     )
     listed = _table(extension.get("releases")).get(name)
     releases = [
-        replace(
-            _artifact(name, "archive", url, _table(one), _table(one)),
-            successor=entry.successor,
-            deprecated=entry.deprecated,
-        )
+        replace(_artifact(name, "archive", url, _table(one), _table(one)), deprecated=entry.deprecated)
         for one in (listed[:_MAX_RELEASES] if isinstance(listed, list) else ())
     ]
     contents = {(one.version, one.digest) for one in (entry, *releases) if one.version}
@@ -140,6 +134,16 @@ def _entry(written: object, url: str, extension: dict[str, Any]) -> IndexEntry:
         raise ValueError("one of its versions is there with two contents")
     yanked = next((one.yanked for one in releases if one.digest == entry.digest), "")
     return replace(entry, yanked=yanked, releases=tuple(releases))
+
+
+def deprecation(said: object) -> str:
+    """The sentences about a skill that should not be used any more.
+
+    >>> deprecation({"successor": "documents", "reason": "It is old."})
+    'Deprecated. Use documents instead. It is old.'
+    """
+    successor, reason = (_text(_table(said), key) for key in ("successor", "reason"))
+    return " ".join(filter(None, ("Deprecated.", f"Use {successor} instead." if successor else "", reason)))
 
 
 def _artifact(name: str, kind: str, url: str, fields: dict[str, Any], more: dict[str, Any]) -> IndexEntry:

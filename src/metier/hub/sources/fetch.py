@@ -73,12 +73,8 @@ class Candidate:
     """The package that it belongs to: a plugin, a distribution, a repository."""
     version: str = ""
     """The version of that package, where it has one."""
-    signature: bytes = b""
-    """A signature that the source keeps beside it; one that lies in it is `skill.oms.sig`."""
     yanked: str = ""
     """The reason why its author withdrew this version; empty where they did not."""
-    successor: str = ""
-    """The skill that its author names in place of it."""
     notes: tuple[str, ...] = ()
     """Sentences for the person who adds it, such as parts of a plugin that are left out."""
     source: SourceAddress | None = None

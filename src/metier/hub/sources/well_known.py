@@ -121,7 +121,7 @@ def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
     if urlsplit(entry.url).netloc != urlsplit(client.origin).netloc:
         notes.append(f"Its files come from {shown(urlsplit(entry.url).netloc)}.")
     if entry.deprecated:
-        notes.append(f"It is deprecated: {entry.deprecated}")
+        notes.append(entry.deprecated)
     return Candidate(
         folder=entry.name,
         path=entry.name,
@@ -130,7 +130,6 @@ def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
         about=entry.about,
         version=entry.version,
         yanked=entry.yanked,
-        successor=entry.successor,
         notes=tuple(notes),
     )
 
