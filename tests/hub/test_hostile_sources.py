@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import pytest
 from tests.hub.conftest import call
+from tests.tables import thinned
 
 from metier.guard import Action
 from metier.guard.tool_rules.human_only_commands import match_human_only
@@ -156,7 +157,7 @@ NOT_IN_ZIP = {"a hard link out", "a name with a newline"}
 
 @pytest.mark.covers("A-34")
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("kind", KINDS, ids=[name for name, _ in KINDS])
+@thinned("kind", KINDS, one_in=len(KINDS), ids=[name for name, _ in KINDS])
 def test_an_archive_with_a_hostile_member_is_refused_as_a_whole(
     project: Path, tmp_path: Path, kind: tuple[str, Callable[..., bytes]]
 ) -> None:
@@ -278,7 +279,7 @@ FOLDERS: list[tuple[str, Callable[[Path], object]]] = [
 
 
 @pytest.mark.covers("A-34")
-@pytest.mark.parametrize("what", [what for what, _ in FOLDERS])
+@thinned("what", [what for what, _ in FOLDERS], one_in=3)
 def test_a_folder_with_something_hostile_is_refused_as_a_whole(project: Path, tmp_path: Path, what: str) -> None:
     source = tmp_path / "source"
     write(source / "hello")
@@ -331,7 +332,7 @@ FRONTMATTERS: list[tuple[str, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("what", [what for what, _ in FRONTMATTERS], ids=lambda name: ascii(name)[:30])
+@thinned("what", [what for what, _ in FRONTMATTERS], one_in=3, ids=lambda name: ascii(name)[:30])
 def test_a_name_that_is_no_plain_name_is_no_folder(project: Path, tmp_path: Path, what: str) -> None:
     source = tmp_path / "other"
     write(source / "hello-you", dict(FRONTMATTERS)[what])
@@ -443,7 +444,7 @@ TARGETS: list[tuple[str, Callable[[Path, Path], None]]] = [
 ]
 
 
-@pytest.mark.parametrize("what", [what for what, _ in TARGETS])
+@thinned("what", [what for what, _ in TARGETS], one_in=3)
 def test_a_hostile_target_is_refused_and_nothing_is_written_elsewhere(project: Path, tmp_path: Path, what: str) -> None:
     dict(TARGETS)[what](project, tmp_path / "elsewhere")
     write(tmp_path / "source/hello")
