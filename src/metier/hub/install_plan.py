@@ -14,6 +14,7 @@ from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.guard.audit.governance_events import actor_of, record_refusal
+from metier.hints import for_people
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
 from metier.hub.scan_findings import against
@@ -323,12 +324,12 @@ def _require_free(
     if locked.source != resolved.address.name:
         raise SkillExists(
             f"{shown(home.name)!r} is installed from {shown(locked.source, 300)}.",
-            hint=f"Remove it first: `metier remove {home.name}`.",
+            hint=for_people("Remove it first: `metier remove {name}`.", name=home.name),
             name=home.name,
         )
     if there not in recorded:
         raise SkillChanged(
             f"{shown(home.name)!r} was changed by hand since it was installed, and would be lost.",
-            hint="`metier lock --check` shows what changed. Keep what you need, and remove it first.",
+            hint=for_people("`metier lock --check` shows what changed. Keep what you need, and remove it first."),
             name=home.name,
         )

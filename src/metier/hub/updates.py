@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
 from metier.errors import IntegrityFailed, MetierError, SkillNotFound
+from metier.hints import for_people
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Candidate, Resolved, fetch, resolve
 from metier.skill import shown
@@ -76,7 +77,7 @@ def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> li
             meant = f"Did you mean {' or '.join(map(repr, map(shown, close)))}? " if close else ""
             raise SkillNotFound(
                 f"No skill {shown(name)!r} was installed by `metier add`.",
-                hint=f"{meant}`metier lock` lists what is.",
+                hint=for_people("{meant}`metier lock` lists what is.", meant=meant),
                 name=name,
             )
     return [one for one in every if not names or one.locked.name in names]
@@ -171,7 +172,9 @@ def _verified(locked: LockedSkill, candidate: Candidate | None) -> Candidate | M
         return IntegrityFailed(
             f"{shown(locked.name)!r} is locked as {locked.digest[:19]}…, and {shown(locked.source, 300)} gives "
             f"{digest[:19]}…",
-            hint="The source changed, or the skill was changed here; `metier update` takes what the source has now.",
+            hint=for_people(
+                "The source changed, or the skill was changed here; `metier update` takes what the source has now."
+            ),
             name=locked.name,
             expected=locked.digest,
             actual=digest,

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from metier._lazy import dataclass, field
 from metier._paths import short_digest
 from metier.errors import PackagesRefused
+from metier.hints import for_people
 from metier.hub.packages.declared import declared_by
 from metier.hub.packages.index_settings import NPM, npm_registry, python_indexes
 from metier.hub.packages.tools import run_tool, uv_program
@@ -79,7 +80,8 @@ def resolve_packages(
         found.append(Resolution(kind="npm", requirements=exact, inputs=inputs, notes=notes))
         if locked and {line for line in locked if line.startswith(NPM_PREFIX)} != set(exact):
             raise PackagesRefused(
-                "The lock has other packages of npm than the skill.", hint="`metier update` resolves them again."
+                "The lock has other packages of npm than the skill.",
+                hint=for_people("`metier update` resolves them again."),
             )
     return tuple(found)
 
@@ -141,7 +143,8 @@ def _checked_lines(lines: Sequence[str], declared: Declared) -> tuple[str, ...]:
         exact = one is not None and one.url is None and [spec.operator for spec in one.specifier] == ["=="]
         if one is None or not exact or not hashes:
             raise PackagesRefused(
-                f"{shown(line)!r} is no exact version with a hash.", hint="`metier update` resolves it again."
+                f"{shown(line)!r} is no exact version with a hash.",
+                hint=for_people("`metier update` resolves it again."),
             )
         wanted = declared.hashes.get(canonicalize_name(one.name))
         if wanted is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import pattern, replace
 from metier.errors import FileRefused, InvalidArgument, PackageTooLarge, SourceUnavailable
+from metier.hints import for_people
 from metier.hub.sources.fetch import Resolved
 from metier.hub.sources.git_process import protocols, repository
 from metier.hub.sources.layout import candidates_by_layout
@@ -69,8 +70,12 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
         raise SourceUnavailable(f"{shown(address.location, 300)} has no commit.", hint="Name a branch, if it has one.")
     raise SourceUnavailable(
         f"{shown(address.location, 300)} has no branch or tag {shown(address.ref)!r}.",
-        hint=f"Name one that it has, or a whole commit id. If {shown(address.ref)} is a skill, write it behind the "
-        f"source: `metier add {shown(address.name, 300)} {shown(address.ref)}`.",
+        hint=for_people(
+            "Name one that it has, or a whole commit id. If {ref} is a skill, write it behind the source: "
+            "`metier add {source} {ref}`.",
+            ref=shown(address.ref),
+            source=shown(address.name, 300),
+        ),
     )
 
 
