@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import metier
 from metier._lazy import replace
 from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_for
-from metier.cli.identity import acting, is_at_terminal, looking, may_decide
-from metier.cli.install_view import TransferLine, ask_names, plan_shape, print_plan
-from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.identity import acting, looking, may_decide
+from metier.cli.install_view import TransferLine, ask_names, asks_first, plan_shape, print_plan, terms_of
+from metier.cli.output import Style, plural, print_done, print_json, print_warning
 from metier.cli.parser import Parser, library_of
 from metier.cli.sync import print_steps, several
 from metier.errors import InvalidArgument, SkillInvalid
@@ -56,7 +56,7 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, choose, plan_install, source_permit
+    from metier.hub.install_plan import choose, plan_install, source_permit
     from metier.hub.installation import install, install_folder
     from metier.hub.resolution import with_requirements
     from metier.hub.sources.address import parse_address
@@ -64,20 +64,10 @@ def run(options: Namespace) -> int:
     from metier.hub.sources.marketplace import opened
     from metier.library.lock_file import LockFile, lock_path_for
 
-    asks = not (options.yes or options.dry_run)
-    if asks and (options.json or not is_at_terminal()):
-        raise InvalidArgument(
-            "Nobody is here to be asked.", hint="Add --yes to install it, or --dry-run to look first."
-        )
+    asks = asks_first(options, "Add --yes to install it, or --dry-run to look first.")
     address = parse_address(options.source, ref=options.ref)
     folder = install_folder(options.to, os.getcwd())
-    terms = InstallTerms(
-        folder=folder,
-        accept_findings=options.accept_findings,
-        is_pinned=options.pin,
-        allow_unsigned=options.allow_unsigned,
-        accept_signer=options.accept_signer,
-    )
+    terms = terms_of(options, folder, is_pinned=options.pin)
     with TransferLine() as line:
         store = looking(options) if options.dry_run else acting(options)
         with contextlib.ExitStack() as stack:
@@ -159,7 +149,7 @@ def _show(options: Namespace, fetched: Fetched, plans: Sequence[InstallPlan]) ->
             print_json(_shape(fetched, [plan_shape(plan) for plan in plans], dry_run=True))
         return
     for warning in fetched.warnings:
-        print(f"{Style(sys.stderr).warn('warning')}: {Style.text(warning, 1_000)}", file=sys.stderr)
+        print_warning(warning)
     for plan in plans:
         print_plan(plan)
     if options.dry_run:

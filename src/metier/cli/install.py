@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier
 from metier._lazy import replace
 from metier.cli.exit_codes import FINE, INTEGRITY, PROBLEMS, exit_code_of
-from metier.cli.identity import acting, is_at_terminal, may_decide
-from metier.cli.install_view import TransferLine, print_plan
+from metier.cli.identity import acting, may_decide
+from metier.cli.install_view import TransferLine, asks_first, print_plan, terms_of
 from metier.cli.lock import add_place, locks_of
-from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.output import Style, plural, print_done, print_json, print_warning
 from metier.cli.parser import Parser, library_of
-from metier.errors import InvalidArgument, MetierError, PackagesMissing
+from metier.errors import MetierError, PackagesMissing
 
 if TYPE_CHECKING:
     from metier.hub.install_plan import InstallPlan
@@ -34,15 +33,13 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, plan_install, source_permit
+    from metier.hub.install_plan import plan_install, source_permit
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
     from metier.hub.updates import installed_skills, locked_candidates, skills_folder
     from metier.run.packages import has_record
 
-    asks = not (options.yes or options.frozen)
-    if asks and (options.json or not is_at_terminal()):
-        raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes, or --frozen for exactly what is locked.")
+    asks = asks_first(options, "Add --yes, or --frozen for exactly what is locked.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
     problems: list[tuple[InstalledSkill, MetierError]] = []
     withdrawn: list[str] = []
@@ -68,13 +65,7 @@ def run(options: Namespace) -> int:
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
                 lock = one.lock.with_skill(replace(one.locked, replaces=there[one.location] or ""))
-                terms = InstallTerms(
-                    folder=skills_folder(one),
-                    accept_findings=options.accept_findings,
-                    is_pinned=one.locked.pinned,
-                    allow_unsigned=options.allow_unsigned,
-                    accept_signer=options.accept_signer,
-                )
+                terms = terms_of(options, skills_folder(one), is_pinned=one.locked.pinned)
                 try:
                     if isinstance(candidate, MetierError):
                         raise candidate
@@ -119,11 +110,11 @@ def run(options: Namespace) -> int:
         )
     else:
         for text in withdrawn:
-            _warn(text)
+            print_warning(text)
         for one, problem in problems:
-            _warn(f"{one.locked.name}: {problem.message}")
+            print_warning(f"{one.locked.name}: {problem.message}")
         for result in lacking:
-            _warn(f"Scripts of {result.plan.skill.name} lack their packages. {result.packages_problem}")
+            print_warning(f"Scripts of {result.plan.skill.name} lack their packages. {result.packages_problem}")
         for name in names:
             print_done(f"{Style.text(name)} is as locked now.")
         if not names:
@@ -152,13 +143,9 @@ def _mismatch(options: Namespace, changed: list[InstalledSkill]) -> int:
         print_json({"ok": False, "checked": len(changed), "installed": [], "problems": shapes, "warnings": []})
     else:
         for one in changed:
-            _warn(f"{one.locked.name} is not as locked: {one.location}")
+            print_warning(f"{one.locked.name} is not as locked: {one.location}")
         print("Nothing was changed. `metier lock --check` says what differs.")
     return INTEGRITY
-
-
-def _warn(text: str) -> None:
-    print(f"{Style(sys.stderr).warn('warning')}: {Style.text(text, 1_000)}", file=sys.stderr)
 
 
 def _agreed(plans: list[tuple[InstalledSkill, InstallPlan]]) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import Namespace
 from typing import TYPE_CHECKING, Self
 
+from metier.cli.identity import is_at_terminal
 from metier.cli.layout import pad, width_of
 from metier.cli.output import Style, plural, shortened
 from metier.errors import InvalidArgument
@@ -15,7 +17,7 @@ from metier.skill import parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metier.hub.install_plan import InstallPlan
+    from metier.hub.install_plan import InstallPlan, InstallTerms
     from metier.hub.sources.fetch import Candidate
 
 _MOST_LISTED = 60
@@ -49,6 +51,28 @@ class TransferLine:
         if self._is_shown:
             self._is_shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def asks_first(options: Namespace, hint: str) -> bool:
+    """Tell whether somebody is to be asked before anything is changed; raises where nobody is here."""
+    if options.yes or getattr(options, "dry_run", False) or getattr(options, "frozen", False):
+        return False
+    if options.json or not is_at_terminal():
+        raise InvalidArgument("Nobody is here to be asked.", hint=hint)
+    return True
+
+
+def terms_of(options: Namespace, folder: str, *, is_pinned: bool = False) -> InstallTerms:
+    """The wishes of the person who gave a command that installs skills."""
+    from metier.hub.install_plan import InstallTerms
+
+    return InstallTerms(
+        folder=folder,
+        accept_findings=options.accept_findings,
+        is_pinned=is_pinned,
+        allow_unsigned=options.allow_unsigned,
+        accept_signer=options.accept_signer,
+    )
 
 
 def ask_names(candidates: Sequence[Candidate]) -> list[str]:
@@ -166,7 +190,7 @@ def _lines(plan: InstallPlan, style: Style) -> Iterator[tuple[str, str]]:
         "scan",
         f"{plural(count, 'finding')}, the worst {style.severity(plan.report.max_severity)}" if count else "clean",
     )
-    for found in plan.report.findings[:6]:
+    for found in plan.report.findings[:_MOST_FINDINGS]:
         yield (
             "",
             f"{style.severity(found.severity)} {Style.text(found.path)}:{found.line} {Style.text(found.message, 200)}",

@@ -172,6 +172,11 @@ def print_done(text: str) -> None:
     print(f"{Style(sys.stdout).good('✓')} {text}")
 
 
+def print_warning(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"{Style(sys.stderr).warn('warning')}: {Style.text(text, 1_000)}", file=sys.stderr)
+
+
 def print_result(options: Namespace, shape: object, text: str) -> None:
     """Print what a command has done: as JSON where that was asked for, else in words."""
     if options.json:

@@ -13,7 +13,7 @@ from metier.cli.json_shapes import digest_of
 from metier.cli.output import Style, plural, print_done, print_json, table
 from metier.cli.package_state import package_state
 from metier.cli.parser import Parser, library_of
-from metier.errors import MetierError
+from metier.errors import LockInvalid
 
 if TYPE_CHECKING:
     from metier.hub.packages.plan import PackagePlan
@@ -84,12 +84,10 @@ def _shape(entry: Entry, plan: PackagePlan, problem: str) -> dict[str, object]:
 
 def _locked(entry: Entry) -> tuple[str, ...]:
     """The packages that a lock names for what lies in the skill's folder."""
-    from metier.library.lock_file import LockFile, lock_path_for
+    from metier.library.lock_file import locked_skill
 
     try:
-        folder = os.path.dirname(entry.location)
-        lock = LockFile.read(lock_path_for(folder))
-        locked = lock.at(lock.relative(folder))
-    except (MetierError, OSError):
+        locked = locked_skill(os.path.dirname(entry.location))
+    except LockInvalid:
         return ()
     return locked.packages if locked is not None and locked.digest == digest_of(entry) else ()

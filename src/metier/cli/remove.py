@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import metier
 from metier.cli.exit_codes import FINE
-from metier.cli.identity import acting, is_at_terminal
+from metier.cli.identity import acting
+from metier.cli.install_view import asks_first
 from metier.cli.lock import add_place, locks_of
 from metier.cli.output import Style, print_done, print_json
 from metier.cli.parser import Parser
@@ -41,9 +42,7 @@ def run(options: Namespace) -> int:
             f"{', '.join(sorted(map(Style.text, doubles)))} is installed for you and for the project.",
             hint="Add --from personal or --from project.",
         )
-    if not options.yes:
-        if options.json or not is_at_terminal():
-            raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes to remove it.")
+    if asks_first(options, "Add --yes to remove it."):
         from metier.cli.terminal import ask_yes
 
         if not ask_yes(f"Remove {', '.join(Style.text(one.locked.name) for one in chosen)}?"):

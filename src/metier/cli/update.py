@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import metier
 from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_for
-from metier.cli.identity import acting, is_at_terminal, looking, may_decide
-from metier.cli.install_view import TransferLine, plan_shape, print_plan
+from metier.cli.identity import acting, looking, may_decide
+from metier.cli.install_view import TransferLine, asks_first, plan_shape, print_plan, terms_of
 from metier.cli.lock import add_place, locks_of
-from metier.cli.output import Style, plural, print_done, print_json, table
+from metier.cli.output import Style, plural, print_done, print_json, print_warning, table
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument, MetierError
 from metier.hub.proposal_page import shown_lines
@@ -102,7 +102,8 @@ def _outdated(options: Namespace, states: list[SourceState]) -> int:
         print(table(style, ("NAME", "INSTALLED", "NEWEST", "SOURCE"), lines))
     else:
         print_done("All that is installed is what its sources have.")
-    _print_problems(states)
+    for problem in _problems(states):
+        print_warning(problem)
     return FINE
 
 
@@ -110,24 +111,18 @@ def _short(revision: str) -> str:
     return Style.text(revision.removeprefix("sha256:"), 12)
 
 
-def _print_problems(states: list[SourceState]) -> None:
-    style = Style(sys.stderr)
-    for state in states:
-        if state.problem:
-            said = f"{Style.text(state.address.name, 300)} could not be asked. {Style.text(state.problem, 1_000)}"
-            print(f"{style.warn('warning')}: {said}", file=sys.stderr)
+def _problems(states: list[SourceState]) -> list[str]:
+    return [f"{state.address.name} could not be asked. {state.problem}" for state in states if state.problem]
 
 
 def _update(options: Namespace, states: list[SourceState], line: TransferLine) -> int:
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer, fetch
 
-    asks = not (options.yes or options.dry_run)
-    if asks and (options.json or not is_at_terminal()):
-        raise InvalidArgument("Nobody is here to be asked.", hint="Add --yes to update, or --dry-run to look first.")
+    asks = asks_first(options, "Add --yes to update, or --dry-run to look first.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
     notes: list[str] = []
-    problems = [f"{state.address.name} could not be asked. {state.problem}" for state in states if state.problem]
+    problems = _problems(states)
     store = looking(options) if options.dry_run else acting(options)
     with contextlib.ExitStack() as stack:
         scope, person = stack.enter_context(store)
@@ -184,7 +179,7 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine) -
         print_json({**shape, "pinned": pinned, "notes": notes, "problems": problems})
     else:
         for text in (*notes, *problems):
-            print(f"{Style(sys.stderr).warn('warning')}: {Style.text(text, 1_000)}", file=sys.stderr)
+            print_warning(text)
         for name in pinned:
             print(f"{Style.text(name)} is pinned, and stays as it is.")
         for result in updated:
@@ -213,7 +208,7 @@ def _planned(
 ) -> list[InstallPlan]:
     """The plan of a skill, behind those of the skills that it newly needs; none where it stays as it is."""
     from metier.guard.audit.governance_events import actor_of
-    from metier.hub.install_plan import InstallTerms, plan_install
+    from metier.hub.install_plan import plan_install
     from metier.hub.resolution import with_requirements
     from metier.hub.updates import candidate_for, is_rewritten, skills_folder
 
@@ -230,12 +225,7 @@ def _planned(
             "stays as it is: a version never changes. Ask whoever publishes it, and add it again if that is right."
         )
         return []
-    terms = InstallTerms(
-        folder=skills_folder(one),
-        accept_findings=options.accept_findings,
-        allow_unsigned=options.allow_unsigned,
-        accept_signer=options.accept_signer,
-    )
+    terms = terms_of(options, skills_folder(one))
     actor = actor_of(person, scope)
 
     def planned(candidate: Candidate) -> InstallPlan:
