@@ -22,9 +22,10 @@ from tests.hub.publish.conftest import HIGH, write_release
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
 from metier.hub.publish import site_folder
-from metier.hub.publish.site import AGENT_PLUGINS, build_site
+from metier.hub.publish.site import build_site
 from metier.hub.publish.site_folder import MARKER
 from metier.hub.sources.discovery_index import EXTENSION, SCHEMA
+from metier.hub.sources.plugin_manifest import AGENT_PLUGIN_SCHEMA
 from metier.hub.sources.tree import archive_tree, candidates_of
 from metier.library.skills_lock import computed_hash
 from metier.skill import FolderPackage
@@ -92,7 +93,7 @@ def test_each_skill_is_a_plugin_of_a_marketplace_and_of_agent_plugins(source: Pa
     pdf = marketplace["plugins"][1]
     assert (pdf["name"], pdf["version"], pdf["source"]) == ("pdf", "1.10.0", "./plugins/pdf")
     plugin = json.loads((site / "plugins/pdf/plugin.json").read_text())
-    assert plugin["$schema"] == AGENT_PLUGINS
+    assert plugin["$schema"] == AGENT_PLUGIN_SCHEMA
     closed = {"$schema", "name", "version", "description", "author", "license", "keywords", "extensions"}
     assert set(plugin) <= closed
     assert json.loads((site / "plugins/pdf/.claude-plugin/plugin.json").read_text())["name"] == "pdf"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from metier.errors import InvalidArgument, MetierError, SkillExists, SourceUnavailable
 from metier.hub.sources.git_process import repository
 from metier.skill import shown
+from metier.skill.skill_requirement import version_of
 
 if TYPE_CHECKING:
     from metier.hub.publish.release import Release
@@ -77,16 +77,13 @@ def _refs(git: GitRepository, location: str) -> dict[str, str]:
 
 
 def _require_new(release: Release, refs: dict[str, str]) -> None:
-    from packaging.version import InvalidVersion, Version
-
     start = f"refs/tags/{release.name}/v"
     for name in refs:
-        with contextlib.suppress(InvalidVersion):
-            if name.startswith(start) and Version(name.removeprefix(start)) == Version(release.version):
-                raise SkillExists(
-                    f"{shown(name.removeprefix('refs/tags/'))} is published already, and a version never changes.",
-                    hint="Publish it under a new version.",
-                )
+        if name.startswith(start) and version_of(name.removeprefix(start)) == version_of(release.version):
+            raise SkillExists(
+                f"{shown(name.removeprefix('refs/tags/'))} is published already, and a version never changes.",
+                hint="Publish it under a new version.",
+            )
 
 
 def _committer(git: GitRepository, by: str) -> bytes:

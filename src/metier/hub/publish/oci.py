@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
 from metier.hub.publish.pack import pack
 from metier.hub.sources.fetch import Transfer
+from metier.hub.sources.http import sha256_of
 from metier.hub.sources.oci import CONFIG, CONTENT, NAME, SKILL, TITLE, VERSION
-from metier.hub.sources.oci_registry import MANIFEST, OciRepository, digest_of, oras_registry
+from metier.hub.sources.oci_registry import MANIFEST, OciRepository, oras_registry
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def push_skill(
             "annotations": {name: text for name, text in annotations.items() if text},
         }
     )
-    digest = digest_of(manifest)
+    digest = sha256_of(manifest)
     there = _digest_there(repository, tag)
     if there and there != digest:
         raise SkillExists(
@@ -85,13 +86,13 @@ def _bytes(value: dict[str, Any]) -> bytes:
 
 
 def _descriptor(data: bytes, kind: str) -> dict[str, Any]:
-    return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
+    return {"mediaType": kind, "digest": sha256_of(data), "size": len(data)}
 
 
 def _digest_there(repository: OciRepository, tag: str) -> str:
     """The digest of what a tag names; empty where it names nothing."""
     try:
-        return digest_of(repository.manifest(tag))
+        return sha256_of(repository.manifest(tag))
     except SourceUnavailable as error:
         if error.context.get("status") == 404:
             return ""
@@ -107,7 +108,7 @@ def _upload(repository: OciRepository, tag: str, manifest: bytes, blobs: tuple[b
                 path = os.path.join(folder, str(number))
                 with open(path, "xb") as file:
                     file.write(data)
-                _require_taken(registry.upload_blob(path, container, {"digest": digest_of(data), "size": len(data)}))
+                _require_taken(registry.upload_blob(path, container, {"digest": sha256_of(data), "size": len(data)}))
         url = f"{registry.prefix}://{container.manifest_url()}"
         _require_taken(registry.do_request(url, "PUT", data=manifest, headers={"Content-Type": MANIFEST}))
     except (OSError, ValueError) as error:  # those of requests and of oras are among them

@@ -11,6 +11,7 @@ import zipfile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier.errors import FileRefused, InvalidArgument
+from metier.hub.sources.tree import files_of_archive
 from metier.skill import shown
 from metier.source.unpack import unpack
 
@@ -51,7 +52,7 @@ def pack(files: Files, kind: ArchiveKind = "zip") -> bytes:
     (True, ['SKILL.md'])
     """
     data = _zip(files) if kind == "zip" else _tar(files)
-    back = {path: ("exec" if one.executable else "file", one.data) for path, one in unpack(data).items()}
+    back = files_of_archive(unpack(data))
     if back != dict(files):
         lost = sorted(set(files) ^ set(back) or set(files))[0]
         raise FileRefused(

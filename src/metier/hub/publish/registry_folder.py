@@ -6,7 +6,6 @@ published, yanked and deprecated. A release that is on record there never change
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, SkillEx
 from metier.hub.publish.release import read_release, require_version
 from metier.hub.publish.site_folder import MARKER
 from metier.skill import is_valid_name, shown
+from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
@@ -114,8 +114,6 @@ class RegistryFolder:
 
     def folder_for(self, release: Release) -> str:
         """The folder of a new release; raises `SkillExists` where that version is there, in whatever spelling."""
-        from packaging.version import Version
-
         folder = os.path.join(self.path, release.name)
         if os.path.lexists(os.path.join(folder, "SKILL.md")):
             raise SkillExists(
@@ -124,12 +122,11 @@ class RegistryFolder:
             )
         taken = {*(_folders(folder) if os.path.isdir(folder) else ()), *self.record().published.get(release.name, {})}
         for version in taken:
-            with contextlib.suppress(ValueError):
-                if version == release.version or Version(version) == Version(release.version):
-                    raise SkillExists(
-                        f"{shown(release.name)} {shown(version)} is published already, and a version never changes.",
-                        hint="Publish it under a new version.",
-                    )
+            if version_of(version) == version_of(release.version):
+                raise SkillExists(
+                    f"{shown(release.name)} {shown(version)} is published already, and a version never changes.",
+                    hint="Publish it under a new version.",
+                )
         return os.path.join(folder, release.version)
 
     def note(self, table: str, name: str, entry: Any, *, version: str = "") -> None:

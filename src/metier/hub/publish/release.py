@@ -20,6 +20,7 @@ from metier.scan import scan
 from metier.scan.capabilities import infer
 from metier.skill import parse, shown
 from metier.skill.package import digest_of_files
+from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
@@ -107,13 +108,7 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
 
 def require_version(version: str) -> None:
     """Raise `SkillInvalid` unless a version can be compared with others, and be part of a file's name and of a tag."""
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        is_version = _VERSION.fullmatch(version) is not None and bool(Version(version))
-    except InvalidVersion:
-        is_version = False
-    if not is_version or ".." in version or version.endswith("."):
+    if not _VERSION.fullmatch(version) or version_of(version) is None or ".." in version or version.endswith("."):
         raise SkillInvalid(f"{shown(version)!r} is no version.", hint="Write it as 1.2.0 or 2.0.0rc1.")
 
 

@@ -26,6 +26,7 @@ from metier.hub.publish.site_folder import SiteFolder
 from metier.hub.publish.site_page import page
 from metier.hub.skill_location import SkillLocation, subject_in
 from metier.hub.sources.discovery_index import EXTENSION, OLD_SCHEMA, SCHEMA
+from metier.hub.sources.plugin_manifest import AGENT_PLUGIN_SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.skill import shown
 from metier.skill.names import is_valid_name, slug
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from metier.hub.publish.release import Release
     from metier.skill.package import Files
 
-AGENT_PLUGINS = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 INDEX, OLD_INDEX = ".well-known/agent-skills", ".well-known/skills"
 _MAX_DESCRIPTION = 1_024
 
@@ -295,7 +295,7 @@ def _manifest(one: PublishedRelease) -> dict[str, Any]:
 def _plugin(one: PublishedRelease, files: Files, author: str) -> dict[str, tuple[Any, bytes]]:
     """A skill as a plugin: for Agent Plugins by its root `plugin.json`, for Claude Code by that of `.claude-plugin`."""
     manifest = {**_manifest(one), "author": {"name": author}}
-    portable = {"$schema": AGENT_PLUGINS, **manifest, "extensions": {EXTENSION: _extension(one)}}
+    portable = {"$schema": AGENT_PLUGIN_SCHEMA, **manifest, "extensions": {EXTENSION: _extension(one)}}
     manifests = {"plugin.json": portable, ".claude-plugin/plugin.json": manifest}
     found: dict[str, tuple[Any, bytes]] = {
         path: ("file", json.dumps(value, indent=2).encode() + b"\n") for path, value in manifests.items()

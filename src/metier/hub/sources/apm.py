@@ -15,6 +15,7 @@ from metier.hub.sources.http import ARCHIVE, HttpClient, is_digest, shown_url
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown
+from metier.skill.skill_requirement import version_of
 from metier.source.unpack import ArchiveLimits
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _choice(versions: list[_Version], ref: str, package: str) -> _Version:
     if by_digest:
         return by_digest[0]  # a lock names it; that it was withdrawn is told, and does not stop it
     wanted = [one for one in versions if one.version == ref] or [
-        one for one in versions if ref and _number(ref) is not None and _number(one.version) == _number(ref)
+        one for one in versions if ref and version_of(ref) is not None and version_of(one.version) == version_of(ref)
     ]
     found = [one for one in (wanted if ref else versions) if not one.yanked]
     if not found:
@@ -153,14 +154,5 @@ def _choice(versions: list[_Version], ref: str, package: str) -> _Version:
 
 def _age(one: _Version) -> tuple[bool, Any, str]:
     """The order of versions: the highest number that is no trial version, or else the last one that was published."""
-    number = _number(one.version)
-    return (number is not None and not number.is_prerelease, number or _number("0.dev0"), one.published)
-
-
-def _number(version: str) -> Any:
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return Version(version)
-    except InvalidVersion:
-        return None
+    number = version_of(one.version)
+    return (number is not None and not number.is_prerelease, number or version_of("0.dev0"), one.published)

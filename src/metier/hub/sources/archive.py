@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Resolved
-from metier.hub.sources.http import ARCHIVE, HttpClient, check_digest, is_digest
+from metier.hub.sources.http import ARCHIVE, HttpClient, check_digest, is_digest, sha256_of
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown
@@ -22,10 +20,10 @@ if TYPE_CHECKING:
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Fetched, Transfer
 
-MAX_ARCHIVE = ArchiveLimits().archive_bytes
 
+class Content(NamedTuple):
+    """A file that was downloaded or read, and sentences about that."""
 
-class _Content(NamedTuple):
     data: bytes
     warnings: tuple[str, ...] = ()
 
@@ -37,40 +35,39 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
             f"An archive has no state {shown(address.ref)!r}.", hint="Write #sha256= and its digest, or nothing."
         )
     content = _content(address.location, address.ref, transfer)
-    revision = f"sha256:{hashlib.sha256(content.data).hexdigest()}"
-    return Resolved(address=address, revision=revision, is_exact=bool(address.ref), data=content)
+    return Resolved(address=address, revision=sha256_of(content.data), is_exact=bool(address.ref), data=content)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in an archive."""
     content = resolved.data
-    if not isinstance(content, _Content):
+    if not isinstance(content, Content):
         content = _content(resolved.address.location, resolved.revision, transfer)
     found = candidates_by_layout(archive_tree(content.data), resolved)
     yield replace(found, warnings=(*found.warnings, *content.warnings))
 
 
-def _content(location: str, digest: str, transfer: Transfer) -> _Content:
+def _content(location: str, digest: str, transfer: Transfer) -> Content:
+    what = f"the archive {shown(location.partition('?')[0].rpartition('/')[2])}"
+    most = ArchiveLimits().archive_bytes
+    return read_content(location, what, transfer, types=ARCHIVE, most=most, digest=digest)
+
+
+def read_content(location: str, what: str, transfer: Transfer, *, types: str, most: int, digest: str = "") -> Content:
+    """The file that an address or a path names, of at most so many bytes and with the digest that was announced."""
     if "://" in location:
         client = HttpClient(location, transfer)
-        what = f"the archive {shown(location.partition('?')[0].rpartition('/')[2])}"
-        data = client.get(location, what, types=ARCHIVE, max_bytes=MAX_ARCHIVE, digest=digest).body
-        return _Content(data, tuple(client.warnings))
-    data = _read(location)
-    check_digest(shown(location, 300), data, digest)
-    return _Content(data)
-
-
-def _read(location: str) -> bytes:
+        found = client.get(location, what, types=types, max_bytes=most, digest=digest)
+        return Content(found.body, tuple(client.warnings))
     try:
         with open(location, "rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_ARCHIVE:
-                raise SourceUnavailable(
-                    f"{shown(location, 300)} is larger than {MAX_ARCHIVE:,} bytes.", hint="Name a smaller one."
-                )
-            return file.read(MAX_ARCHIVE + 1)
+            data = file.read(most + 1)
     except OSError as error:
         raise SourceUnavailable(
             f"{shown(location, 300)} cannot be read: {error.strerror}.", hint="Check its name.", path=location
         ) from None
+    if len(data) > most:
+        raise SourceUnavailable(f"{shown(location, 300)} is larger than {most:,} bytes.", hint="Name a smaller one.")
+    check_digest(shown(location, 300), data, digest)
+    return Content(data)

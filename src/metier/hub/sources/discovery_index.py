@@ -6,13 +6,12 @@ are read from our own key in `extensions`, where a site has it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
 from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError, SourceUnavailable
-from metier.hub.sources.http import is_digest, joined, shown_url
+from metier.hub.sources.http import is_digest, joined, sha256_of, shown_url
 from metier.skill import is_valid_name, shown
 from metier.skill.package import MAX_FILES
 from metier.source.unpack import checked_listing
@@ -54,7 +53,7 @@ class IndexEntry:
         """The digest of what is announced; empty where a part of it has none, so that only the files tell."""
         if self.digest or not all(digest for _, digest in self.files):
             return self.digest
-        return f"sha256:{hashlib.sha256(json.dumps(sorted(self.files)).encode()).hexdigest()}"
+        return sha256_of(json.dumps(sorted(self.files)).encode())
 
     def at(self, ref: str) -> IndexEntry | None:
         """The release of a version or of a digest; one that was yanked only by its digest, as locks name it."""

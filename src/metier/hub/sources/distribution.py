@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from metier._lazy import pattern, replace
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, PartMissing, SourceUnavailable
 from metier.hub.sources.fetch import Fetched, Resolved
-from metier.hub.sources.tree import MemoryTree, candidates_of, skill_folders
+from metier.hub.sources.http import sha256_of
+from metier.hub.sources.tree import MemoryTree, candidates_of, files_of_archive, skill_folders
 from metier.skill import shown
 from metier.source.distribution import SKILLS_FOLDER, announced_folders, normalized_name
 from metier.source.unpack import ArchiveLimits, unpack
@@ -54,7 +55,7 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     # Names that are written in other ways mean the same; policies and locks have one of them.
     address = replace(address, location=normalized_name(address.location))
     wheel = _downloaded(f"{address.location}=={address.ref}" if address.ref else address.location, transfer)
-    return Resolved(address=address, revision=f"sha256:{hashlib.sha256(wheel.data).hexdigest()}", data=wheel)
+    return Resolved(address=address, revision=sha256_of(wheel.data), data=wheel)
 
 
 @contextlib.contextmanager
@@ -80,7 +81,7 @@ def skills_of_wheel(file: str, data: bytes, distribution: str) -> list[Candidate
     if not folders:
         return []
     _require_recorded(members, metadata, folders)
-    tree = MemoryTree({path: ("exec" if one.executable else "file", one.data) for path, one in members.items()})
+    tree = MemoryTree(files_of_archive(members))
     version = metadata.removesuffix(".dist-info").partition("-")[2]
     return candidates_of(tree, folders=folders, package=distribution, version=version)
 

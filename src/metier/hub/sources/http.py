@@ -199,7 +199,7 @@ def joined(base: str, reference: str) -> str:
 
 def check_digest(name: str, data: bytes, digest: str) -> None:
     """Refuse bytes that have another digest than the one that was announced, where one was."""
-    actual = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    actual = sha256_of(data)
     if digest and actual != digest:
         raise IntegrityFailed(
             f"{name} is not what was announced: its SHA-256 is another.",
@@ -207,6 +207,11 @@ def check_digest(name: str, data: bytes, digest: str) -> None:
             expected=digest,
             actual=actual,
         )
+
+
+def sha256_of(data: bytes) -> str:
+    """The digest of bytes, as formats write it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def is_digest(text: object) -> bool:

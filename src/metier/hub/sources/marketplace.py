@@ -7,16 +7,16 @@ written; it is recorded with that address, and policies decide about that addres
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from metier._lazy import pattern, replace
-from metier.errors import IntegrityFailed, SourceUnavailable
+from metier.errors import IntegrityFailed
+from metier.hub.sources.archive import Content, read_content
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.fetch import fetch as fetch_source
 from metier.hub.sources.fetch import resolve as resolve_source
-from metier.hub.sources.http import JSON, HttpClient
+from metier.hub.sources.http import JSON, sha256_of
 from metier.hub.sources.layout import candidates_by_layout, unopened
 from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, few, parse_marketplace
 from metier.hub.sources.tree import FolderTree
@@ -32,23 +32,17 @@ if TYPE_CHECKING:
 _PIN = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}|sha256:[0-9a-f]{64}")
 
 
-class _Content(NamedTuple):
-    data: bytes
-    warnings: tuple[str, ...] = ()
-
-
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The list as it is now: its digest is its state."""
     content = _read(address.location, transfer)
-    revision = f"sha256:{hashlib.sha256(content.data).hexdigest()}"
-    return Resolved(address=address, revision=revision, data=content)
+    return Resolved(address=address, revision=sha256_of(content.data), data=content)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The plugins of a marketplace, and the skills of those that lie beside its file."""
     location = resolved.address.location
-    content = resolved.data if isinstance(resolved.data, _Content) else _read(location, transfer)
+    content = resolved.data if isinstance(resolved.data, Content) else _read(location, transfer)
     if location.endswith(f"/{MARKETPLACE}") and os.path.isfile(location):
         yield candidates_by_layout(FolderTree(location.removesuffix(MARKETPLACE)), resolved)
         return
@@ -124,15 +118,5 @@ def _own_skills(plugin: Candidate, address: SourceAddress, found: Sequence[Candi
     return [one for one in skills if one.package] or own or skills
 
 
-def _read(location: str, transfer: Transfer) -> _Content:
-    if "://" in location:
-        client = HttpClient(location, transfer)
-        found = client.get(location, "the marketplace", types=JSON, max_bytes=MAX_MANIFEST_BYTES)
-        return _Content(found.body, tuple(client.warnings))
-    try:
-        with open(location, "rb") as file:
-            return _Content(file.read(MAX_MANIFEST_BYTES + 1))
-    except OSError as error:
-        raise SourceUnavailable(
-            f"{shown(location, 300)} cannot be read: {error.strerror}.", hint="Check its name.", path=location
-        ) from None
+def _read(location: str, transfer: Transfer) -> Content:
+    return read_content(location, "the marketplace", transfer, types=JSON, most=MAX_MANIFEST_BYTES)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass
 from metier.errors import SourceUnavailable
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
-from metier.hub.sources.http import is_digest
-from metier.hub.sources.oci_registry import MAX_MANIFEST_BYTES, OciRepository, digest_of, read_manifest
+from metier.hub.sources.http import is_digest, sha256_of
+from metier.hub.sources.oci_registry import MAX_MANIFEST_BYTES, OciRepository, read_manifest
 from metier.hub.sources.tree import archive_tree, candidates_of
 from metier.skill import is_valid_name, shown
 from metier.source.unpack import ArchiveLimits
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Transfer
-    from metier.skill.package import Files
 
 SKILL = "application/vnd.agentskills.skill.v1"
 CONFIG = "application/vnd.agentskills.skill.config.v1+json"
@@ -61,7 +60,7 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     if is_digest(address.ref):
         return Resolved(address=address, revision=address.ref, is_exact=True)
     data = repository.manifest(address.ref or _LATEST)
-    return Resolved(address=address, revision=digest_of(data), data=data)
+    return Resolved(address=address, revision=sha256_of(data), data=data)
 
 
 @contextlib.contextmanager
@@ -123,14 +122,11 @@ def _artifact(repository: OciRepository, manifest: dict[str, Any], fallback: str
             raise _unusable(f"its layer has {len(found):,} skills, and should have one")
         return found[0]
 
-    def files() -> Files:
-        return inner().files()
-
     return Candidate(
         folder=name,
         path="",
         skill_file=lambda: inner().skill_file(),
-        files=files,
+        files=lambda: inner().files(),
         version=annotations.get(VERSION, ""),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -72,11 +71,6 @@ class OciRepository:
             found = self._client.get(url, what, max_bytes=most)
         check_digest(what, found.body, digest)
         return found.body
-
-
-def digest_of(data: bytes) -> str:
-    """The digest of a manifest or blob as registries name it."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def read_manifest(data: bytes) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from metier.skill.package import FileMode, Files
+    from metier.source.unpack import ArchiveMember
 
 MAX_TREE_FILES = 200_000
 _HOLD_SKILLS = frozenset(
@@ -63,10 +64,14 @@ class MemoryTree:
         return [self._files[path][1] for path in paths]
 
 
+def files_of_archive(members: Mapping[str, ArchiveMember]) -> Files:
+    """The members of an archive as files of a skill."""
+    return {path: ("exec" if one.executable else "file", one.data) for path, one in members.items()}
+
+
 def archive_tree(data: bytes) -> MemoryTree:
     """The files of an archive."""
-    members = unpack(data)
-    return MemoryTree({path: ("exec" if one.executable else "file", one.data) for path, one in members.items()})
+    return MemoryTree(files_of_archive(unpack(data)))
 
 
 class FolderTree:

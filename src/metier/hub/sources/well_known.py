@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from metier._lazy import dataclass
 from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUnavailable
 from metier.hub.sources.discovery_index import MAX_INDEX, parse_index
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
-from metier.hub.sources.http import ARCHIVE, MARKDOWN, HttpClient, joined, shown_url
+from metier.hub.sources.http import ARCHIVE, MARKDOWN, HttpClient, joined, sha256_of, shown_url
 from metier.hub.sources.tree import MemoryTree, archive_tree, candidates_of
 from metier.skill import MAX_SKILL_BYTES, read_frontmatter, shown
 from metier.skill.package import MAX_FILE_BYTES, digest_of_files
@@ -92,7 +91,7 @@ def _state(entries: tuple[IndexEntry, ...], *, is_one: bool) -> str:
     states = sorted([entry.name, entry.type, entry.state] for entry in entries)
     if is_one or not all(entry.state for entry in entries):
         return entries[0].state if is_one else ""
-    return f"sha256:{hashlib.sha256(json.dumps(states).encode()).hexdigest()}"
+    return sha256_of(json.dumps(states).encode())
 
 
 def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex]:
