@@ -48,3 +48,17 @@ def test_a_line_of_requirements_goes_on_behind_a_backslash() -> None:
 def test_the_text_of_a_block_is_what_stands_behind_its_marks() -> None:
     assert inline_metadata(b"# /// script\n#\n# a = 1\n# ///\n") == "\na = 1\n"
     assert inline_metadata(b"print(1)\n") is None
+
+
+@pytest.mark.each(
+    "data",
+    [
+        b"# /// script\n" * 150_000,
+        b"# /// script\n# a\n" * 150_000 + b"x = 1\n# ///\n",
+        b"# /// script\n#\n\n" * 150_000,
+    ],
+    ids=["begins", "begins-and-lines", "runs"],
+)
+def test_blocks_without_an_end_are_comments_however_many_begin(data: bytes) -> None:
+    """By an expression that starts anew at each of them, this would take hours."""
+    assert inline_metadata(data) is None

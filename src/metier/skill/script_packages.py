@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier._lazy import pattern
 from metier.skill.package import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 PackageKind: TypeAlias = Literal["python", "npm"]
 
@@ -25,8 +24,7 @@ MANIFEST_FIELDS = ("dependencies", "optionalDependencies")
 """The fields of a package.json that name packages which a script needs at a run."""
 MAX_DECLARATION_BYTES = 8 * 1024 * 1024
 
-_BLOCK = pattern(r"(?m)^# /// script[ \t]*\n((?:^#(?:| [^\n]*)\n)+?)^# ///[ \t]*$")
-_BEGIN = b"# /// script"
+_BEGIN, _END = "# /// script", "# ///"
 
 
 def may_declare(path: str) -> bool:
@@ -51,7 +49,7 @@ def declaring_files(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[
         if path in MANIFESTS:
             if _names_packages(data):
                 found[path] = "npm"
-        elif requirement_lines(data) if path in REQUIREMENTS else _BEGIN in data and _has_dependencies(data):
+        elif requirement_lines(data) if path in REQUIREMENTS else _BEGIN.encode() in data and _has_dependencies(data):
             found[path] = "python"
     return found
 
@@ -70,12 +68,26 @@ def inline_metadata(data: bytes) -> str | None:
     "dependencies = ['pypdf']\\n"
     """
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    blocks: list[str] = _BLOCK.findall(text)
+    blocks = list(_blocks(text.split("\n")))
     if len(blocks) > 1:
         raise ValueError("it has two blocks of inline metadata")
-    if not blocks:
-        return None
-    return "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
+    return "".join(f"{line[2:]}\n" for line in blocks[0]) if blocks else None
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    """The lines of each block, between its first and its last; each line is looked at once, however many begin one."""
+    block: list[str] | None = None
+    for line in lines:
+        plain = line.rstrip(" \t")
+        if block is not None and line != "#" and not line.startswith("# "):
+            block = None  # one without an end is a comment
+        elif block and plain == _END:
+            yield block
+            block = None
+        elif block is not None:
+            block.append(line)
+        elif plain == _BEGIN:
+            block = []
 
 
 def _has_dependencies(data: bytes) -> bool:

@@ -121,6 +121,13 @@ def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
         (npm(integrity=""), "no version with a hash"),
         (npm(integrity="sha1-" + "A" * 27 + "="), "no version with a hash"),
         (npm(version=["2"]), "no version with a hash"),
+        # npm is content with either of them, and only one would be shown.
+        (npm(integrity=f"{INTEGRITY} {INTEGRITY[:-6]}BBBB=="), "no version with a hash"),
+        (npm(inBundle=True), "bundled with another"),
+        (npm(inBundle=True, integrity="", resolved="https://evil.example/ms.tgz"), "bundled with another"),
+        (npm(name="../evil"), "no name"),
+        (npm(name="ms\n\u202e"), "no name"),
+        (npm(name={}), "no name"),
         (npm(lock={"lockfileVersion": 3, "packages": {"../ms": {}}}), "no package of a registry"),
         (npm(lock={"lockfileVersion": 3, "packages": {"node_modules/../../ms": {}}}), "no package of a registry"),
         (npm(lock={"lockfileVersion": 3, "packages": {"node_modules/ms": "2"}}), "no package of a registry"),
@@ -141,6 +148,34 @@ def test_packages_of_npm_are_what_their_lock_says() -> None:
     assert resolve_packages(npm(), locked=found.requirements)[0].digest == found.digest
     with pytest.raises(PackagesRefused, match="other packages of npm"):
         resolve_packages(npm(version="2.1.4"), locked=found.requirements)
+
+
+def test_npm_gets_the_package_that_was_shown_and_not_the_file_that_a_lock_names() -> None:
+    (found,) = resolve_packages(npm(resolved="https://registry.npmjs.org/evil/-/evil-1.0.0.tgz"))
+    assert found.requirements == (f"npm:ms@2.1.3 {INTEGRITY}",)
+    assert found.inputs["package-lock.json"]["packages"]["node_modules/ms"] == {
+        "version": "2.1.3",
+        "integrity": INTEGRITY,
+    }
+
+
+def test_the_same_packages_under_other_names_are_another_environment() -> None:
+    """Else the skill that is installed first would choose what the modules of another skill are."""
+    manifest = {"dependencies": {"ms": "*", "is-odd": "*"}}
+    entries = [{"version": "1.0.0", "integrity": f"{INTEGRITY[:-6]}{end}=="} for end in ("AAAA", "BBBB")]
+
+    def files(*names: str) -> Files:
+        packages = {
+            f"node_modules/{at}": {**entry, "name": name}
+            for at, entry, name in zip(
+                ("ms", "is-odd"), entries if names[0] == "ms" else entries[::-1], names, strict=True
+            )
+        }
+        return npm(manifest, {"lockfileVersion": 3, "packages": packages})
+
+    (honest,), (swapped,) = resolve_packages(files("ms", "is-odd")), resolve_packages(files("is-odd", "ms"))
+    assert honest.requirements == swapped.requirements
+    assert honest.digest != swapped.digest
 
 
 def test_npm_is_given_no_scripts_of_a_skill() -> None:

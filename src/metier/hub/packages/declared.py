@@ -62,15 +62,13 @@ def declared_by(files: Files) -> Declared:
         else:
             lines, version = _inline(path, contents[path])
             versions |= {version} if version else set()
+        _require_few(len(lines))
         for line in lines:
             name, text, wanted = _requirement(path, line)
             python.add(text)
             if wanted:
                 hashes[name] = hashes.get(name, frozenset()) | wanted
-    if len(python) > MAX_REQUIREMENTS:
-        raise PackagesRefused(
-            f"The skill declares {len(python):,} packages.", hint=f"At most {MAX_REQUIREMENTS} are resolved."
-        )
+    _require_few(len(python))
     manifests = [path for path, kind in found.items() if kind == "npm"]
     if len(manifests) > 1:
         raise _refused(manifests[1], "there is another package.json", "Declare all packages in one of them.")
@@ -82,6 +80,13 @@ def declared_by(files: Files) -> Declared:
         manifest=manifest,
         lock=lock,
     )
+
+
+def _require_few(count: int) -> None:
+    if count > MAX_REQUIREMENTS:
+        raise PackagesRefused(
+            f"The skill declares {count:,} packages.", hint=f"At most {MAX_REQUIREMENTS} are resolved."
+        )
 
 
 def _inline(path: str, data: bytes) -> tuple[list[str], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -31,6 +32,7 @@ _NPM_PATH = re.compile(
     r"(?:node_modules/(?:@[\w.~-]+/)?[\w.~-]*\w[\w.~-]*)(?:/node_modules/(?:@[\w.~-]+/)?[\w.~-]*\w[\w.~-]*)*"
 )
 _INTEGRITY = re.compile(r"sha(?:512|384|256)-[A-Za-z0-9+/=]{40,100}")
+_NOT_GIVEN = frozenset({"resolved", "hasInstallScript", "license", "funding", "deprecated"})
 NPM_PREFIX = "npm:"
 """Before the packages of npm, in a list with those of Python."""
 
@@ -49,8 +51,9 @@ class Resolution:
 
     @property
     def digest(self) -> str:
-        """The identity of the environment that is built of it: packages, interpreter and machine."""
-        text = "\n".join((platform_tag(self.kind), *self.requirements))
+        """The identity of the environment that is built of it: packages, where they lie, interpreter and machine."""
+        # The same packages of npm make other environments in other folders, or under other names.
+        text = "\n".join((platform_tag(self.kind), *self.requirements, json.dumps(self.inputs, sort_keys=True)))
         return f"sha256:{short_digest(text.encode(), 64)}"
 
     @property
@@ -76,7 +79,7 @@ def resolve_packages(
         found.append(Resolution(kind="python", requirements=_checked_lines(lines, declared)))
     if declared.manifest is not None and declared.lock is not None:
         exact, notes = _npm_lines(declared.lock)
-        inputs = {"package.json": declared.manifest, "package-lock.json": declared.lock}
+        inputs = {"package.json": declared.manifest, "package-lock.json": _plain_lock(declared.lock)}
         found.append(Resolution(kind="npm", requirements=exact, inputs=inputs, notes=notes))
         if locked and {line for line in locked if line.startswith(NPM_PREFIX)} != set(exact):
             raise PackagesRefused(
@@ -171,20 +174,40 @@ def _npm_lines(lock: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...
         name = path.rpartition("node_modules/")[2]
         if not _NPM_PATH.fullmatch(path) or not isinstance(entry, dict) or entry.get("link"):
             raise _npm_refused(path, "is no package of a registry")
+        # That it lies in the file of another package is only said: npm fetches what is not there, without a hash.
         if entry.get("inBundle"):
-            continue  # it lies in the file of another package, which has a hash
+            raise _npm_refused(path, "is bundled with another package, and has no hash of its own")
         at, integrity, version = (entry.get(key, "") for key in ("resolved", "integrity", "version"))
+        own = entry.get("name", name)
+        if not isinstance(own, str) or not _NPM_PATH.fullmatch(f"node_modules/{own}") or "/node_modules/" in own:
+            raise _npm_refused(path, f"is called {shown(str(own))!r}, which is no name")
         parts = urlsplit(at) if isinstance(at, str) else None
         if parts is None or (at and (parts.scheme not in ("https", "http") or parts.netloc not in hosts)):
             raise _npm_refused(path, f"comes from {shown(str(at))!r}, which is not the registry")
-        known = [one for one in str(integrity).split() if _INTEGRITY.fullmatch(one)]
-        if not known or not isinstance(version, str) or not re.fullmatch(r"[\w.+-]{1,100}", version):
-            raise _npm_refused(path, "has no version with a hash of at least SHA-256")
-        lines.add(f"{NPM_PREFIX}{entry.get('name') or name}@{version} {known[0]}")
+        # Of several hashes npm is content with any; those of SHA-1, which old locks have too, do not count.
+        known = [one for one in str(integrity).split() if not one.startswith("sha1-")]
+        if (
+            len(known) != 1
+            or not _INTEGRITY.fullmatch(known[0])
+            or not isinstance(version, str)
+            or not re.fullmatch(r"[\w.+-]{1,100}", version)
+        ):
+            raise _npm_refused(path, "has no version with a hash, one only, of at least SHA-256")
+        lines.add(f"{NPM_PREFIX}{own}@{version} {known[0]}")
         if entry.get("hasInstallScript"):
             with_scripts.add(name)
     notes = [f"{shown(name)} has an install script, which is not run." for name in sorted(with_scripts)]
     return tuple(sorted(lines)), tuple(notes)
+
+
+def _plain_lock(lock: Mapping[str, Any]) -> dict[str, Any]:
+    """A lock without addresses, so that npm asks the registry for exactly the package that a person was shown."""
+    plain = {
+        path: {key: value for key, value in entry.items() if key not in _NOT_GIVEN}
+        for path, entry in lock["packages"].items()
+        if isinstance(entry, dict)
+    }
+    return {**lock, "packages": plain}
 
 
 def _npm_refused(path: str, why: str) -> PackagesRefused:
