@@ -100,3 +100,20 @@ def test_what_is_locked_is_listed(metier: Metier, project: Path) -> None:
     [file] = json.loads(metier("lock", "--json")[1])
     assert file["file"] == str(project / "metier.lock")
     assert file["skills"][0]["name"] == "pdf"
+
+
+@pytest.mark.parametrize("folder", ["tools/pdf", "env/bin/pdf", ".metier/skills/csv"])
+def test_a_lock_file_is_not_believed_about_folders_that_are_none_of_skills(
+    metier: Metier, project: Path, write_skill: Callable[..., Path], tmp_path: Path, folder: str
+) -> None:
+    """It came with a project: else what anybody installs would take the place of programs that are not in it."""
+    hostile = write_skill(tmp_path / "hostile/pdf", body="Other.")
+    source = hostile if hostile.is_dir() else hostile.parent
+    (project / folder).mkdir(parents=True)
+    (project / folder / "mine").write_text("mine")
+    skill = LockedSkill(name="pdf", folder=folder, source=f"dir:{source}", digest=FolderPackage(source).digest())
+    change_lock(str(project / "metier.lock"), lambda lock: lock.without(".metier/skills/pdf").with_skill(skill))
+    for command in ("install --yes", "install --frozen", "update --all --yes", "outdated", "remove pdf --yes"):
+        code, _, err = metier(*command.split())
+        assert (code, os.listdir(project / folder)) == (1, ["mine"]), err
+        assert "no folder of that skill" in err

@@ -10,10 +10,13 @@ import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
-from metier.errors import IntegrityFailed, MetierError, SkillNotFound
+from metier.errors import IntegrityFailed, LockInvalid, MetierError, SkillNotFound
 from metier.hints import for_people
+from metier.hub.deployment import enterprise_folder
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Candidate, Resolved, fetch, resolve
+from metier.library.clients import PROJECT_FOLDERS
+from metier.library.places import personal_folders
 from metier.skill import shown
 from metier.skill.package import digest_of_files
 
@@ -67,8 +70,22 @@ class SourceState:
 
 
 def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> list[InstalledSkill]:
-    """The skills of lock files, or those with some names; raises `SkillNotFound` for a name that none has."""
+    """The skills of lock files, or those with some names; raises `SkillNotFound` for a name that none has.
+
+    A lock file comes with a project, and is not believed about folders that would be replaced or removed: `LockInvalid`
+    for one that is no folder of a skill.
+    """
     every = [InstalledSkill(lock=lock, locked=locked) for lock in locks for locked in lock.skills]
+    own, of_projects = {*personal_folders(), enterprise_folder()}, tuple(f"/{place}" for place in PROJECT_FOLDERS)
+    for one in every:
+        folder, name = os.path.split(one.location)
+        if name != one.locked.name or not (folder in own or folder.replace(os.sep, "/").endswith(of_projects)):
+            raise LockInvalid(
+                f"{shown(one.lock.path, 300)} has {shown(one.locked.name)!r} in {shown(one.locked.folder, 300)!r}, "
+                "which is no folder of that skill.",
+                hint="Restore it from version control, or delete it and add the skills again.",
+                path=one.lock.path,
+            )
     for name in names:
         if not any(one.locked.name == name for one in every):
             from metier._suggest import suggestions

@@ -13,6 +13,9 @@ from metier.skill.names import glob_matches
 
 _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNORECASE)
 """Characters by which different programs see different places."""
+_USER = re.compile(r"//[^/@]*@")
+_DEFAULT_PORT = re.compile(r"\.*(?::(?:443|80|22|9418)?)?$")
+"""What may stand behind a host, and says nothing."""
 _HOSTED = ("well-known", "marketplace", "oci", "mcp")
 """Kinds of sources that begin with a host though they have no `//`."""
 
@@ -53,8 +56,39 @@ def denies_source(pattern: str, source: str) -> bool:
     >>> denies_source("*:*.vercel.app", "git+https://evil.vercel.app/skills"), denies_source("dir:/a", "dir:/ab")
     (True, False)
     """
-    wanted, given = pattern.casefold(), source.casefold()
-    return any(glob_matches(f"{wanted.rstrip('/')}{more}", given) for more in ("", "/*", ":*", "?*", "#*", "@*"))
+    named = source if "@" in pattern else _USER.sub("//", source, count=1)
+    return any(
+        glob_matches(f"{wanted.rstrip('/')}{more}", given)
+        for wanted, given in {(pattern.casefold(), source.casefold()), (_plain(pattern), _plain(named))}
+        for more in ("", "/*", ":*", "?*", "#*", "@*")
+    )
+
+
+def _plain(text: str) -> str:
+    """A source or pattern in the spelling that servers take all others for.
+
+    >>> _plain("git+https://GitHub.com.:443//good/../%65vil/./skills")
+    'git+https://github.com/evil/skills'
+    """
+    from unicodedata import normalize
+    from urllib.parse import unquote
+
+    for _ in range(3):  # some servers decode what was decoded already
+        text = unquote(text)
+    kind, colon, rest = normalize("NFKC", text).casefold().replace("\\", "/").partition(":")
+    start = "//" if rest.startswith("//") else ""
+    host = ""
+    if start or kind in _HOSTED:
+        host, _, rest = rest.removeprefix("//").partition("/")
+        host = _DEFAULT_PORT.sub("", host)
+        rest = f"/{rest}"
+    segments: list[str] = []
+    for segment in rest.split("/"):
+        if segment == "..":
+            segments = segments[:-1]
+        elif segment not in ("", "."):
+            segments.append(segment)
+    return f"{kind}{colon}{start}{host}{'/' if rest.startswith('/') else ''}{'/'.join(segments)}"
 
 
 def _split(text: str) -> _Source:

@@ -19,7 +19,8 @@ _TREE = pattern(r"(https?://[^/]+(?:/[^/]+){2}|https?://[^/]+(?:/[^/]+)+/-)/(tre
 """A folder or a file as GitHub and GitLab show it; with `/-/`, the repository may lie in groups of groups."""
 _SCP = pattern(r"(?:([\w.-]+)@)?([\w.-]+):(?!//|:)(/?)(.+)")
 _GIT_URL = pattern(r"(https|http|ssh|git|file)://(?:([^/@]*)@)?([^/@]*)(/.*)")
-_HOST = pattern(r"[A-Za-z0-9_](?:[\w.-]*\w)?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
+_HOST = pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
+_PORTS = {"https": ":443", "http": ":80", "ssh": ":22", "git": ":9418"}
 _FORGES = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
 _BARE = ("HEAD", "objects", "refs")
 """The names by which git knows a bare repository."""
@@ -222,7 +223,7 @@ def _of_git(text: str) -> SourceAddress:
     if user is not None and (scheme != "ssh" or not user or ":" in user or user.startswith("-")):
         raise _has_secret()
     path, _, ref = _split_ref(rest, is_file=scheme == "file")
-    host = host.lower()
+    host = host.lower().removesuffix(_PORTS.get(scheme, " "))
     if host in _FORGES:
         path = path.rstrip("/").removesuffix(".git")
     location = f"{scheme}://{f'{user}@' if user else ''}{host}{path.rstrip('/')}"
