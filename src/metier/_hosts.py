@@ -176,6 +176,30 @@ def is_address(host: str) -> bool:
     return ":" in host or bool(_NUMBER(host.rpartition(".")[2]))
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, which nobody else reaches by that name.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("example.com")
+    (True, True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_local(authority: str) -> bool:
+    """Whether a host, perhaps with a port, is this machine itself.
+
+    >>> is_local("[::1]:5000"), is_local("localhost"), is_local("localhost.example.com:80")
+    (True, True, False)
+    """
+    try:
+        return is_loopback(split_authority(authority)[0])
+    except ValueError:
+        return False
+
+
 def is_public_address(address: str) -> bool:
     """Whether an address is one of the open internet, and not of this machine, its network or its provider.
 

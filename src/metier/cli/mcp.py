@@ -203,7 +203,7 @@ def address(text: str) -> tuple[str, int]:
 
 def _token(options: Namespace, host: str) -> tuple[str | None, str]:
     """The token that clients must have, and a name for its holders: the one given, or one in a file of this user."""
-    from metier.serve.mcp.http import is_loopback
+    from metier._hosts import is_loopback
 
     given = options.token if options.token is not None else os.environ.get(TOKEN)
     if given == "":

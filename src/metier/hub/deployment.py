@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import dataclass
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.guard import Action, Guard
-from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.guard.audit.governance_events import actor_of, denied, record_event
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.authorisation import require_person
 from metier.hub.folder_replacement import digest_at
@@ -128,9 +128,7 @@ def deploy(
     there = digest_at(home.folder)
     said = {"digest": there or "", "new_digest": digest, "path": home.location, "policy": effective.digest}
     if not decision.is_allowed:
-        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
-        record_refusal(scope, "skill.deployed", actor, home.ref, **said, **told)
-        raise decision.as_error()
+        raise denied(scope, "skill.deployed", actor, home.ref, decision, **said)
     if wanted.is_deployed(scope, there):
         last = scope.versions.of(home.location)[-1]
         return Deployed(home=home, version=last, report=report, is_unchanged=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
-from metier.guard.audit.governance_events import actor_of, record_refusal
+from metier.guard.audit.governance_events import actor_of, denied
 from metier.hints import for_people
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
@@ -119,13 +119,7 @@ def source_permit(guard: Guard, person: Person | None = None, scope: TenantScope
         if decision.is_allowed or not decision.check.startswith(("sources.allow", "sources.deny")):
             return
         if scope is not None and person is not None:
-            told = {
-                "reason": decision.reason,
-                "decision": decision.outcome,
-                "rule": decision.rule,
-                "code": decision.code,
-            }
-            record_refusal(scope, "skill.installed", actor_of(person, scope), "", path=address.name, **told)
+            raise denied(scope, "skill.installed", actor_of(person, scope), "", decision, path=address.name)
         raise decision.as_error()
 
     return permit

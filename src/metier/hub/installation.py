@@ -9,7 +9,7 @@ from metier._lazy import dataclass, replace
 from metier.errors import NotPermitted
 from metier.guard.approvals.roles import is_approver
 from metier.guard.approvals.status import approval_status
-from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.guard.audit.governance_events import actor_of, denied, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
 from metier.hub.packages.plan import build_packages
@@ -78,9 +78,7 @@ def install(
         "policy": effective.digest,
     }
     if not decision.is_allowed:
-        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
-        record_refusal(scope, event, actor, home.ref, **said, **told)
-        raise decision.as_error()
+        raise denied(scope, event, actor, home.ref, decision, **said)
     if plan.judged.exceptions and not is_approver(person, effective.approval.approvers):
         error = NotPermitted(
             f"{shown(person.name)!r} may not make an exception from signatures.",

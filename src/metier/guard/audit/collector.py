@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from metier._hosts import is_loopback
 from metier.errors import AuditUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
@@ -65,11 +65,7 @@ def otlp_endpoint(endpoint: str) -> str:
 
 
 def _is_local(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(address).hostname or "")
 
 
 def _rejected(address: str, reason: str) -> AuditUnavailable:

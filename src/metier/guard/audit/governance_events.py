@@ -13,6 +13,8 @@ from metier.guard.decision import Actor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier.errors import MetierError
+    from metier.guard.decision import Decision
     from metier.store import Person, TenantScope
 
 _REFUSING = (".denied", ".refused", ".rejected", ".failed")
@@ -84,6 +86,13 @@ def event_record(scope: TenantScope, type: str, actor: Actor, ref: str = "", **m
 def record_refusal(scope: TenantScope, tried: str, actor: Actor, ref: str, **more: Any) -> None:
     """Record the refusal of an event that somebody tried: `proposal.approved` becomes a `proposal.refused`."""
     record_event(scope, f"{tried.partition('.')[0]}.refused", actor, ref, **more, notes=(f"tried {tried}",))
+
+
+def denied(scope: TenantScope, tried: str, actor: Actor, ref: str, decision: Decision, **more: Any) -> MetierError:
+    """The error for an event that a decision is against, once that is on record."""
+    told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
+    record_refusal(scope, tried, actor, ref, **more, **told)
+    return decision.as_error()
 
 
 def governance_record(

@@ -43,9 +43,7 @@ def push_release(
             raise InvalidArgument("The repository has SHA-256 names.", hint="Use one with SHA-1 names.")
         if parent:
             # Folders alone: files of others are neither needed nor read.
-            config = {"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": "blob:none"}
-            words = ("--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "origin", parent)
-            git.run("fetch", *words, config=config)
+            git.fetch("--depth=1", "origin", parent, filter="blob:none")
         message = f"Publish {release.name} {release.version}\n\n{reason.strip()}".strip()
         folder = f"{address.path or _FOLDER}/{release.name}"
         git.run("fast-import", "--quiet", given=_stream(release, folder, parent, _committer(git, by), message))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from metier._lazy import dataclass
 from metier.errors import InvalidArgument, MetierError, SkillInvalid
 from metier.guard import Guard
-from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.guard.audit.governance_events import actor_of, denied, record_event
 from metier.hub.authorisation import require_person
 from metier.hub.folder_replacement import replacing
 from metier.hub.publish.registry_folder import RegistryFolder
@@ -77,9 +77,7 @@ def publish(
     decision = against(report, accept_findings) or guard.settle(publish_action(release, address.name), actor)
     said = {"new_digest": release.digest, "path": address.name, "policy": guard.governance.effective.digest}
     if not decision.is_allowed:
-        told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
-        record_refusal(scope, EVENT, actor, ref, **said, **told)
-        raise decision.as_error()
+        raise denied(scope, EVENT, actor, ref, decision, **said)
     why = reason.strip() or "Published."
     # Nothing leaves before it is on record that it does.
     record_event(scope, BEGUN, actor, ref, **said, reason=why)

@@ -168,12 +168,7 @@ class GitTree:
             self._fetch("--depth=1", "origin", ref or "HEAD", max_bytes=max_bytes)
 
     def _fetch(self, *words: str, given: bytes = b"", max_bytes: int | None = None) -> None:
-        self._git.run(
-            *("fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *words),
-            given=given,
-            max_bytes=max_bytes,
-            config={"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": self._filter},
-        )
+        self._git.fetch(*words, filter=self._filter, given=given, max_bytes=max_bytes)
 
 
 def _listed(listing: bytes) -> tuple[dict[str, FileMode], dict[str, str], list[str]]:

@@ -16,6 +16,7 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
+from metier._hosts import is_local
 from metier._lazy import pattern
 from metier._paths import LIST
 from metier.errors import InvalidArgument, PackageTooLarge, PartMissing, SourceUnavailable
@@ -32,7 +33,6 @@ _PREFIX = "metier-git-"
 _ABANDONED_S = 600
 _POLL_S = 0.05
 _LEAST_MEMORY = 64 * 1024 * 1024
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _REDIRECT = pattern(r"^warning: redirecting to (\S+)", 8)  # re.MULTILINE
 _CONFIG = {
     "core.hooksPath": os.devnull,
@@ -77,9 +77,8 @@ def protocols(location: str) -> str:
     >>> protocols("git://example.com/skills")
     'https:ssh:git'
     """
-    scheme, _, rest = location.partition("://")
-    host = rest.partition("/")[0].rpartition("@")[2].lower()
-    if scheme == "http" and (host if host.endswith("]") else host.partition(":")[0]) not in _LOOPBACK:
+    scheme = location.partition("://")[0]
+    if scheme == "http" and not is_local(_host(location)):
         raise InvalidArgument(f"{shown(location, 300)} is not encrypted.", hint="Use https:// or ssh://.")
     if scheme not in ("https", "ssh", "http", "git", "file"):
         raise InvalidArgument(f"Skills are not fetched by {shown(scheme)}://.", hint=_HINTS[-1][1])
@@ -149,6 +148,15 @@ class GitRepository:
             self._require_same_host(said)
             output.seek(0)
             return output.read()
+
+    def fetch(self, *words: str, filter: str, given: bytes = b"", max_bytes: int | None = None) -> None:  # noqa: A002
+        """Fetch from the source without what a filter leaves out, and nothing but that."""
+        self.run(
+            *("fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *words),
+            given=given,
+            max_bytes=max_bytes,
+            config={"remote.origin.promisor": "true", "remote.origin.partialCloneFilter": filter},
+        )
 
     def read(self, blob: str, path: str) -> bytes | None:
         """The content of a blob, or None where it was not fetched; one process reads all of them, one by one."""

@@ -15,7 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urljoin, urlsplit
 
-from metier._hosts import authority, is_address, is_public_address, split_authority
+from metier._hosts import authority, is_address, is_loopback, is_public_address, split_authority
 from metier._lazy import dataclass, pattern
 from metier._version import __version__
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
@@ -63,7 +63,7 @@ class _Url(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        return self.host == "localhost" or _is_loopback(self.host)
+        return is_loopback(self.host)
 
 
 class HttpClient:
@@ -153,7 +153,7 @@ class HttpClient:
         for family, kind, protocol, _, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             address = str(found[0])
             public = is_public_address(address)
-            if only_local and not _is_loopback(address):
+            if only_local and not is_loopback(address):
                 problem = OSError("plain http is spoken only with this machine")
                 continue
             if judged and self._is_public and not public:
@@ -363,15 +363,6 @@ def _parsed(url: str) -> _Url:
             f"{shown_url(url)} would be read in the open, where it can be changed on the way.", hint="Use https."
         )
     return found
-
-
-def _is_loopback(host: str) -> bool:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _left(until: float) -> float:

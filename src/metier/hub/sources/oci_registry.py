@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier._extras import optional
+from metier._hosts import is_local
 from metier._lazy import pattern
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.http import HttpClient, check_digest, is_digest
@@ -23,7 +24,6 @@ _HOST = pattern(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5
 _NAME = pattern(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _PIECE = 64 * 1024
-_LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 class OciRepository:
@@ -37,8 +37,7 @@ class OciRepository:
                 f"{shown(location, 200)!r} is no repository of a registry.",
                 hint="Write it as oci:ghcr.io/acme/pdf:1.2.0.",
             )
-        name = self.host if self.host.startswith("[") and self.host.endswith("]") else self.host.rpartition(":")[0]
-        self.is_local = (name or self.host) in _LOCAL
+        self.is_local = is_local(self.host)
         self.address = f"{'http' if self.is_local else 'https'}://{self.host}"
         self._client = HttpClient(self.address, transfer, accept=f"{MANIFEST}, {INDEX}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import ipaddress
 import os
 import socket
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 
 from metier._extras import optional
+from metier._hosts import is_loopback
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.http_admission import ANY_HOST, HttpAdmission
@@ -175,13 +175,3 @@ def _listening(host: str, port: int) -> socket.socket:
             f"Nothing can listen on {host}:{port}: {getattr(error, 'strerror', None) or error}.",
             hint="Choose another address or port; port 0 is any that is free.",
         ) from None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
