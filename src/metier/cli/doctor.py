@@ -17,7 +17,7 @@ from metier._version import __version__
 from metier.cli.agents import agents_in_need
 from metier.cli.identity import store_url
 from metier.cli.output import Style, plural, print_diagnostics, print_json, short_path, table
-from metier.cli.package_state import package_state
+from metier.cli.packages import package_state
 from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, out_of_scope, unknown_tool_warnings
 from metier.cli.sandbox_report import KEEPS_FROM, runners

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import metier
 from metier._lazy import replace
-from metier.cli.exit_codes import FINE, INTEGRITY, PROBLEMS, exit_code_of
+from metier.cli.exit_codes import FINE, PROBLEMS, exit_code_of
 from metier.cli.identity import acting, may_decide
 from metier.cli.install_view import TransferLine, asks_first, print_plan, terms_of
 from metier.cli.lock import add_place, locks_of
 from metier.cli.output import Style, plural, print_done, print_json, print_warning
 from metier.cli.parser import Parser, library_of
-from metier.errors import MetierError, PackagesMissing
+from metier.errors import IntegrityFailed, MetierError, PackagesMissing
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     from metier.hub.install_plan import InstallPlan
@@ -56,7 +57,9 @@ def run(options: Namespace) -> int:
         ]
         changed = [one for one in wanted if there[one.location] not in (None, one.locked.digest)]
         if options.frozen and changed:
-            return _mismatch(options, changed)
+            hint = "`metier lock --check` says what differs."
+            problems = [(one, IntegrityFailed(f"{one.location} is not as locked.", hint=hint)) for one in changed]
+            wanted = []
         with locked_candidates(
             scope, wanted, Transfer(progress=line.show, permit=source_permit(metier.Guard(), person, scope))
         ) as found:
@@ -112,7 +115,7 @@ def run(options: Namespace) -> int:
         for text in withdrawn:
             print_warning(text)
         for one, problem in problems:
-            print_warning(f"{one.locked.name}: {problem.message}")
+            print_warning(f"{one.locked.name}: {problem.message} {for_person(problem.hint)}")
         for result in lacking:
             print_warning(f"Scripts of {result.plan.skill.name} lack their packages. {result.packages_problem}")
         for name in names:
@@ -131,21 +134,6 @@ def _digest_of(location: str) -> str | None:
         return digest_at(location)
     except MetierError:
         return ""  # whatever it is, it is not what is locked
-
-
-def _mismatch(options: Namespace, changed: list[InstalledSkill]) -> int:
-    """Say which folders are not as locked, and change nothing."""
-    if options.json:
-        shapes = [
-            {"name": one.locked.name, "code": "integrity-failed", "reason": f"{one.location} is not as locked."}
-            for one in changed
-        ]
-        print_json({"ok": False, "checked": len(changed), "installed": [], "problems": shapes, "warnings": []})
-    else:
-        for one in changed:
-            print_warning(f"{one.locked.name} is not as locked: {one.location}")
-        print("Nothing was changed. `metier lock --check` says what differs.")
-    return INTEGRITY
 
 
 def _agreed(plans: list[tuple[InstalledSkill, InstallPlan]]) -> bool:

@@ -31,7 +31,7 @@ def add(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from metier.hub.client_copies import remove_copies
-    from metier.hub.removal import remove_skill
+    from metier.hub.installation import remove_skill
     from metier.hub.updates import installed_skills
 
     locks = locks_of(options)

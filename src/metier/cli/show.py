@@ -13,7 +13,7 @@ import metier
 import metier.skill
 from metier.cli.json_shapes import digest_of, entry_shape
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
-from metier.cli.package_state import package_state
+from metier.cli.packages import package_state
 from metier.cli.parser import Parser, library_of
 from metier.cli.policy_view import PolicyView, unknown_tool_warnings, warn_of_denied
 from metier.errors import InvalidArgument, MetierError

@@ -1,4 +1,4 @@
-"""Skills that are installed from a source: put in place in one step, recorded, approved and locked."""
+"""Skills that are installed from a source, put in place in one step, recorded, approved and locked; and removed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from metier.guard.approvals.status import approval_status
 from metier.guard.audit.governance_events import actor_of, denied, record_event, record_refusal
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
+from metier.hub.folder_replacement import digest_at, remove_folder
 from metier.hub.packages.plan import build_packages
 from metier.hub.scan_findings import is_bad
-from metier.hub.skill_location import require_unlinked
+from metier.hub.skill_files import keep_files
+from metier.hub.skill_location import location_at, require_unlinked
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
 from metier.library.skills_lock import change_skills_lock, entry_of, require_skills_lock
-from metier.skill import shown
+from metier.skill import FolderPackage, shown
+from metier.skill.package import files_of
 from metier.store.rows import now
 
 if TYPE_CHECKING:
     from metier.guard import Guard
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.install_plan import InstallPlan
+    from metier.hub.updates import InstalledSkill
     from metier.store import Person, TenantScope, Version
 
 
@@ -127,6 +132,32 @@ def install(
         TrustStore().trust(home.folder)
     lacking = build_packages(plan.files, plan.packages, effective)
     return Installed(plan=plan, locked=locked, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
+
+
+def remove_skill(scope: TenantScope, effective: EffectivePolicy, person: Person, one: InstalledSkill) -> str | None:
+    """Remove an installed skill; the digest of what lay there, which can be brought back, or None for nothing."""
+    home = location_at(one.location, one.locked.name)
+    there = digest_at(home.folder) if os.path.lexists(one.location) else None
+    if there is not None:
+        if not scope.revisions.has(there):
+            keep_files(scope, effective, home.ref, files_of(FolderPackage(home.folder)))
+        remove_folder(one.location)
+    with scope.transaction():
+        scope.installs.remove(home.location)
+        record_event(
+            scope,
+            "skill.removed",
+            actor_of(person, scope),
+            home.ref,
+            digest=there or one.locked.digest,
+            path=home.location,
+            reason=f"Removed; it came from {one.locked.source}.",
+        )
+    after = change_lock(one.lock.path, lambda lock: lock.without(one.locked.folder))
+    if home.layer == "project" and all(skill.name != one.locked.name for skill in after.skills):
+        change_skills_lock(one.lock.root, {one.locked.name: None})
+    TrustStore().untrust(home.location)
+    return there
 
 
 def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
