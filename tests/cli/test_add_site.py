@@ -160,3 +160,30 @@ def test_a_version_whose_content_changed_is_not_updated_to(metier: Metier, proje
     assert shape["updated"] == []
     assert "a version never changes" in shape["notes"][0]
     assert b"Version 1.0." in (project / ".metier/skills/pdf/SKILL.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "allow", ["", ", allow: ['archive+SITE/*', 'well-known+SITE']"], ids=["deny", "deny-and-allow"]
+)
+@pytest.mark.parametrize("kind", ["archive+http", "well-known+http", "*"])
+def test_a_source_does_not_lead_to_a_host_that_policy_denies(
+    metier: Metier, project: Path, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, allow: str
+) -> None:
+    with serving() as denied, serving() as other:
+        policy = tmp_path / "policy.yaml"
+        listed = allow.replace("SITE", site.url)
+        pattern = f"{kind}://{denied.url.partition('://')[2]}*"
+        policy.write_text(f"version: 1\nmode: enforce\nsources: {{deny: ['{pattern}']{listed}}}\n")
+        monkeypatch.setenv("METIER_POLICY", str(policy))
+        data = zipped({"SKILL.md": skill_text()})
+        for place in (denied, other):
+            place.answers["/pdf.zip"] = answer(data, "application/zip")
+        for place, code in ((denied, 1), (other, 0)):
+            site.answers["/pdf.zip"] = answer(status="302 Found", Location=f"{place.url}/pdf.zip")
+            assert metier("add", f"{site.url}/pdf.zip", "--to", "project", "--yes")[0] == code
+            entry = site.entry("pdf", data, url=f"{place.url}/pdf.zip")
+            site.index(entry)
+            shutil.rmtree(project / ".metier", ignore_errors=True)
+            (project / "metier.lock").unlink(missing_ok=True)
+            assert metier("add", site.url, "pdf", "--to", "project", "--yes")[0] == code
+        assert denied.requests == []

@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
             guard, library, actor = metier.Guard(), library_of(options), actor_of(person, scope)
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
-                lock = one.lock.with_skill(replace(one.locked, replaces=there[one.location] or ""))
+                lock = replace(one.lock, skills=(replace(one.locked, replaces=there[one.location] or ""),))
                 terms = terms_of(options, skills_folder(one), is_pinned=one.locked.pinned)
                 try:
                     if isinstance(candidate, MetierError):

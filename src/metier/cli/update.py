@@ -20,7 +20,7 @@ from metier.hub.proposal_page import shown_lines
 if TYPE_CHECKING:
     from metier.guard import Guard
     from metier.hub.install_plan import InstallPlan
-    from metier.hub.sources.fetch import Candidate, Fetched
+    from metier.hub.sources.fetch import Candidate, Fetched, Transfer
     from metier.hub.updates import InstalledSkill, SourceState
     from metier.library import SkillLookup
     from metier.store import Person, TenantScope
@@ -59,7 +59,9 @@ def run(options: Namespace) -> int:
         permitted = Transfer(progress=line.show, permit=source_permit(metier.Guard()))
         states = list(source_states(skills, permitted))
         line.end()
-        return _outdated(options, states) if options.command == "outdated" else _update(options, states, line)
+        return (
+            _outdated(options, states) if options.command == "outdated" else _update(options, states, line, permitted)
+        )
 
 
 def _outdated(options: Namespace, states: list[SourceState]) -> int:
@@ -115,9 +117,9 @@ def _problems(states: list[SourceState]) -> list[str]:
     return [f"{state.address.name} could not be asked. {state.problem}" for state in states if state.problem]
 
 
-def _update(options: Namespace, states: list[SourceState], line: TransferLine) -> int:
+def _update(options: Namespace, states: list[SourceState], line: TransferLine, transfer: Transfer) -> int:
     from metier.hub.installation import install
-    from metier.hub.sources.fetch import Transfer, fetch
+    from metier.hub.sources.fetch import fetch
 
     asks = asks_first(options, "Add --yes to update, or --dry-run to look first.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
@@ -132,7 +134,7 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine) -
             if state.resolved is None or not wanted:
                 continue
             try:
-                fetched = stack.enter_context(fetch(state.resolved, Transfer(progress=line.show)))
+                fetched = stack.enter_context(fetch(state.resolved, transfer))
             except MetierError as error:
                 problems.append(f"{state.address.name}: {error.message}")
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
@@ -29,7 +29,7 @@ from metier.skill.package import digest_of_files
 from metier.source.unpack import is_portable_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from metier.guard import Actor, Decision, Guard
     from metier.guard.decision import Point
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from metier.hub.signatures import JudgedSignature
     from metier.hub.skill_location import SkillLocation
     from metier.hub.sources.address import SourceAddress
-    from metier.hub.sources.fetch import Candidate, Fetched, Resolved
+    from metier.hub.sources.fetch import Candidate, Fetched, Permit, Resolved
     from metier.library import SkillLookup
     from metier.library.lock_file import LockedSkill, LockFile
     from metier.scan import ScanReport
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
     from metier.store import Person, TenantScope
 
-SourcePermit: TypeAlias = "Callable[[SourceAddress], None]"
 _MOST_NAMED = 20
 
 
@@ -110,13 +109,14 @@ class InstallPlan:
         return self.skill.version or self.candidate.version
 
 
-def source_permit(guard: Guard, person: Person | None = None, scope: TenantScope | None = None) -> SourcePermit:
+def source_permit(guard: Guard, person: Person | None = None, scope: TenantScope | None = None) -> Permit:
     """A function that raises for a source that policy denies, so that it is not even asked; with a store, on record."""
 
-    def permit(address: SourceAddress) -> None:
+    def permit(address: SourceAddress, /, *, is_way: bool = False) -> None:
         decision = guard.decide(Action(point="install", source=address.name, by="user"))
         # The other conditions are about a skill, and nobody has seen one yet.
-        if decision.is_allowed or not decision.check.startswith(("sources.allow", "sources.deny")):
+        checks = ("sources.deny",) if is_way else ("sources.allow", "sources.deny")
+        if decision.is_allowed or not decision.check.startswith(checks):
             return
         if scope is not None and person is not None:
             raise denied(scope, "skill.installed", actor_of(person, scope), "", decision, path=address.name)

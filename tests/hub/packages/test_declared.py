@@ -44,6 +44,7 @@ INTEGRITY = "sha512-" + "A" * 86 + "=="
         "tiny\x00",
         "tiny one two",
         "[extra]",
+        f"tiny; {'(' * 20_000}os_name == 'x'{')' * 20_000}",
     ],
 )
 def test_what_is_no_plain_requirement_is_refused(line: str) -> None:
@@ -125,6 +126,7 @@ def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
         (npm(integrity=f"{INTEGRITY} {INTEGRITY[:-6]}BBBB=="), "no version with a hash"),
         (npm(inBundle=True), "bundled with another"),
         (npm(inBundle=True, integrity="", resolved="https://evil.example/ms.tgz"), "bundled with another"),
+        (npm(lock={"lockfileVersion": 3, "packages": {f"node_modules/{'a' * 1_000_000}!": {}}}), "no package"),
         (npm(name="../evil"), "no name"),
         (npm(name="ms\n\u202e"), "no name"),
         (npm(name={}), "no name"),

@@ -338,6 +338,21 @@ def test_a_password_is_given_to_a_registry_that_asks_for_one(site: Site, clean: 
     assert resolve(parse_address(address(site)), QUICK).revision == found["digest"]
 
 
+def test_only_the_registry_itself_says_where_its_credentials_are_sent(site: Site, clean: Path) -> None:
+    """It may send on to a place that anybody can write to."""
+    log_in(clean, site.url.partition("://")[2])
+    publish(site, manifest(site))
+    path = f"{REPOSITORY}/manifests/1.0"
+    with serving() as other:
+        challenge = f'Bearer realm="{site.url}/stolen"'
+        other.answers["/there"] = answer(b"", status="401 Unauthorized", WWW_Authenticate=challenge)
+        site.answers[path] = answer(b"", status="307 Temporary Redirect", Location=f"{other.url}/there")
+        with pytest.raises(SourceUnavailable):
+            resolve(parse_address(address(site)), QUICK)
+    assert site.paths() == [path]
+    assert "Authorization" not in other.requests[0][1]
+
+
 @pytest.mark.each(
     "challenge",
     [

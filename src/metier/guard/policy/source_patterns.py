@@ -59,15 +59,15 @@ def denies_source(pattern: str, source: str) -> bool:
     named = source if "@" in pattern else _USER.sub("//", source, count=1)
     return any(
         glob_matches(f"{wanted.rstrip('/')}{more}", given)
-        for wanted, given in {(pattern.casefold(), source.casefold()), (_plain(pattern), _plain(named))}
+        for wanted, given in {(pattern.casefold(), source.casefold()), (_one_spelling(pattern), _one_spelling(named))}
         for more in ("", "/*", ":*", "?*", "#*", "@*")
     )
 
 
-def _plain(text: str) -> str:
+def _one_spelling(text: str) -> str:
     """A source or pattern in the spelling that servers take all others for.
 
-    >>> _plain("git+https://GitHub.com.:443//good/../%65vil/./skills")
+    >>> _one_spelling("git+https://GitHub.com.:443//good/../%65vil/./skills")
     'git+https://github.com/evil/skills'
     """
     from unicodedata import normalize

@@ -109,7 +109,7 @@ def _requirement(path: str, line: str) -> tuple[str, str, frozenset[str]]:
     hashes = frozenset(_HASH.findall(line))
     try:
         found = Requirement(_HASH.sub("", line).strip())
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         raise _refused(path, f"{shown(line)!r} is no plain requirement", _PLAIN) from None
     if found.url is not None:
         raise _refused(path, f"{shown(line)!r} names an address", _PLAIN)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"\s+--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 _NPM_PATH = re.compile(
-    r"(?:node_modules/(?:@[\w.~-]+/)?[\w.~-]*\w[\w.~-]*)(?:/node_modules/(?:@[\w.~-]+/)?[\w.~-]*\w[\w.~-]*)*"
+    r"(?:node_modules/(?:@[\w.~-]+/)?[.~-]*\w[\w.~-]*)(?:/node_modules/(?:@[\w.~-]+/)?[.~-]*\w[\w.~-]*)*"
 )
 _INTEGRITY = re.compile(r"sha(?:512|384|256)-[A-Za-z0-9+/=]{40,100}")
 _NOT_GIVEN = frozenset({"resolved", "hasInstallScript", "license", "funding", "deprecated"})
@@ -141,7 +141,7 @@ def _checked_lines(lines: Sequence[str], declared: Declared) -> tuple[str, ...]:
         hashes = set(_HASH.findall(line))
         try:
             one = Requirement(_HASH.sub("", line).strip())
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):
             one = None
         exact = one is not None and one.url is None and [spec.operator for spec in one.specifier] == ["=="]
         if one is None or not exact or not hashes:

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
 
 
-def _permit_all(_address: SourceAddress) -> None:
+class Permit(Protocol):
+    """Raises for a source that nothing may be fetched from.
+
+    With `is_way`, the source that was asked leads there: it need not be among those that are allowed.
+    """
+
+    def __call__(self, address: SourceAddress, /, *, is_way: bool = False) -> None:
+        """Decide about a source."""
+        ...
+
+
+def _permit_all(_address: SourceAddress, /, *, is_way: bool = False) -> None:
     return
 
 
@@ -30,8 +41,8 @@ class Transfer:
 
     progress: Callable[[str, int, int | None], None] = field(default=_say_nothing, compare=False)
     """Told what is transferred, how much of it is here, and how much there is, where that is known."""
-    permit: Callable[[SourceAddress], None] = field(default=_permit_all, compare=False)
-    """Raises for a source that nothing may be fetched from; asked before any source is."""
+    permit: Permit = field(default=_permit_all, compare=False)
+    """Asked before any source is, and before any host that one leads to."""
     max_bytes: int = 256 * 1024 * 1024
     """The most bytes that one transfer may have."""
     seconds: float = 300.0

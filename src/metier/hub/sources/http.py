@@ -19,6 +19,7 @@ from metier._hosts import authority, is_address, is_loopback, is_public_address,
 from metier._lazy import dataclass, pattern
 from metier._version import __version__
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
+from metier.hub.sources.address import SourceAddress
 from metier.hub.sources.http_settings import credentials_for, proxy_for
 from metier.skill import shown
 from metier.store.canonical_json import parse_strict
@@ -93,12 +94,19 @@ class HttpClient:
         most = min(max_bytes or self.transfer.max_bytes, self.transfer.max_bytes)
         first = at = _parsed(url)
         for _ in range(_MAX_REDIRECTS + 1):
+            if at.origin != self.origin:
+                place = url.partition("?")[0]
+                self.transfer.permit(SourceAddress(kind="archive", location=place), is_way=True)
+                self.transfer.permit(SourceAddress(kind="well-known", location=at.origin), is_way=True)
             try:
                 with _Wire(self._connected(at, until), until) as wire:
                     own = self.authorization or credentials_for(at.host, at.port) if at.origin == self.origin else ""
                     response = wire.request(at, own, self._accept)
                     location = response.headers.get("Location", "") if response.status in _REDIRECTS else ""
                     if not location:
+                        if at.origin != self.origin:
+                            # Nobody else says where the credentials of a source are to be sent.
+                            del response.headers["WWW-Authenticate"]
                         body = _body(url, response, wire, _Expected(what, types, most), self.transfer)
                         break
             except (OSError, HTTPException, ValueError) as error:
