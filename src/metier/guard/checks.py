@@ -257,7 +257,7 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
                 yield from _on_error(context, context.scanned.problem, SCAN)
             continue
         asks = rule.effect == "ask"
-        is_of_content = subject is not None and context.action.point in ("load", *_GRANTED_FOR)
+        is_of_content = subject is not None and context.action.point in ("load", *_INSTALLS, *_GRANTED_FOR)
         if asks and is_of_content and context.approval_status.is_approved:
             ids = ", ".join(context.approval_status.ids)
             reason = f"Rule {shown(rule.id)} asks{why}, and its content was approved."
@@ -271,7 +271,7 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
             code="approval-needed" if asks else "rule-denied",
             hint=approve_request() if asks else change_policy(rule.origin),
             origin=rule.origin,
-            needs_grant=asks and context.action.point == "load",
+            needs_grant=asks and context.action.point in ("load", *_INSTALLS),
         )
 
 

@@ -84,6 +84,8 @@ class InstallPlan:
     """The skills, as `name@source`, that would no longer answer to its name."""
     shadowed_by: str
     """The skill that has its name in a stronger layer; empty for none."""
+    action: Action
+    """The action that is decided about."""
     decision: Decision
     judged: JudgedSignature
     """Its signature."""
@@ -253,6 +255,7 @@ def plan_install(
         shadows=tuple(entry.reference for entry in others if entry not in stronger),
         shadowed_by=stronger[0].reference if stronger else "",
         judged=judged,
+        action=action,
         decision=judged.against or against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
         packages=plan_packages(files, found, effective, locked=_locked_packages(locked, digest)),
         is_pinned=terms.is_pinned,

@@ -83,6 +83,9 @@ def install(
         "policy": effective.digest,
     }
     if not decision.is_allowed:
+        if decision.outcome == "ask":
+            # Whoever may approve of this content finds the question among what waits for them.
+            decision = guard.follow_up(plan.action, actor, decision, decision)
         raise denied(scope, event, actor, home.ref, decision, **said)
     if plan.judged.exceptions and not is_approver(person, effective.approval.approvers):
         error = NotPermitted(
