@@ -55,7 +55,6 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import choose, plan_install, source_permit
     from metier.hub.installation import install, install_folder
     from metier.hub.resolution import with_requirements
@@ -80,13 +79,12 @@ def run(options: Namespace) -> int:
             chosen = choose(fetched, names)
             line.end()
             library, lock = library_of(options), LockFile.read(lock_path_for(folder))
-            actor = actor_of(person, scope)
             chosen, lacking = with_requirements(
                 chosen, fetched.candidates, lock.skills, library, source=fetched.resolved.address.name
             )
             fetched = replace(fetched, warnings=(*fetched.warnings, *lacking))
             plans = [
-                plan_install(scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=lock, library=library)
+                plan_install(scope, guard, person, candidate, fetched.resolved, terms=terms, lock=lock, library=library)
                 for candidate in chosen
             ]
             _require_apart(plans)
@@ -100,15 +98,7 @@ def run(options: Namespace) -> int:
             # One that is refused comes first: then none of them is installed.
             ordered = sorted(plans, key=lambda plan: plan.decision.is_allowed)
             done = [
-                install(
-                    scope,
-                    person,
-                    guard,
-                    plan,
-                    lock_path=lock_path_for(folder),
-                    approves=may_decide(scope.store),
-                    accept_findings=options.accept_findings,
-                )
+                install(scope, person, guard, plan, lock_path=lock_path_for(folder), approves=may_decide(scope.store))
                 for plan in ordered
             ]
     copies = _copied_to_clients(options, done, asks=asks)

@@ -33,7 +33,6 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import plan_install, source_permit
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
@@ -64,7 +63,7 @@ def run(options: Namespace) -> int:
             scope, wanted, Transfer(progress=line.show, permit=source_permit(metier.Guard(), person, scope))
         ) as found:
             line.end()
-            guard, library, actor = metier.Guard(), library_of(options), actor_of(person, scope)
+            guard, library = metier.Guard(), library_of(options)
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
                 lock = replace(one.lock, skills=(replace(one.locked, replaces=there[one.location] or ""),))
@@ -73,7 +72,7 @@ def run(options: Namespace) -> int:
                     if isinstance(candidate, MetierError):
                         raise candidate
                     plan = plan_install(
-                        scope, guard, actor, candidate, resolved, terms=terms, lock=lock, library=library
+                        scope, guard, person, candidate, resolved, terms=terms, lock=lock, library=library
                     )
                     if not plan.decision.is_allowed:
                         raise plan.decision.as_error()
@@ -97,7 +96,6 @@ def run(options: Namespace) -> int:
                         plan,
                         lock_path=one.lock.path,
                         approves=not options.frozen and may_decide(scope.store),
-                        accept_findings=options.accept_findings,
                         as_locked=one.locked,
                     )
                 )

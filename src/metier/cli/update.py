@@ -158,15 +158,7 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine, t
         for one, plan in plans if is_agreed else ():
             if plan.decision.is_allowed:
                 done.append(
-                    install(
-                        scope,
-                        person,
-                        guard,
-                        plan,
-                        lock_path=one.lock.path,
-                        approves=may_decide(scope.store),
-                        accept_findings=options.accept_findings,
-                    )
+                    install(scope, person, guard, plan, lock_path=one.lock.path, approves=may_decide(scope.store))
                 )
     updated = [one for one in done if not one.plan.is_unchanged]
     problems += [
@@ -209,7 +201,6 @@ def _planned(
     notes: list[str],
 ) -> list[InstallPlan]:
     """The plan of a skill, behind those of the skills that it newly needs; none where it stays as it is."""
-    from metier.guard.audit.governance_events import actor_of
     from metier.hub.install_plan import plan_install
     from metier.hub.resolution import with_requirements
     from metier.hub.updates import candidate_for, is_rewritten, skills_folder
@@ -228,11 +219,10 @@ def _planned(
         )
         return []
     terms = terms_of(options, skills_folder(one))
-    actor = actor_of(person, scope)
 
     def planned(candidate: Candidate) -> InstallPlan:
         return plan_install(
-            scope, guard, actor, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library
+            scope, guard, person, candidate, fetched.resolved, terms=terms, lock=one.lock, library=library
         )
 
     plan = planned(candidate)

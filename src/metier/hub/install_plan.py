@@ -91,7 +91,7 @@ class InstallPlan:
     """Its signature."""
     packages: PackagePlan = NO_PACKAGES
     """The packages that its scripts would get."""
-    is_pinned: bool = False
+    terms: InstallTerms
     scan_seconds: float = 0.0
     """The CPU time of the scanner."""
 
@@ -181,7 +181,7 @@ def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]
 def plan_install(
     scope: TenantScope,
     guard: Guard,
-    actor: Actor,
+    person: Person,
     candidate: Candidate,
     resolved: Resolved,
     *,
@@ -256,9 +256,11 @@ def plan_install(
         shadowed_by=stronger[0].reference if stronger else "",
         judged=judged,
         action=action,
-        decision=judged.against or against(report, terms.accept_findings) or _settle(guard, action, actor, asked),
+        decision=judged.against
+        or against(report, terms.accept_findings)
+        or _settle(guard, action, actor_of(person, scope), asked),
         packages=plan_packages(files, found, effective, locked=_locked_packages(locked, digest)),
-        is_pinned=terms.is_pinned,
+        terms=terms,
         scan_seconds=scan_seconds,
     )
 

@@ -37,7 +37,6 @@ class Installed:
     """The result of an installation."""
 
     plan: InstallPlan
-    locked: LockedSkill
     not_approved: str = ""
     """The reason why its content is not approved by that; empty where it is."""
     packages_problem: str = ""
@@ -63,7 +62,6 @@ def install(
     *,
     lock_path: str,
     approves: bool = True,
-    accept_findings: str = "",
     as_locked: LockedSkill | None = None,
 ) -> Installed:
     """Put a skill that was planned in its place, with its records, and lock it.
@@ -114,7 +112,7 @@ def install(
         why = []
 
         def also(version: Version) -> None:
-            accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(plan.report) else ""
+            accepted = f"Findings accepted: {plan.terms.accept_findings.strip()}" if is_bad(plan.report) else ""
             notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
             signer = plan.judged.signature.signer
             notes += (*plan.judged.exceptions, *((f"signed by {signer}",) if signer else ()))
@@ -134,7 +132,7 @@ def install(
         # What was approved is vouched for; what it is changed into is not what is on record, and denied.
         TrustStore().trust(home.folder)
     lacking = build_packages(plan.files, plan.packages, effective)
-    return Installed(plan=plan, locked=locked, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
+    return Installed(plan=plan, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
 
 
 def remove_skill(scope: TenantScope, effective: EffectivePolicy, person: Person, one: InstalledSkill) -> str | None:
@@ -179,7 +177,7 @@ def _locked(plan: InstallPlan, person: Person, folder: str) -> LockedSkill:
         unsigned=plan.judged.unsigned_because,
         requires=plan.skill.requires,
         packages=plan.packages.lines,
-        pinned=plan.is_pinned,
+        pinned=plan.terms.is_pinned,
         added=now(),
         by=person.name,
     )

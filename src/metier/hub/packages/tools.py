@@ -62,7 +62,7 @@ def run_tool(
     variables: Mapping[str, str],
     what: str,
     may_run_unsandboxed: bool = False,
-) -> Outcome:
+) -> None:
     """Run a tool in a folder; raises `PackagesRefused` with what it says where it fails.
 
     It sees the folder, the machine's programs and nothing of the user. On a machine without a sandbox it does not run,
@@ -98,7 +98,6 @@ def run_tool(
     outcome = runner.run_blocking(job)
     if not outcome.is_success:
         raise _failed(what, outcome)
-    return outcome
 
 
 def _failed(what: str, outcome: Outcome) -> PackagesRefused:

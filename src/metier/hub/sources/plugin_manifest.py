@@ -69,7 +69,6 @@ class Plugin:
 class Marketplace:
     """A list of plugins, and sentences about those that are left out of it."""
 
-    name: str
     plugins: tuple[Plugin, ...]
     warnings: tuple[str, ...] = ()
 
@@ -103,7 +102,7 @@ def parse_marketplace(data: bytes, address: SourceAddress) -> Marketplace:
             plugins[plugin.name] = plugin
         except _Unusable as error:
             warnings.append(f"{label} of the marketplace is left out: {error}.")
-    return Marketplace(name=_text(manifest, "name"), plugins=tuple(plugins.values()), warnings=tuple(warnings))
+    return Marketplace(plugins=tuple(plugins.values()), warnings=tuple(warnings))
 
 
 def _listed_plugin(entry: object, below: object, market: SourceAddress) -> Plugin:
