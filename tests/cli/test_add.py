@@ -207,6 +207,31 @@ def test_an_installed_skill_appears_in_the_folders_of_clients_without_doubles(
     assert (home / ".cursor/skills/hello/scripts/hi.py").read_text().endswith("print('again')\n")
 
 
+def test_a_client_that_nobody_knows_is_found_before_anything_is_installed(
+    metier: Metier, project: Path, shared: Path
+) -> None:
+    code, _, err = metier("add", shared, "hello", "--client", "clod", "--yes")
+    assert code == 2
+    assert "'clod' is no client" in err
+    assert not (project / ".metier").exists()
+
+
+def test_of_all_skills_those_that_cannot_be_loaded_are_left_out_with_a_warning(
+    metier: Metier, project: Path, shared: Path
+) -> None:
+    (shared / "skills/broken").mkdir()
+    (shared / "skills/broken/SKILL.md").write_text("---\nname: [broken\n")
+    shape = added(metier, shared, "--all")
+    assert {one["name"] for one in shape["skills"]} == {"bye", "hello"}
+    assert shape["warnings"] == ["skills/broken cannot be loaded, and is left out."]
+    code, _, err = metier("add", shared, "broken", "--yes")
+    assert (code, "[skill-invalid]" in err) == (1, True)
+
+
+def test_a_source_is_the_one_argument_that_is_missing(metier: Metier) -> None:
+    assert "required: SOURCE\n" in metier("add")[2]
+
+
 def marketplace(folder: Path, **plugins: Any) -> Path:
     manifest = folder / ".claude-plugin/marketplace.json"
     manifest.parent.mkdir(parents=True, exist_ok=True)

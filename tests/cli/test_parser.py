@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -75,3 +76,7 @@ def test_a_verb_carries_the_function_that_does_it() -> None:
     verb.json()
     options = parser.parse_args(["greet", "--json"])
     assert (options.verb, options.do(options), options.is_exact, options.json) == ("greet", 7, True, True)
+
+
+def test_help_lists_verbs_right_below_their_title(metier: Callable[..., tuple[int, str, str]]) -> None:
+    assert "verbs:\n  VERB\n" in metier("registry", "--help")[1]

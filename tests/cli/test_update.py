@@ -222,6 +222,12 @@ def test_a_branch_that_moved_is_an_update_and_the_locked_commit_is_still_install
     assert newer["installed"] != newer["newest"]
     assert said(metier, "update", "hello", "--yes")["updated"] == ["hello"]
     assert (there / "more.md").exists()
+    # After a rollback it is no longer what that commit has: the source has news, and a clone is as locked.
+    assert metier("rollback", "hello")[0] == 0
+    assert [one["name"] for one in said(metier, "outdated")["skills"]] == ["hello"]
+    with monkeypatch.context() as clone:
+        clone.setenv("METIER_DATA", str(tmp_path / "clone"))
+        assert said(metier, "install", "--frozen")["ok"] is True
     # Another machine, with the lock of before.
     (project / "metier.lock").write_bytes(lock)
     shutil.rmtree(there)

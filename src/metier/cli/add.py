@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metier.hub.install_plan import InstallPlan
     from metier.hub.installation import Installed
-    from metier.hub.sources.fetch import Fetched
+    from metier.hub.sources.fetch import Candidate, Fetched
     from metier.hub.sync import Synced
 
 
@@ -55,6 +55,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    from metier.hub.client_copies import named_clients
     from metier.hub.install_plan import choose, plan_install, source_permit
     from metier.hub.installation import install, install_folder
     from metier.hub.resolution import with_requirements
@@ -66,6 +67,7 @@ def run(options: Namespace) -> int:
     asks = asks_first(options, "Add --yes to install it, or --dry-run to look first.")
     address = parse_address(options.source, ref=options.ref)
     folder = install_folder(options.to, os.getcwd())
+    named_clients(several(options.client), "project")  # so that a typo is found before anything is installed
     terms = terms_of(options, folder, is_pinned=options.pin)
     with TransferLine() as line:
         store = looking(options) if options.dry_run else acting(options)
@@ -76,13 +78,13 @@ def run(options: Namespace) -> int:
             listed = stack.enter_context(fetch(resolve(address, transfer), transfer))
             names = _names(options, listed, picks=asks)
             fetched = stack.enter_context(opened(listed, names, transfer))
-            chosen = choose(fetched, names)
+            chosen, broken = _whole(choose(fetched, names)) if options.all else (choose(fetched, names), [])
             line.end()
             library, lock = library_of(options), LockFile.read(lock_path_for(folder))
             chosen, lacking = with_requirements(
                 chosen, fetched.candidates, lock.skills, library, source=fetched.resolved.address.name
             )
-            fetched = replace(fetched, warnings=(*fetched.warnings, *lacking))
+            fetched = replace(fetched, warnings=(*fetched.warnings, *broken, *lacking))
             plans = [
                 plan_install(scope, guard, person, candidate, fetched.resolved, terms=terms, lock=lock, library=library)
                 for candidate in chosen
@@ -118,6 +120,21 @@ def _names(options: Namespace, listed: Fetched, *, picks: bool) -> list[str]:
     if names or len(listed.candidates) > 1:
         return names if names or not picks else ask_names(listed.candidates)
     return [one.folder for one in listed.candidates if one.is_plugin]
+
+
+def _whole(chosen: list[Candidate]) -> tuple[list[Candidate], list[str]]:
+    """The skills that can be loaded, where somebody wants all, and a sentence for each of the others."""
+    from metier.skill import parse
+
+    whole: list[Candidate] = []
+    broken: list[str] = []
+    for one in chosen:
+        diagnostics = parse(one.skill_file(), folder=one.folder).skill.diagnostics
+        if any(note.severity == "error" for note in diagnostics):
+            broken.append(f"{one.path} cannot be loaded, and is left out.")
+        else:
+            whole.append(one)
+    return (whole, broken) if whole else (chosen, [])
 
 
 def _require_apart(plans: Sequence[InstallPlan]) -> None:

@@ -9,6 +9,7 @@ from metier.cli.parser import Parser
 
 _EVERYDAY = """\
 examples:
+  metier add anthropics/skills pdf       a skill of a repository: what it can do first, then the question
   metier list                            the skills that are there for you, here
   metier search "plot a csv file"        the skills that fit, the best first, and why
   metier run csv-analyst peek_csv.py -- data.csv              one of its scripts, in a sandbox
@@ -22,6 +23,8 @@ examples:
 """
 _MORE = """\
   metier --skills ./skills list --all    those of a folder, shadowed and broken ones too
+  metier update --all --dry-run          what would change in the skills that were added
+  metier lock --check                    whether they are as they were installed
   metier show csv-analyst                what one skill says of itself
   metier catalog --budget 1024           what a model is shown of them
   metier listing csv-analyst pinned      how much models are shown of one

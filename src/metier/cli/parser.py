@@ -84,6 +84,8 @@ class Parser(argparse.ArgumentParser):
 
     def option(self, name: str, metavar: Any, help: str, *, complete: str = "", **more: Any) -> None:  # noqa: A002
         """Add an option with a value, or an argument; `complete` names the completer of its values."""
+        if more.get("nargs") == "*":
+            more.setdefault("default", [])  # without one, argparse calls it required
         added: Any = self.add_argument(name, metavar=metavar, help=help, **more)
         if complete:
             added.completer = functools.partial(_complete, complete)
@@ -91,7 +93,9 @@ class Parser(argparse.ArgumentParser):
     def verb(self, name: str, summary: str, example: str, do: Callable[..., int | None], **defaults: Any) -> Parser:
         """Add a verb of the command; `options.do` is the function that carries it out."""
         if self._subparsers is None:
-            self.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+            self.add_subparsers(
+                dest="verb", metavar="VERB", title="verbs", required=True, description=argparse.SUPPRESS
+            )
         verbs = next(one for one in self._actions if isinstance(one, argparse._SubParsersAction))
         added: Parser = verbs.add_parser(name, help=summary, description=_sentence(summary))
         added.command = self.command

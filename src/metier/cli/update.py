@@ -102,6 +102,7 @@ def _outdated(options: Namespace, states: list[SourceState]) -> int:
             for state, one in rows
         ]
         print(table(style, ("NAME", "INSTALLED", "NEWEST", "SOURCE"), lines))
+        print("`metier update NAME --dry-run` shows what changed.")
     else:
         print_done("All that is installed is what its sources have.")
     for problem in _problems(states):
@@ -246,4 +247,6 @@ def _difference(plan: InstallPlan) -> str:
 def _agreed(changed: list[tuple[InstalledSkill, InstallPlan]]) -> bool:
     from metier.cli.terminal import ask_yes
 
+    if len(changed) == 1:
+        return ask_yes(f"Update {changed[0][1].skill.name}, and approve of what it can do now?")
     return ask_yes(f"Update {plural(len(changed), 'skill')}, and approve of what they can do now?")

@@ -205,11 +205,13 @@ def sources(context: DecisionContext) -> Iterator[Decision]:
         return
     for pattern, origin in effective.sources_deny:
         if denies_source(pattern, action.source):
-            yield _from(f"Policy denies the source {shown(pattern)!r}.", "sources.deny", origin)
+            why = f"Policy denies the source {shown(action.source, 300)!r}: {shown(pattern)}."
+            yield _from(why, "sources.deny", origin)
     for patterns, origin in effective.sources_allow:
         if not any(allows_source(pattern, action.source) for pattern in patterns):
             listed = shown(", ".join(patterns), 300) or "none"
-            yield _from(f"The source is not among those that policy allows: {listed}.", "sources.allow", origin)
+            why = f"The source {shown(action.source, 300)!r} is not among those that policy allows: {listed}."
+            yield _from(why, "sources.allow", origin)
 
 
 def required_of_sources(context: DecisionContext) -> Iterator[Decision]:

@@ -134,22 +134,27 @@ def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
     """
     candidates = fetched.candidates
     if not candidates:
+        path = fetched.resolved.address.path
+        within = f" in {shown(path, 200)!r}" if path else ""
         raise SkillNotFound(
-            f"{shown(fetched.resolved.address.name, 300)} has no skill: there is no SKILL.md.",
+            f"{shown(fetched.resolved.address.name, 300)} has no skill{within}: there is no SKILL.md.",
             hint="Check the address; it may name a folder in the source, as in owner/repo/path.",
         )
     if not names:
         if len(candidates) > 1:
-            listed = ", ".join(shown(one.folder) for one in candidates[:_MOST_NAMED])
-            more = f" and {len(candidates) - _MOST_NAMED:,} more" if len(candidates) > _MOST_NAMED else ""
             raise InvalidArgument(
-                f"{shown(fetched.resolved.address.name, 300)} has {len(candidates):,} skills: {listed}{more}.",
-                hint="Name those that you want behind the source, or add --all.",
+                f"{shown(fetched.resolved.address.name, 300)} has {len(candidates):,} skills: {_listed(candidates)}.",
+                hint="Name those that you want behind the source, or add --all; with --dry-run it describes them.",
                 skills=[one.folder for one in candidates],
             )
         return list(candidates)
     chosen = [one for name in dict.fromkeys(names) for one in _meant_by(candidates, name)]
     return list({(one.source, one.path): one for one in chosen}.values())
+
+
+def _listed(candidates: Sequence[Candidate]) -> str:
+    listed = ", ".join(shown(one.folder) for one in candidates[:_MOST_NAMED])
+    return listed + (f" and {len(candidates) - _MOST_NAMED:,} more" if len(candidates) > _MOST_NAMED else "")
 
 
 def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]:
@@ -172,7 +177,7 @@ def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]
         meant = f"Did you mean {' or '.join(map(repr, map(shown, close)))}? " if close else ""
         raise SkillNotFound(
             f"The source has no skill {shown(name)!r}.",
-            hint=f"{meant}It has {', '.join(shown(one.folder) for one in candidates[:_MOST_NAMED])}.",
+            hint=f"{meant}It has {_listed(candidates)}.",
             name=name,
         )
     return same

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from metier.store import Person, TenantScope, Version
 
 
+_NOBODY = "Nobody is at a terminal here to decide. `metier add` at one, or a token in METIER_API_TOKEN, approves."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
     """The result of an installation."""
@@ -118,12 +121,10 @@ def install(
             notes += (*plan.judged.exceptions, *((f"signed by {signer}",) if signer else ()))
             record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
             reason = accepted or version.reason
-            why.append(
-                approve_content(scope, effective, person, home, plan.digest, reason) if approves else "Nobody decided."
-            )
+            why.append(approve_content(scope, effective, person, home, plan.digest, reason) if approves else _NOBODY)
             expire_others(scope, home.location, plan.digest, actor)
 
-        reason = f"Installed from {plan.resolved.address.name}."
+        reason = f"{'Installed' if plan.point == 'install' else 'Updated'} from {plan.resolved.address.name}."
         put_in_place(scope, effective, home, plan.files, over=plan.there, by=person, reason=reason, also=also)
     change_lock(lock_path, lambda now: now.with_skill(locked))
     if home.layer == "project":

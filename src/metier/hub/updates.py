@@ -17,8 +17,8 @@ from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Candidate, Resolved, fetch, resolve
 from metier.library.clients import PROJECT_FOLDERS
 from metier.library.places import personal_folders
-from metier.skill import shown
-from metier.skill.package import digest_of_files
+from metier.skill import FolderPackage, shown
+from metier.skill.package import digest_of_files, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Transfer
     from metier.library.lock_file import LockedSkill, LockFile
+    from metier.skill.package import Files
     from metier.store import TenantScope
 
 _BY_REVISION = frozenset({"git", "apm", "pypi", "oci", "well-known"})
@@ -143,8 +144,8 @@ def locked_candidates(
     for one in skills:
         locked = one.locked
         address = replace(parse_address(locked.source), ref=locked.ref)
-        files = scope.revisions.files(locked.digest) if scope.revisions.has(locked.digest) else {}
-        if files and digest_of_files(files) == locked.digest:
+        files = _files_here(scope, one)
+        if files:
             kept = Candidate(
                 folder=locked.name,
                 path=locked.path,
@@ -173,6 +174,18 @@ def locked_candidates(
                 )
                 found.append((one, _verified(one.locked, candidate), kept_ref))
         yield found
+
+
+def _files_here(scope: TenantScope, one: InstalledSkill) -> Files:
+    """The locked content as this machine has it: kept by the store, or in its place, as in a clone of a project."""
+    digest = one.locked.digest
+    files: Files = scope.revisions.files(digest) if scope.revisions.has(digest) else {}
+    if digest_of_files(files) != digest:
+        try:
+            files = files_of(FolderPackage(one.location))
+        except (MetierError, OSError):
+            return {}
+    return files if digest_of_files(files) == digest else {}
 
 
 def _verified(locked: LockedSkill, candidate: Candidate | None) -> Candidate | MetierError:

@@ -201,6 +201,7 @@ def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Ca
     file has, nothing is noted. Raises `LockInvalid` where it could not be.
     """
     known, path = locked_digests(folder), lock_path_for(folder)
+    before: LockedSkill | None = None
     written: LockedSkill | None = None
 
     def begin() -> None:
@@ -208,25 +209,27 @@ def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Ca
             change_lock(path, name_both)
 
     def name_both(lock: LockFile) -> LockFile:
-        nonlocal written
-        skill = lock.at(lock.relative(folder))
-        if skill is None:
+        nonlocal before, written
+        before = lock.at(lock.relative(folder))
+        if before is None:
             return lock
-        written = replace(skill, digest=digest, replaces=over or known[0])
+        # The other content's state of the source says nothing about this one, which nobody should look for there.
+        both = replace(before, digest=digest, replaces=over or known[0])
+        written = replace(both, revision="", version="", packages=())
         return lock.with_skill(written)
 
-    def end(*digests: str) -> None:
-        if written is not None:
-            done = replace(written, digest=digests[0], replaces="".join(digests[1:]))
-            # Another process may have put its own content there meanwhile, and noted that.
-            change_lock(path, lambda lock: lock.with_skill(done) if lock.at(done.folder) == written else lock)
+    def end(done: LockedSkill) -> None:
+        # Another process may have put its own content there meanwhile, and noted that.
+        change_lock(path, lambda lock: lock.with_skill(done) if lock.at(done.folder) == written else lock)
 
     try:
         yield begin
     except BaseException:
-        end(*known)
+        if before is not None:
+            end(before)
         raise
-    end(digest)
+    if written is not None:
+        end(replace(written, replaces=""))
 
 
 def lock_path_for(folder: str | os.PathLike[str]) -> str:
