@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metier.errors import RequirementsConflict, SkillInvalid
+from metier.hub import resolution
 from metier.hub.resolution import with_requirements
 from metier.hub.sources.fetch import Candidate
 from metier.library.lock_file import LockedSkill
@@ -118,3 +119,13 @@ def test_a_requirement_that_cannot_be_understood_is_an_error(text: str) -> None:
 def test_ranges_are_read_from_lists_and_from_text(written: str, read: tuple[str, ...]) -> None:
     text = f"---\nname: x\ndescription: Does x.\nrequires: {written}\n---\nDo.\n"
     assert parse(text.encode(), folder="x").skill.requires == read
+
+
+def test_a_source_whose_skills_need_each_other_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step keeps all before it: a source of some thousands would take minutes, and more memory than there is."""
+    assert resolution._MOST_ROUNDS <= 1_000
+    monkeypatch.setattr(resolution, "_MOST_ROUNDS", 20)
+    chain = [candidate(f"s{number}", requires=f"[s{number + 1}]") for number in range(40)]
+    with pytest.raises(RequirementsConflict, match="too many others"):
+        with_requirements([chain[0]], chain)
+    assert len(with_requirements(chain[25:], chain)[0]) == 15

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from metier.library import SkillLookup
     from metier.library.lock_file import LockedSkill
 
-_MOST_ROUNDS = 10_000
+_MOST_ROUNDS = 1_000
+"""The most steps beyond the skills that were chosen; each of them keeps a list of all that was settled before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,9 @@ def with_requirements(
         cast("Any", _Provider(choices, {one.name: one for one in wanted})), resolvelib.BaseReporter()
     )
     try:
-        result = resolver.resolve([SkillRequirement(name=one.name) for one in wanted], max_rounds=_MOST_ROUNDS)
+        result = resolver.resolve(
+            [SkillRequirement(name=one.name) for one in wanted], max_rounds=_MOST_ROUNDS + len(wanted)
+        )
     except resolvelib.ResolutionImpossible as error:
         raise RequirementsConflict(
             _explained(list(error.causes), choices), hint="Add other versions of them, or ask their authors."

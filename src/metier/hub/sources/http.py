@@ -95,8 +95,7 @@ class HttpClient:
         first = at = _parsed(url)
         for _ in range(_MAX_REDIRECTS + 1):
             if at.origin != self.origin:
-                place = url.partition("?")[0]
-                self.transfer.permit(SourceAddress(kind="archive", location=place), is_way=True)
+                self.transfer.permit(SourceAddress(kind="archive", location=url.partition("?")[0]), is_way=True)
                 self.transfer.permit(SourceAddress(kind="well-known", location=at.origin), is_way=True)
             try:
                 with _Wire(self._connected(at, until), until) as wire:
@@ -105,14 +104,12 @@ class HttpClient:
                     location = response.headers.get("Location", "") if response.status in _REDIRECTS else ""
                     if not location:
                         if at.origin != self.origin:
-                            # Nobody else says where the credentials of a source are to be sent.
-                            del response.headers["WWW-Authenticate"]
+                            del response.headers["WWW-Authenticate"]  # it does not say where credentials go
                         body = _body(url, response, wire, _Expected(what, types, most), self.transfer)
                         break
             except (OSError, HTTPException, ValueError) as error:
                 raise _unavailable(url, _reason(error), _TRY_LATER) from None
-            url = joined(url, location)
-            at = _parsed(url)
+            at = _parsed(url := joined(url, location))
         else:
             raise _unavailable(url, f"it redirects more than {_MAX_REDIRECTS} times", _TRY_LATER)
         if at.origin != first.origin:
