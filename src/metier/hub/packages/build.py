@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from metier._paths import locked_folder, safe_rmtree, write_file
 from metier.errors import PackagesRefused
-from metier.hub.packages.index_settings import npm_registry, python_indexes
-from metier.hub.packages.resolution import UV_OPTIONS
-from metier.hub.packages.tools import npm_program, run_tool, uv_program
-from metier.run.environment import find_program
+from metier.hub.packages.index_settings import npm_registry
+from metier.hub.packages.tools import npm_program, run_tool, run_uv
 from metier.run.packages import (
     CONTENT,
     FILES,
@@ -82,19 +80,12 @@ def build(resolution: Resolution, *, may_run_unsandboxed: bool = False) -> str:
 
 
 def _install_python(resolution: Resolution, staging: str, may_run_unsandboxed: bool) -> None:
-    indexes = python_indexes()
     with open(os.path.join(staging, "requirements.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(resolution.requirements) + "\n")
-    command = (uv_program(), "pip", "install", "--requirement", "requirements.txt", "--target", CONTENT["python"])
-    options = ("--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode", *UV_OPTIONS)
-    run_tool(
-        (*command, *options, "--python", find_program("python3")),
-        staging,
-        indexes=indexes,
-        variables=indexes.variables(),
-        what="installing the Python packages",
-        may_run_unsandboxed=may_run_unsandboxed,
-    )
+    command = ("install", "--requirement", "requirements.txt", "--target", CONTENT["python"])
+    options = ("--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode")
+    what = "installing the Python packages"
+    run_uv((*command, *options), staging, what=what, may_run_unsandboxed=may_run_unsandboxed)
 
 
 def _install_npm(resolution: Resolution, staging: str, may_run_unsandboxed: bool) -> None:

@@ -14,8 +14,8 @@ from metier._paths import short_digest
 from metier.errors import PackagesRefused
 from metier.hints import for_people
 from metier.hub.packages.declared import declared_by
-from metier.hub.packages.index_settings import NPM, npm_registry, python_indexes
-from metier.hub.packages.tools import run_tool, uv_program
+from metier.hub.packages.index_settings import NPM, npm_registry
+from metier.hub.packages.tools import run_uv
 from metier.run.environment import find_program
 from metier.run.packages import platform_tag, python_version
 from metier.skill import shown
@@ -107,28 +107,17 @@ def _require_version(declared: Declared) -> None:
 
 def _compiled(declared: Declared, may_run_unsandboxed: bool) -> list[str]:
     """The lines that uv resolves requirements to; wheels only, so that nothing of a package is executed for it."""
-    indexes = python_indexes()
     with tempfile.TemporaryDirectory(prefix="metier-resolve-") as folder:
         folder = os.path.realpath(folder)
         with open(os.path.join(folder, "requirements.in"), "w", encoding="utf-8") as file:
             file.write("\n".join(declared.python) + "\n")
-        command = (uv_program(), "pip", "compile", "requirements.in", "--output-file", "resolved.txt")
-        options = ("--universal", "--generate-hashes", "--no-annotate", "--no-header", *UV_OPTIONS)
-        run_tool(
-            (*command, *options, "--python", find_program("python3")),
-            folder,
-            indexes=indexes,
-            variables=indexes.variables(),
-            what="resolving the Python packages",
-            may_run_unsandboxed=may_run_unsandboxed,
-        )
+        command = ("compile", "requirements.in", "--output-file", "resolved.txt")
+        options = ("--universal", "--generate-hashes", "--no-annotate", "--no-header")
+        what = "resolving the Python packages"
+        run_uv((*command, *options), folder, what=what, may_run_unsandboxed=may_run_unsandboxed)
         with open(os.path.join(folder, "resolved.txt"), encoding="utf-8") as file:
             text = file.read().replace("\\\n", " ")
     return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-
-
-UV_OPTIONS = ("--only-binary", ":all:", "--no-config", "--no-cache", "--no-python-downloads", "--quiet")
-"""Options of every call of uv: nothing is built, and nothing is taken that anybody else has put into a cache."""
 
 
 def _checked_lines(lines: Sequence[str], declared: Declared) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from metier._extras import optional
 from metier.errors import IsolationMissing, PackagesRefused, PartMissing
 from metier.hints import NO_ISOLATION
+from metier.hub.packages.index_settings import python_indexes
 from metier.run import Job, Limits
-from metier.run.environment import search_path, which
+from metier.run.environment import find_program, search_path, which
 from metier.run.job import MAX_SECONDS, NEEDS, JobPath, missing
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _LIMITS = Limits(
     open_files=4096,
 )
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
+_UV_OPTIONS = ("--only-binary", ":all:", "--no-config", "--no-cache", "--no-python-downloads", "--quiet")
+"""Options of every call of uv: nothing is built, and nothing is taken that anybody else has put into a cache."""
 _MOST_SHOWN = 2_000
 _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 
@@ -52,6 +55,19 @@ def npm_program() -> str:
     if found is None:
         raise PartMissing("Packages of npm need npm, which is not installed.", hint="Install Node.js with npm.")
     return found
+
+
+def run_uv(command: Sequence[str], folder: str, *, what: str, may_run_unsandboxed: bool) -> None:
+    """Run a command of `uv pip`, with the indexes of the user; see `run_tool`."""
+    indexes = python_indexes()
+    run_tool(
+        (uv_program(), "pip", *command, *_UV_OPTIONS, "--python", find_program("python3")),
+        folder,
+        indexes=indexes,
+        variables=indexes.variables(),
+        what=what,
+        may_run_unsandboxed=may_run_unsandboxed,
+    )
 
 
 def run_tool(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from metier._lazy import dataclass, pattern
 from metier.errors import InvalidArgument
@@ -11,7 +11,6 @@ from metier.skill import shown
 from metier.source.source import absolute, expanded
 
 Kind: TypeAlias = Literal["dir", "git", "archive", "well-known", "marketplace", "apm", "pypi", "oci"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ARCHIVES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
 _SHORT = pattern(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)((?:/+[\w.-]+)*)/*")
