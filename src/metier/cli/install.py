@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def run(options: Namespace) -> int:
     from metier.hub.install_plan import plan_install, source_permit
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
-    from metier.hub.updates import installed_skills, locked_candidates, skills_folder
+    from metier.hub.updates import installed_skills, locked_candidates
     from metier.run.packages import has_record
 
     asks = asks_first(options, "Add --yes, or --frozen for exactly what is locked.")
@@ -67,7 +68,7 @@ def run(options: Namespace) -> int:
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
                 lock = replace(one.lock, skills=(replace(one.locked, replaces=there[one.location] or ""),))
-                terms = terms_of(options, skills_folder(one), is_pinned=one.locked.pinned)
+                terms = terms_of(options, os.path.dirname(one.location), is_pinned=one.locked.pinned)
                 try:
                     if isinstance(candidate, MetierError):
                         raise candidate

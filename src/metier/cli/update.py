@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -204,7 +205,7 @@ def _planned(
     """The plan of a skill, behind those of the skills that it newly needs; none where it stays as it is."""
     from metier.hub.install_plan import plan_install
     from metier.hub.resolution import with_requirements
-    from metier.hub.updates import candidate_for, is_rewritten, skills_folder
+    from metier.hub.updates import candidate_for, is_rewritten
 
     candidate = candidate_for(one.locked, fetched.candidates)
     if candidate is None:
@@ -219,7 +220,7 @@ def _planned(
             "stays as it is: a version never changes. Ask whoever publishes it, and add it again if that is right."
         )
         return []
-    terms = terms_of(options, skills_folder(one))
+    terms = terms_of(options, os.path.dirname(one.location))
 
     def planned(candidate: Candidate) -> InstallPlan:
         return plan_install(

@@ -212,11 +212,6 @@ def _verified(locked: LockedSkill, candidate: Candidate | None) -> Candidate | M
     return candidate
 
 
-def skills_folder(one: InstalledSkill) -> str:
-    """The folder of skills that an installed one lies in."""
-    return os.path.dirname(one.location)
-
-
 def changed_in_folder(state: SourceState, one: InstalledSkill) -> bool:
     """Whether a folder, which has no states, has another content of a skill by now."""
     from metier.hub.sources.fetch import Transfer
