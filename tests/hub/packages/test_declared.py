@@ -187,3 +187,25 @@ def test_npm_is_given_no_scripts_of_a_skill() -> None:
 
 def test_a_skill_without_declarations_needs_nothing() -> None:
     assert resolve_packages(skill_files()) == ()
+
+
+@pytest.mark.each(
+    ("line", "fits"),
+    [
+        ("tiny==1.5", True),
+        ("Tiny==1.5.0", True),
+        ("tiny==0.9", False),
+        ("tiny==2.0", False),
+        ("evil==1.5", False),
+        ("tiny-evil==1.5", False),
+    ],
+)
+def test_a_lock_has_the_packages_that_a_skill_declares_and_no_other_versions_of_them(line: str, fits: bool) -> None:
+    """An approval is one of a content of a skill, and lock files can be changed without it."""
+    files = skill_files(requirements_txt="tiny>=1,<2\nnever ; python_version < '3'\n")
+    locked = [f"{line} --hash={HASH}"]
+    if fits:
+        assert len(resolve_packages(files, locked=locked)) == 1
+        return
+    with pytest.raises(PackagesRefused, match="not those of the skill"):
+        resolve_packages(files, locked=locked)

@@ -149,7 +149,29 @@ def _checked_lines(lines: Sequence[str], declared: Declared) -> tuple[str, ...]:
         marker = f" ; {one.marker}" if one.marker is not None else ""
         name = f"{canonicalize_name(one.name)}{one.specifier}"
         found.append(f"{name}{marker}{''.join(f' --hash={digest}' for digest in sorted(hashes))}")
+    _require_declared(found, declared)
     return tuple(sorted(found))
+
+
+def _require_declared(lines: Sequence[str], declared: Declared) -> None:
+    """Raise unless lines have all that is declared, in versions that fit: a lock comes with a project, and may lie."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    versions: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, version = line.split(" ")[0].partition("==")
+        versions.setdefault(name, []).append(version)
+    for text in declared.python:
+        wanted = Requirement(text)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        there = versions.get(canonicalize_name(wanted.name), ())
+        if not any(wanted.specifier.contains(version, prereleases=True) for version in there):
+            raise PackagesRefused(
+                f"The packages of the lock are not those of the skill: it needs {shown(text)!r}.",
+                hint="`metier update` resolves it again.",
+            )
 
 
 def _npm_lines(lock: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
