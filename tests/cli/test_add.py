@@ -228,6 +228,11 @@ def test_of_all_skills_those_that_cannot_be_loaded_are_left_out_with_a_warning(
     assert (code, "[skill-invalid]" in err) == (1, True)
 
 
+def test_errors_name_the_command_to_try(metier: Metier, project: Path, tmp_path: Path) -> None:
+    assert f"`git ls-remote file://{tmp_path}/nope`" in metier("add", f"git+file://{tmp_path}/nope", "--yes")[2]
+    assert "./folder" in metier("add", "nope", "--yes")[2]
+
+
 def test_a_source_is_the_one_argument_that_is_missing(metier: Metier) -> None:
     assert "required: SOURCE\n" in metier("add")[2]
 

@@ -118,6 +118,7 @@ def test_where_policy_wants_a_signature_an_unsigned_skill_is_refused_or_a_record
             signed(shared, key)
         code, shape = add(metier, shared)
         assert (code != 0, shape["error"]["code"]) == (True, problem), shape
+    assert "somebody who is not known here" in metier("add", str(shared), "--dry-run")[1]
     code, shape = add(metier, shared, "--allow-unsigned", "From the next desk.")
     assert (code, shape["skills"][0]["exceptions"]) == (0, ["Unsigned: From the next desk."])
     assert 'unsigned = "From the next desk."' in lock()

@@ -85,7 +85,7 @@ def ask_names(candidates: Sequence[Candidate]) -> list[str]:
         about = one.about
         if not about and not one.is_plugin:
             about = parse(one.skill_file(), folder=one.folder).skill.description
-        said = style.dim(Style.text(shortened(about, 90), 90))
+        said = style.dim(Style.text(shortened(about or "no description", 90), 90))
         print(f"{number:>4}  {pad(Style.text(one.folder), wide)}  {said}", file=sys.stderr)
     if len(candidates) > _MOST_LISTED:
         print(style.dim(f"      and {plural(len(candidates) - _MOST_LISTED, 'skill')} more"), file=sys.stderr)

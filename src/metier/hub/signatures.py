@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from metier._extras import optional
 from metier._lazy import dataclass
-from metier.errors import InvalidArgument, SignatureRefused, SignerChanged
+from metier.errors import InvalidArgument, SignatureRefused, SignerChanged, SignerUnknown
 from metier.guard.decision import refuse
 from metier.guard.policy.source_patterns import denies_source
 from metier.guard.signatures import SIGNATURE_FILE, Signature, hashing_of, verify
@@ -66,6 +66,8 @@ def judge_signature(
         check_signer(previous, signature, is_accepted=bool(accept_signer.strip()))
     except SignatureRefused as error:
         refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
+        if isinstance(error, SignerUnknown):
+            signature = Signature(status="signer-unknown")
         return JudgedSignature(signature=signature, against=refusal)
     return JudgedSignature(
         signature=signature,

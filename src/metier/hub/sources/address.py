@@ -26,7 +26,7 @@ _BARE = ("HEAD", "objects", "refs")
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]*)://")
 _PREFIXES: dict[str, Kind] = {"apm+": "apm", "pypi:": "pypi", "oci://": "oci", "oci:": "oci"}
 _HINT = (
-    "Write owner/repo, a git address such as git+https://host/repo, an https archive, a folder, oci:..., or pypi:..."
+    "Write owner/repo, a git address such as git+https://host/repo, an https archive, ./folder, oci:..., or pypi:..."
 )
 _MAX = 2_000
 

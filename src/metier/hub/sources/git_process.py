@@ -68,6 +68,7 @@ _HINTS = (
     ("attempting to allocate", "It has a file that is far too large; ask its author."),
     ("transport '", "Skills are fetched by https, ssh and git, and from the disk as git+file://."),
 )
+_SAYS_WHY = ("fatal:", "error:", "remote:", "ERROR:", "ssh:")
 _HINT = "Check the address; `git ls-remote ADDRESS` tells more."
 
 
@@ -264,8 +265,9 @@ class GitRepository:
         return open(os.path.join(self._folder, f"metier-{name}"), "w+b")
 
     def _failure(self, said: str) -> MetierError:
-        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
+        lines = [line for line in said.splitlines() if line.startswith(_SAYS_WHY)]
         hint = next((hint for sign, hint in _HINTS if sign in said), _HINT)
+        hint = hint.replace("ADDRESS", shown(self._location, 300))
         told = shown(" ".join(lines or said.splitlines()[-1:]) or "git gave no reason", 400)
         return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {told}", hint=hint)
 

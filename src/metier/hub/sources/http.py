@@ -108,7 +108,8 @@ class HttpClient:
                         body = _body(url, response, wire, _Expected(what, types, most), self.transfer)
                         break
             except (OSError, HTTPException, ValueError) as error:
-                raise _unavailable(url, _reason(error), _TRY_LATER) from None
+                hint = "Check the address and the network." if isinstance(error, socket.gaierror) else _TRY_LATER
+                raise _unavailable(url, _reason(error), hint) from None
             at = _parsed(url := joined(url, location))
         else:
             raise _unavailable(url, f"it redirects more than {_MAX_REDIRECTS} times", _TRY_LATER)
