@@ -170,7 +170,7 @@ def _require_declared(lines: Sequence[str], declared: Declared) -> None:
         if not any(wanted.specifier.contains(version, prereleases=True) for version in there):
             raise PackagesRefused(
                 f"The packages of the lock are not those of the skill: it needs {shown(text)!r}.",
-                hint="`metier update` resolves it again.",
+                hint=for_people("`metier update` resolves it again."),
             )
 
 
