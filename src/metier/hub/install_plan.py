@@ -14,6 +14,7 @@ from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.guard.audit.governance_events import actor_of, denied
+from metier.guard.signatures import SIGNATURE_FILE
 from metier.hints import for_people
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
@@ -231,7 +232,9 @@ def plan_install(
         accept_signer=terms.accept_signer,
     )
     started = time.process_time()
-    report = scan(package)
+    # A signature that was verified is nothing that anybody reads, and looks like all kinds of things.
+    is_signed = judged.signature.kind != "none"
+    report = scan(package_of({path: one for path, one in files.items() if not is_signed or path != SIGNATURE_FILE}))
     scan_seconds = time.process_time() - started
     action = Action(
         point="install" if there is None else "update",
@@ -245,6 +248,12 @@ def plan_install(
         unsigned_because=judged.unsigned_because,
         rivals=frozenset(entry.layer for entry in others) if guard.governance.looks_at_rivals else frozenset(),
     )
+    decision = judged.against or _settle(guard, action, actor_of(person, scope), asked)
+    if decision.is_allowed:
+        decision = against(report, terms.accept_findings) or decision
+    packages = NO_PACKAGES
+    if decision.is_allowed:
+        packages = plan_packages(files, found, effective, locked=_locked_packages(locked, digest))
     stronger = [entry for entry in others if LAYERS.index(entry.layer) < LAYERS.index(home.layer)]
     return InstallPlan(
         candidate=candidate,
@@ -261,10 +270,8 @@ def plan_install(
         shadowed_by=stronger[0].reference if stronger else "",
         judged=judged,
         action=action,
-        decision=judged.against
-        or against(report, terms.accept_findings)
-        or _settle(guard, action, actor_of(person, scope), asked),
-        packages=plan_packages(files, found, effective, locked=_locked_packages(locked, digest)),
+        decision=decision,
+        packages=packages,
         terms=terms,
         scan_seconds=scan_seconds,
     )
