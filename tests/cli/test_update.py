@@ -261,3 +261,15 @@ def test_a_rollback_to_the_version_before_an_update_is_locked_and_works_at_once(
     assert digest(installed / "hello") == before
     assert said(metier, "lock", "--check")["ok"] is True
     assert said(metier, "outdated")["skills"][0]["name"] == "hello"
+
+
+def test_what_a_frozen_install_brought_is_approved_by_adding_it(
+    metier: Metier, installed: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.rmtree(installed)
+    monkeypatch.setenv("METIER_DATA", str(tmp_path / "other-machine"))
+    assert "hello" in said(metier, "install", "--frozen")["installed"]
+    assert said(metier, "approve", "list", "--all")["approvals"] == []
+    [skill] = said(metier, "add", shared, "hello", "--to", "project", "--yes")["skills"]
+    assert (skill["changed"], skill["approved"]) == (False, True)
+    assert len(said(metier, "approve", "list", "--all")["approvals"]) == 1

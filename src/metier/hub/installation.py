@@ -110,7 +110,10 @@ def install(
         given = scope.approvals.of(plan.digest)
         quorum = effective.approval.quorum
         found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
-        why = ["" if found.is_approved else "Nobody approved of it yet."]
+        why = ["" if found.is_approved else _NOBODY]
+        if not found.is_approved and approves:
+            reason = f"Agreed to; it is from {plan.resolved.address.name}."
+            why = [approve_content(scope, effective, person, home, plan.digest, reason)]
     else:
         why = []
 
