@@ -50,16 +50,21 @@ class PackageState:
 
 def package_state(entry: Entry, guard: Guard) -> PackageState | None:
     """The state of the packages of a skill; None for one that declares none, or cannot be read."""
-    from metier.guard import Action
-    from metier.run.packages import packages_for
-    from metier.session.active_skills import subject_of
     from metier.skill.script_packages import declaring_files
 
     try:
         paths = [file.path for file in entry.package.listing().files if file.kind != "link"]
         declared = declaring_files(paths, entry.package.read)
-        if not declared:
-            return None
+    except (MetierError, OSError):
+        return None
+    if not declared:
+        return None
+    # Few skills declare any, and these parts take a while to load.
+    from metier.guard import Action
+    from metier.run.packages import packages_for
+    from metier.session.active_skills import subject_of
+
+    try:
         digest = entry.package.digest()
         considered = guard.consider(guard.context(Action(point="run", skill=subject_of(entry, digest), by="user")))
     except (MetierError, OSError):
