@@ -83,7 +83,7 @@ def asked(folder: Path) -> float:
             skills.append(
                 LockedSkill(
                     name=name,
-                    folder=name,
+                    folder=f".metier/skills/{name}",
                     source=state.address.name,
                     revision=state.revision,
                     digest=f"sha256:{'0' * 64}",
