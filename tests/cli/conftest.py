@@ -39,6 +39,15 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch, quiet_files: None) -> No
 
 
 @pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository to stand in."""
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody types what a test calls: of what people decide, a script decides nothing once there are people."""
     monkeypatch.setattr("metier.cli.identity.is_at_terminal", lambda: True)

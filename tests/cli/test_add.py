@@ -19,14 +19,6 @@ Metier = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def shared(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
     """A folder of two skills, as a repository has them."""
     folder = tmp_path / "shared"

@@ -24,14 +24,6 @@ PDF: dict[str, File] = {
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repo.git")
 

@@ -13,14 +13,6 @@ Metier = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def shared(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
     write_skill(tmp_path / "shared/hello", description="Says hello. Use when greeting.")
     return tmp_path / "shared"

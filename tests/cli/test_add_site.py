@@ -16,14 +16,6 @@ Metier = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def site() -> Iterator[Site]:
     with serving() as site:
         yield site

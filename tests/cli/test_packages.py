@@ -25,14 +25,6 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIn
         yield index
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
 def test_a_skill_that_was_added_runs_with_its_packages(
     metier: Call, index: PackageIndex, project: Path, tmp_path: Path, typed: None
 ) -> None:

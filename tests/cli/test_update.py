@@ -22,14 +22,6 @@ Metier = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def shared(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
     folder = tmp_path / "shared"
     write_skill(folder / "hello", description="Says hello. Use when greeting.")

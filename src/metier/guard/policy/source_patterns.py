@@ -15,7 +15,7 @@ _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNO
 """Characters by which different programs see different places."""
 _USER = re.compile(r"//[^/@]*@")
 _DEFAULT_PORT = re.compile(r"\.*(?::(?:443|80|22|9418)?)?$")
-"""What may stand behind a host, and says nothing."""
+"""Dots and ports behind a host that change nothing about which host it is."""
 _HOSTED = ("well-known", "marketplace", "oci", "mcp")
 """Kinds of sources that begin with a host though they have no `//`."""
 
