@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 FOR_ALL = {
     *("errors", "hints", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_cache", "_aliases"),
-    *("_notifier", "_paths", "_hosts", "_suggest", "_yaml_edit"),
+    *("_notifier", "_paths", "_hosts", "_json_object", "_suggest", "_yaml_edit"),
 }
 """Modules of the top package that every room may import."""
 NO_ROOMS = {"bundled"}

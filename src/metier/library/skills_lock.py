@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, normalize
 
-from metier._paths import locked_folder, open_plain, write_file
+from metier._json_object import read_object
+from metier._paths import locked_folder, write_file
 from metier.errors import LockInvalid
 from metier.skill import shown
 from metier.skill.package import sha256
@@ -111,16 +112,12 @@ _OURS = frozenset({"source", "sourceUrl", "ref", "sourceType", "skillPath", "com
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open_plain(path) as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ValueError
-        lock = json.loads(data)
-    except FileNotFoundError:
+        lock = read_object(path, most=MAX_BYTES)
+    except ValueError as problem:
+        raise _invalid(path, str(problem)) from None
+    if lock is None:
         return {"version": VERSION, "skills": {}}
-    except (OSError, ValueError, RecursionError):
-        raise _invalid(path, "it is no JSON file that can be read") from None
-    if not isinstance(lock, dict) or not isinstance(lock.get("skills"), dict):
+    if not isinstance(lock.get("skills"), dict):
         raise _invalid(path, "it has no table of skills")
     if lock.get("version") != VERSION:
         raise _invalid(path, f"its version is not {VERSION}")

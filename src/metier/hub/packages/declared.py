@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from posixpath import dirname, join
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import parse_object
 from metier._lazy import dataclass, field, pattern
 from metier.errors import PackagesRefused
 from metier.skill import shown
@@ -139,12 +139,9 @@ def _npm(path: str, contents: Mapping[str, bytes]) -> tuple[dict[str, Any], dict
 
 def _json(path: str, data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _refused(path, f"it is no JSON: {error}", "Correct it.") from None
-    if not isinstance(found, dict) or len(data) > MAX_DECLARATION_BYTES:
-        raise _refused(path, "it is no object, or too large", "See the documentation of npm.")
-    return found
+        return parse_object(data, most=MAX_DECLARATION_BYTES)
+    except ValueError as problem:
+        raise _refused(path, str(problem), "Correct it; npm's documentation describes it.") from None
 
 
 def _table(path: str, found: Mapping[str, Any], name: str) -> dict[str, Any]:

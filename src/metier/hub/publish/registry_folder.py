@@ -10,8 +10,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import read_object
 from metier._lazy import dataclass
-from metier._paths import locked_folder, open_plain, write_file
+from metier._paths import locked_folder, write_file
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, SkillExists, SkillNotFound, SourceUnavailable
 from metier.hub.publish.release import read_release, require_version
 from metier.hub.publish.site_folder import MARKER
@@ -188,16 +189,9 @@ class RegistryFolder:
 
     def _read(self) -> dict[str, Any]:
         try:
-            with open_plain(os.path.join(self.path, RECORD)) as file:
-                data = file.read(_MAX_BYTES + 1)
-            said = json.loads(data)
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            raise self._broken(getattr(error, "strerror", None) or "it is no JSON") from None
-        if not isinstance(said, dict) or len(data) > _MAX_BYTES:
-            raise self._broken("it has not the shape of one")
-        return said
+            return read_object(os.path.join(self.path, RECORD), most=_MAX_BYTES) or {}
+        except ValueError as problem:
+            raise self._broken(str(problem)) from None
 
     def _broken(self, why: str) -> SourceUnavailable:
         path = os.path.join(self.path, RECORD)

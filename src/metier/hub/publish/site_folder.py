@@ -9,7 +9,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from metier._paths import CREATE, READ, open_plain, safe_rmtree
+from metier._json_object import read_object
+from metier._paths import CREATE, READ, safe_rmtree
 from metier.errors import FileRefused, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.run.atomic_swap import atomic_swap
@@ -109,11 +110,9 @@ class SiteFolder:
 
     def _marker(self) -> dict[str, Any]:
         try:
-            with open_plain(os.path.join(self.path, MARKER)) as file:
-                said = json.loads(file.read(_MAX_BYTES))
-        except (OSError, ValueError, RecursionError):
+            return read_object(os.path.join(self.path, MARKER), most=_MAX_BYTES) or {}
+        except ValueError:
             return {}
-        return said if isinstance(said, dict) else {}
 
     def _sha256(self, path: str) -> str:
         with self._parent.safe_path(self._name, *path.split("/")) as safe:

@@ -6,11 +6,11 @@ of Agent Plugins 1.0. A part that is wrong leaves out one plugin, with a sentenc
 
 from __future__ import annotations
 
-import json
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
 from metier._hosts import is_address, is_public_address, split_authority
+from metier._json_object import parse_object
 from metier._lazy import dataclass, pattern
 from metier.errors import MetierError, SourceUnavailable
 from metier.hub.sources.address import SourceAddress, parse_address
@@ -284,15 +284,10 @@ def _folder(path: object, field: str) -> str:
 
 
 def _json_object(data: bytes, name: str) -> dict[str, Any]:
-    if len(data) > MAX_MANIFEST_BYTES:
-        raise _refusal(name, f"is larger than {MAX_MANIFEST_BYTES:,} bytes")
     try:
-        found = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise _refusal(name, "is no JSON") from None
-    if not isinstance(found, dict):
-        raise _refusal(name, "is no JSON object")
-    return found
+        return parse_object(data, most=MAX_MANIFEST_BYTES)
+    except ValueError as problem:
+        raise _refusal(name, f"cannot be used: {problem}") from None
 
 
 def few(warnings: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,37 @@
+"""JSON objects that others wrote: bounded, and with every problem in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from metier._paths import open_plain
+
+
+def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
+    """The JSON object that bytes are; raises `ValueError`, whose text continues "it cannot be used: ".
+
+    >>> parse_object(b'{"name": "pdf"}', most=100)
+    {'name': 'pdf'}
+    """
+    if len(data) > most:
+        raise ValueError(f"it is larger than {most:,} bytes")
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found
+
+
+def read_object(path: str, *, most: int) -> dict[str, Any] | None:
+    """The JSON object in a plain file, no link; None where there is no file. Raises `ValueError` as above."""
+    try:
+        with open_plain(path) as file:
+            data = file.read(most + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(error.strerror or "it cannot be read") from None
+    return parse_object(data, most=most)
