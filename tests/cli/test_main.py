@@ -185,6 +185,25 @@ def test_what_goes_wrong_is_json_on_standard_output_for_who_asks_for_json(
     assert told[2].startswith(f"error [{error}]: ")
 
 
+@pytest.mark.each(
+    ("arguments", "message"),
+    [
+        (["add"], "the following arguments are required: SOURCE"),
+        (["add", "./x", "--to", "nowhere"], "argument --to: invalid choice: 'nowhere'"),
+        (["lock", "--chek"], "unrecognized arguments: --chek (did you mean --check?)"),
+        (["approve", "grnat"], "did you mean `metier approve grant`?"),
+        (["lsit"], "did you mean `metier list`?"),
+    ],
+)
+def test_wrong_usage_is_json_too(metier: Call, arguments: list[str], message: str) -> None:
+    code, out, err = metier(*arguments, "--json")
+    found = json.loads(out)["error"]
+    assert (code, found["code"], err) == (2, "invalid-argument", "")
+    assert message in found["message"]
+    assert "--help`" in found["hint"]
+    assert metier(*arguments)[2].startswith("usage: metier")
+
+
 def test_what_the_system_refuses_is_json_too(metier: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> int:
         raise OSError(28, "No space left on device")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from metier._version import __version__
 from metier.cli.commands import COMMANDS, closest, suggestion
+from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,6 +70,8 @@ class Parser(argparse.ArgumentParser):
     """The name of the command, for a module that has two."""
     passed_on = ""
     """The argument that gets the words behind `--`: no two versions of Python read them alike."""
+    is_for_program = False
+    """Whether the command line that is being read asks for JSON, so that its errors are JSON too."""
 
     def __init__(self, **options: Any) -> None:
         # `--skill NAME` is no `--skills DIR`.
@@ -200,7 +203,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
-        """End with wrong usage; the words of the caller cannot act on a terminal."""
+        """End with wrong usage, or raise it for a program; the words of the caller cannot act on a terminal."""
         from metier.skill.untrusted_text import shown
 
         if message.endswith("required: VERB"):
@@ -208,6 +211,8 @@ class Parser(argparse.ArgumentParser):
             message = f"a verb is missing: {', '.join(known)}"
         elif message.endswith("required: SCRIPT"):
             message += " (`metier show NAME` lists those of a skill)"
+        if Parser.is_for_program:
+            raise InvalidArgument(shown(message, limit=500), hint=f"`{self.prog} --help` shows what there is.")
         super().error(shown(message, limit=500))
 
 
@@ -259,6 +264,8 @@ def parse(words: Sequence[str], options: argparse.Namespace) -> None:
     # A program that calls `main` may have translations for its own parsers, so this ends with the parsing.
     everywhere = vars(argparse)
     translate, everywhere["_"] = everywhere["_"], str
+    if "--json" in after and "--" not in after[: after.index("--json")]:
+        options.json = Parser.is_for_program = True
     try:
         top = TopParser()
         top.parse_args(before, options)
@@ -269,7 +276,7 @@ def parse(words: Sequence[str], options: argparse.Namespace) -> None:
         else:
             parser_of(options.command).parse_args(after, options)
     finally:
-        everywhere["_"] = translate
+        everywhere["_"], Parser.is_for_program = translate, False
 
 
 def _sentence(summary: str) -> str:
