@@ -278,7 +278,7 @@ def test_a_plugin_that_is_listed_twice_counts_once() -> None:
 def test_a_thousand_plugins_that_cannot_be_used_are_told_in_a_few_sentences() -> None:
     result = fetched({MARKETPLACE: listing(*(at("../x", f"p{number}") for number in range(1_000)))})
     assert len(result.warnings) == 21
-    assert result.warnings[-1] == "There are 980 more warnings about plugins."
+    assert result.warnings[-1] == "There are 980 more warnings."
 
 
 @pytest.mark.each(

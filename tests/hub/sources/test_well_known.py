@@ -156,7 +156,7 @@ def test_an_index_of_nonsense_tells_a_bounded_number_of_problems(site: Site) -> 
     site.index(*[{"name": f"x{n}\x1b[2J"} for n in range(5_000)])
     found = fetched(site)
     assert len(found.warnings) == 21
-    assert "4980 more" in found.warnings[-1]
+    assert "4,980 more" in found.warnings[-1]
     assert "\x1b" not in "".join(found.warnings)
 
 
@@ -275,8 +275,9 @@ def test_a_version_that_was_withdrawn_is_not_resolved_but_stays_for_locks(site: 
 
 def test_a_successor_is_told(site: Site) -> None:
     released(site, deprecated={"pdf": {"successor": "documents", "reason": "It is old."}})
-    candidate = fetched(site).candidates[0]
-    assert candidate.notes == ("Deprecated. Use documents instead. It is old.",)
+    found = fetched(site)
+    told = "Deprecated. Use documents instead. It is old."
+    assert (found.candidates[0].notes, found.resolved.deprecated) == ((told,), {"pdf": told})
 
 
 def test_two_contents_for_one_version_leave_out_the_entry(site: Site) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError, SourceUnavailable
+from metier.hub.sources.fields import few
 from metier.hub.sources.http import is_digest, joined, sha256_of, shown_url
 from metier.skill import is_valid_name, shown
 from metier.skill.package import MAX_FILES
@@ -21,7 +22,6 @@ OLD_SCHEMA = "https://schemas.agentskills.io/discovery/0.1.0/schema.json"
 EXTENSION = "dev.metier"
 MAX_INDEX = 8 * 1024 * 1024
 _MAX_ENTRIES = 10_000
-_MAX_WARNINGS = 20
 _MAX_RELEASES = 1_000
 
 
@@ -100,9 +100,7 @@ def parse_index(data: dict[str, Any], url: str) -> DiscoveryIndex:
         warnings.append(f"The entry {name} of the index was left out: it is there with two contents.")
     if not all(entry.state for entry in entries.values()):
         warnings.insert(0, "The index is of v0.1.0 and announces no digests: nothing shows whether files are complete.")
-    if len(warnings) > _MAX_WARNINGS:
-        warnings[_MAX_WARNINGS:] = [f"{len(warnings) - _MAX_WARNINGS} more were left out."]
-    return DiscoveryIndex(entries=tuple(entries.values()), warnings=tuple(warnings))
+    return DiscoveryIndex(entries=tuple(entries.values()), warnings=few(warnings))
 
 
 def _name(written: object) -> str:

@@ -62,6 +62,8 @@ class Resolved:
     """What the kind learned on the way and needs for fetching, such as an index that was downloaded already."""
     parts: Mapping[str, str] | None = field(default=None, compare=False)
     """The states of single skills by their paths, where the source announces those."""
+    deprecated: Mapping[str, str] | None = field(default=None, compare=False)
+    """The sentences about single skills that should not be used any more, by their paths."""
 
     def revision_of(self, path: str) -> str:
         """The state of the skill at a path, which stays the same when only others change, if the source tells."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Candidate, Fetched
+from metier.hub.sources.fields import few
 from metier.hub.sources.plugin_manifest import (
     AGENT_PLUGIN,
     CLAUDE_PLUGIN,
     MARKETPLACE,
     Plugin,
-    few,
     parse_agent_plugin,
     parse_claude_plugin,
     parse_marketplace,

@@ -16,9 +16,10 @@ from metier.hub.sources.archive import Content, read_content
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.fetch import fetch as fetch_source
 from metier.hub.sources.fetch import resolve as resolve_source
+from metier.hub.sources.fields import few
 from metier.hub.sources.http import JSON, sha256_of
 from metier.hub.sources.layout import candidates_by_layout, unopened
-from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, few, parse_marketplace
+from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
 from metier.hub.sources.tree import FolderTree
 from metier.skill import shown
 

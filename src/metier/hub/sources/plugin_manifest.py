@@ -7,7 +7,7 @@ of Agent Plugins 1.0. A part that is wrong leaves out one plugin, with a sentenc
 from __future__ import annotations
 
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metier._hosts import is_address, is_public_address, split_authority
 from metier._json_object import parse_object
@@ -17,9 +17,6 @@ from metier.hub.sources.address import SourceAddress, parse_address
 from metier.skill import shown
 from metier.skill.package import checked_path
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 MARKETPLACE = ".claude-plugin/marketplace.json"
 CLAUDE_PLUGIN = ".claude-plugin/plugin.json"
 AGENT_PLUGIN = "plugin.json"
@@ -28,7 +25,6 @@ AGENT_PLUGIN_SCHEMA = f"{AGENT_PLUGIN_SCHEMAS}1.0.0/plugin.schema.json"
 
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 MAX_PLUGINS = 5_000
-MAX_WARNINGS = 20
 
 _PARTS = {
     "hooks": "hooks",
@@ -288,13 +284,6 @@ def _json_object(data: bytes, name: str) -> dict[str, Any]:
         return parse_object(data, most=MAX_MANIFEST_BYTES)
     except ValueError as problem:
         raise _refusal(name, f"cannot be used: {problem}") from None
-
-
-def few(warnings: Iterable[str]) -> tuple[str, ...]:
-    """The first of many warnings, and how many more there are."""
-    found = tuple(warnings)
-    more = len(found) - MAX_WARNINGS
-    return found if more <= 0 else (*found[:MAX_WARNINGS], f"There are {more:,} more warnings about plugins.")
 
 
 def _refusal(name: str, problem: str) -> SourceUnavailable:

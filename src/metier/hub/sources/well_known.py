@@ -48,8 +48,14 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The state of the index; empty where it announces no digests, so that only the files tell."""
     chosen = _chosen(address, address.ref, transfer)
     is_exact = bool(address.ref) and address.ref == chosen.revision
-    parts = {entry.name: entry.state for entry in chosen.entries}
-    return Resolved(address=address, revision=chosen.revision, is_exact=is_exact, data=chosen, parts=parts)
+    return Resolved(
+        address=address,
+        revision=chosen.revision,
+        is_exact=is_exact,
+        data=chosen,
+        parts={entry.name: entry.state for entry in chosen.entries},
+        deprecated={entry.name: entry.deprecated for entry in chosen.entries if entry.deprecated},
+    )
 
 
 @contextlib.contextmanager
