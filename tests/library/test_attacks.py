@@ -68,6 +68,7 @@ def test_a_scope_holds_however_it_is_spelled(block: str) -> None:
         b"---\nname: good\ndescription: d\n? name\n: evil\n---\nx",
         b'---\nname: good\ndescription: d\ndescription: ""\n---\nBody.',
         b"---\nname: good\ndescription: d\n<<: {name: evil}\n---\nx",
+        b"---\nname: " + b"n" * 100_000 + b"\ndescription: d\n---\nBody.",
     ],
 )
 def test_the_quick_look_never_disagrees_with_the_whole_reading(data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from metier._lazy import pattern
 from metier.skill.diagnostic import Diagnostic, as_text
-from metier.skill.fast_yaml import read_block
+from metier.skill.fast_yaml import MAX_BLOCK_BYTES, read_block
 from metier.skill.names import usable_name
 
 
@@ -168,7 +168,8 @@ def read_name_only(data: bytes, folder: str = "") -> UnparsedFrontmatter | None:
     'pdf'
     """
     end = _plain_end(data)
-    if end < 0:
+    # Of a longer block only the beginning is read, which may lack the description.
+    if not 0 <= end <= MAX_BLOCK_BYTES:
         return None
     lower = data[4:end].lower()
     # Keys may be spelled in ways that only YAML understands: quoted, escaped, tagged, complex.
