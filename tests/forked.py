@@ -55,7 +55,7 @@ _RUNNING = (
     *("metier.run.native.runner", "metier.run.native.bubblewrap", "metier.run.native.seccomp", "metier.run.plain"),
     *("metier.session.loader", "metier.session.runs", "metier.session.job_sandbox", "metier.session.copies"),
     *("metier.session.injection", "metier.session.substitution", "metier.session.load_transaction"),
-    *("metier.guard.audited_action", "metier.guard.audit.keys", "metier.guard.policy.allowed_tools"),
+    *("metier.guard.audited_action", "metier.guard.audit.keys"),
     *("anyio._backends._asyncio", "jsonschema_rs", *_LOOKING),
 )
 _AGENT = (

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from metier.guard.decision import Action, Actor, Subject
-from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.effective import EffectivePolicy
-from metier.guard.policy.program import Policy
+from metier.guard.policy.program import Policy, enforcement_of
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.tool_rules.matching import forbids, permits

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.guard.policy_probes import SUBJECTS, answers, looser
 
-from metier.guard.policy.allowed_tools import enforcement_of
 from metier.guard.policy.effective import DEFAULT, EffectivePolicy
 from metier.guard.policy.file import PolicyFile
 from metier.guard.policy.merge import merge
+from metier.guard.policy.program import enforcement_of
 from metier.guard.policy.reader import parse_policy
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.schema import KEYS

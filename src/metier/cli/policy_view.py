@@ -68,7 +68,7 @@ class PolicyView:
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
         """Tell whether the `allowed-tools` of a place, or of the skill in a folder of it, restrict calls."""
-        from metier.guard.policy.allowed_tools import enforcement_of
+        from metier.guard.policy.program import enforcement_of
 
         return enforcement_of(place, self.governance.effective, {}, folder)
 

@@ -13,13 +13,13 @@ from metier.guard.governance import NO_PROGRAM
 from metier.guard.inspection import (
     capabilities_of,
     current_suppressions,
-    declared_packages,
     scan_report_of,
     signer_of,
 )
 from metier.guard.policy.rules import ALIASES
 from metier.guard.signers import trusted_signers
 from metier.scan.finding import rank
+from metier.skill.script_packages import declared_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -259,7 +259,8 @@ class DecisionContext:
     @cached_property
     def declares_packages(self) -> bool:
         """Whether the skill's scripts declare packages; raises `NotExamined` where nobody can tell."""
-        return bool(declared_packages(*self._content(), self.subject.copy if self.subject is not None else ""))
+        entry, digest = self._content()
+        return bool(declared_packages(entry.package, digest, self.subject.copy if self.subject is not None else ""))
 
     @cached_property
     def report(self) -> ScanReport:

@@ -412,10 +412,10 @@ def _may_need_packages(subject: Subject) -> bool:
     """Whether scripts of a skill declare packages, or nobody can tell."""
     if subject.entry is None or not subject.digest:
         return False
-    from metier.guard.inspection import declared_packages
+    from metier.skill.script_packages import declared_packages
 
     try:
-        return bool(declared_packages(subject.entry, subject.digest, subject.copy))
+        return bool(declared_packages(subject.entry.package, subject.digest, subject.copy))
     except MetierError:
         return True
 

@@ -183,7 +183,7 @@ class Guard:
 
     def enforcement_of(self, place: Place, folder: str = "") -> Enforcement:
         """The effect of `allowed-tools` for the skills of a place, or for the one in a folder of it."""
-        from metier.guard.policy.allowed_tools import enforcement_of
+        from metier.guard.policy.program import enforcement_of
 
         program = self._program.policy.allowed_tools if self._program.policy is not None else {}
         return enforcement_of(place, self._governance.effective, program, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from metier._cache import BoundedCache
 from metier._lazy import logger
-from metier.errors import FileRefused, FileTooLarge, MetierError, PackageTooLarge, PolicyInvalid
+from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInvalid
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from metier.scan.suppression import Suppression
     from metier.skill import Package, PackageListing
     from metier.skill.package import DigestEntry, FileMode
-    from metier.skill.script_packages import PackageKind
 
 log = logger("metier.guard")
 
@@ -83,7 +81,6 @@ class PackageSnapshot:
 
 _capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
 _signers: BoundedCache[tuple[str, TrustedSigners], str] = BoundedCache(_KEPT)
-_declared: BoundedCache[str, dict[str, PackageKind]] = BoundedCache(_KEPT)
 _reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
 
 
@@ -99,33 +96,6 @@ def capabilities_of(entry: Entry, digest: str, *, network: tuple[str, ...], writ
 
         found = _capabilities[key] = infer(_snapshot(entry.package, digest), network=network, write=write)
     return found
-
-
-def declared_packages(entry: Entry, digest: str, copy: str = "") -> dict[str, PackageKind]:
-    """The files of the content of a digest that declare packages; raises `SkillChanged` where it is another by now.
-
-    It is read from the folder of a `copy`, where there is a whole one, as the files of the entry may have changed.
-    """
-    found = _declared.get(digest)
-    if found is None:
-        from metier.skill import FolderPackage
-
-        with contextlib.suppress(MetierError):
-            found = _declaring(FolderPackage(copy), digest) if copy else None
-        found = _declared[digest] = _declaring(entry.package, digest) if found is None else found
-    return found
-
-
-def knows_packages(digest: str) -> bool:
-    """Whether it is known which packages the content of a digest declares."""
-    return digest in _declared
-
-
-def _declaring(package: Package, digest: str) -> dict[str, PackageKind]:
-    from metier.skill.script_packages import declaring_files
-
-    entries = {one.path: one for one in entries_of(package, digest) if one.mode != "link"}
-    return declaring_files(entries, lambda path: content_of(package, entries[path]))
 
 
 def scan_report_of(entry: Entry, digest: str, suppressions: tuple[Suppression, ...]) -> ScanReport:

@@ -82,7 +82,8 @@ class LockedSkill:
         return (self.digest, self.replaces) if self.replaces else (self.digest,)
 
 
-_KEYS = tuple(name for name in LockedSkill.__annotations__ if name != "other")
+_KEYS = (*LockedSkill.__annotations__,)[:-1]
+"""The keys of a table, as they are written: all fields but the last, `other`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,6 +145,8 @@ def _reader(source: Source) -> Callable[[str], Frontmatter]:
 
 def _scan(source: Source) -> FoundSkills:
     """A scan that always succeeds: a place that is missing is empty, one that cannot be read says so."""
+    if source.root is not None and not os.path.lexists(source.root):
+        return FoundSkills({})  # as most of the places that are searched by default
     try:
         return source.find_skills()
     except SourceUnavailable as error:

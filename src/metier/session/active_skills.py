@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier._lazy import dataclass, logger, replace
 from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject
-from metier.guard.inspection import declared_packages
 from metier.hints import load_skill
 from metier.session.events import Event
 from metier.skill import shown
+from metier.skill.script_packages import declared_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,7 +76,7 @@ class ActiveSkill:
     @property
     def package_kinds(self) -> frozenset[PackageKind]:
         """The languages that its scripts declare packages of."""
-        return frozenset(declared_packages(self.entry, self.digest, self.root).values())
+        return frozenset(declared_packages(self.entry.package, self.digest, self.root).values())
 
 
 def is_same(one: Entry, other: Entry) -> bool:

@@ -14,7 +14,6 @@ from metier._telemetry import describe_skill
 from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError, ScriptUnsupported
 from metier.guard import Action
 from metier.guard.audit.redaction import redact
-from metier.guard.inspection import knows_packages
 from metier.run import INTERPRETERS, Job, Limits, command_for, job_environment
 from metier.session.events import Event
 from metier.session.job_sandbox import close_with
@@ -22,6 +21,7 @@ from metier.session.resource_grants import made_workspace
 from metier.session.shell import ShellRunner, is_installed
 from metier.skill import requirements_of, shown
 from metier.skill.package import checked_path, relative_to_root
+from metier.skill.script_packages import knows_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

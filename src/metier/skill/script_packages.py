@@ -7,12 +7,18 @@ counts as one, and whoever resolves it says what is wrong.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from metier.skill.package import kind_of
+from metier._cache import BoundedCache
+from metier.errors import MetierError
+from metier.skill.folder import FolderPackage
+from metier.skill.package import content_of, entries_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from metier.skill.package import Package
 
 PackageKind: TypeAlias = Literal["python", "npm"]
 
@@ -25,6 +31,30 @@ MANIFEST_FIELDS = ("dependencies", "optionalDependencies")
 MAX_DECLARATION_BYTES = 8 * 1024 * 1024
 
 _BEGIN, _END = "# /// script", "# ///"
+_declared: BoundedCache[str, dict[str, PackageKind]] = BoundedCache(512)
+
+
+def declared_packages(package: Package, digest: str, copy: str = "") -> dict[str, PackageKind]:
+    """The files of the content of a digest that declare packages; raises `SkillChanged` where it is another by now.
+
+    It is read from the folder of a `copy`, where there is a whole one, as the files of the package may have changed.
+    """
+    found = _declared.get(digest)
+    if found is None:
+        with contextlib.suppress(MetierError):
+            found = _declaring(FolderPackage(copy), digest) if copy else None
+        found = _declared[digest] = _declaring(package, digest) if found is None else found
+    return found
+
+
+def knows_packages(digest: str) -> bool:
+    """Whether it is known which packages the content of a digest declares."""
+    return digest in _declared
+
+
+def _declaring(package: Package, digest: str) -> dict[str, PackageKind]:
+    entries = {one.path: one for one in entries_of(package, digest) if one.mode != "link"}
+    return declaring_files(entries, lambda path: content_of(package, entries[path]))
 
 
 def may_declare(path: str) -> bool:

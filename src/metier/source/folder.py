@@ -61,13 +61,6 @@ class FolderSource:
 
     def find_skills(self) -> FoundSkills:
         """Find the skills: one directory listing and one `lstat` for each of them."""
-        # Most of the places that are searched by default are not there, which has to be known at once.
-        try:
-            os.lstat(self.root)
-        except FileNotFoundError:
-            raise _missing(self.root) from None
-        except OSError:
-            pass  # said when it is listed
         if self._contain is not None:
             real = os.path.realpath(self.root)
             if not is_inside(real, self._contain) and os.path.isdir(real):
@@ -214,7 +207,7 @@ class _Search:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._note(path, "folder-unreadable", path, error.strerror or str(error))
         elif isinstance(error, FileNotFoundError):
-            raise _missing(path) from None
+            raise SourceUnavailable(f"There is no folder {path}.", hint="Check the path.", path=path) from None
         elif isinstance(error, NotADirectoryError):
             raise SourceUnavailable(f"{path} is not a folder.", hint="Name the folder of skills.", path=path) from None
         else:
@@ -296,7 +289,3 @@ def _has_folders(path: str) -> bool:
             return any(entry.is_dir() for entry in entries)
     except OSError:
         return False
-
-
-def _missing(path: str) -> SourceUnavailable:
-    return SourceUnavailable(f"There is no folder {path}.", hint="Check the path.", path=path)

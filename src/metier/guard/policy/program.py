@@ -1,4 +1,4 @@
-"""The policy that a program sets in code, and its closed form."""
+"""The policy that a program sets in code, its closed form, and what it and policy files make of `allowed-tools`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._lazy import dataclass, field, pattern
 from metier.errors import InvalidArgument
+from metier.guard.decision import Enforcement
 from metier.guard.files.protected_names import PROTECTED
+from metier.library.places import LAYERS, copied_into
 from metier.skill import shown
+from metier.skill.names import glob_matches
 from metier.skill.tool_rules import parse_rules
+from metier.source import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from metier.guard.decision import Outcome
+    from metier.guard.decision import Origin, Outcome
+    from metier.guard.policy.effective import EffectivePolicy
+    from metier.library import Place
 
 Rules: TypeAlias = str | Sequence[str]
 """Tool rules as a person writes them: `"Read, Bash(git:*)"`, or a list of such."""
 
+ALLOWED_TOOLS = "tools.allowed-tools"
+"""The key of policy files that decides whether the `allowed-tools` of skills restrict calls."""
 LEFT_OPEN = ("hooks", "unchecked", "injection")
 """The fields that a program may leave to the policy files."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -172,6 +180,52 @@ class ClosedPolicy(Policy):
             if settings[name] is None:
                 settings[name] = value
         return cls(**settings)
+
+
+def enforcement_of(
+    place: Place, effective: EffectivePolicy, program: Mapping[str, str], folder: str = ""
+) -> Enforcement:
+    """The enforcement of `allowed-tools` in a place, or for the skill of a folder in it: the strictest that fits.
+
+    Other clients read the field as "approved in advance". In their folders it is advisory by default: a call outside of
+    the list is recorded as such and not refused. Everywhere else it is enforced, also for a copy that `metier sync`
+    made in another client's folder. In neither case does it grant anything.
+    """
+    fitting: list[tuple[str, str, Origin | None]] = []
+    entries = [(written, one.text, one.origin) for written, one in effective.allowed_tools.items()]
+    entries += [(written, word, None) for written, word in program.items()]
+    for written, word, origin in entries:
+        if word == "advisory":
+            # The lists of enterprise skills are enforced unless administrators say otherwise themselves.
+            counts = place.layer != "enterprise" or (origin is not None and origin.layer == "enterprise")
+        else:
+            counts = origin is None or effective.mode == "enforce"
+        if counts and _fits(written, place):
+            fitting.append((written, word, origin))
+    if fitting:
+        written, word, origin = max(fitting, key=lambda entry: entry[1] == "enforced")
+        where = str(origin) if origin is not None else "the program's policy"
+        because = f"{ALLOWED_TOOLS} says so for {shown(written)!r} ({where})"
+        return Enforcement(word="advisory" if word == "advisory" else "enforced", because=because)
+    if not place.client:
+        return Enforcement(word="enforced", because=f"{ALLOWED_TOOLS} says nothing else")
+    if folder and isinstance(place.source, FolderSource) and folder in copied_into(place.source.root):
+        return Enforcement(word="enforced", because="it is a copy that `metier sync` made of a skill from elsewhere")
+    because = f"its folder belongs to {place.client}, and {ALLOWED_TOOLS} says nothing else"
+    return Enforcement(word="advisory", because=because)
+
+
+def _fits(written: str, place: Place) -> bool:
+    """Whether a pattern matches a place: its layer, the name of its source, or a folder where it has a slash."""
+    if written in LAYERS:
+        return place.layer == written
+    if "/" not in written:
+        return glob_matches(written, place.name or place.source.name)
+    if not isinstance(place.source, FolderSource):
+        return False
+    root = os.path.abspath(place.source.root).replace(os.sep, "/")
+    wanted = os.path.expanduser(written).replace(os.sep, "/").rstrip("/")
+    return glob_matches(wanted if wanted.startswith("/") else f"*/{wanted}", root)
 
 
 def split_mode(path: str) -> tuple[str, Literal["ro", "rw", ""]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metier._cache import BoundedCache
 from metier._paths import real_path
 from metier.guard.decision import allow, amend, ask, issue, refuse
-from metier.guard.policy.allowed_tools import SETTING
+from metier.guard.policy.program import ALLOWED_TOOLS
 from metier.guard.remedies import ask_somebody
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
 from metier.guard.tool_rules.matching import forbids, permits
@@ -32,7 +32,7 @@ _READING = ("read", "grep")
 """Tools that show what is in a file."""
 OUTSIDE = "outside-allowed-tools"
 """The code of a call that an advisory list does not name."""
-_ENFORCED = f"The skill's list is enforced here; the policy setting {SETTING} is for people to change."
+_ENFORCED = f"The skill's list is enforced here; the policy setting {ALLOWED_TOOLS} is for people to change."
 _MOST_CACHED = 256
 _MAX_CACHED_COMMAND = 1_000
 _CODE = (str, list, tuple)
