@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import quote, unquote
 
-from metier._lazy import dataclass, pattern
+from metier._hosts import authority, split_authority
+from metier._lazy import dataclass, pattern, replace
 from metier.errors import InvalidArgument
 from metier.skill import shown
-from metier.source.source import absolute, expanded
+from metier.source.source import ARCHIVE_SUFFIXES, absolute, expanded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Kind: TypeAlias = Literal["dir", "git", "archive", "well-known", "marketplace", "apm", "pypi", "oci"]
 
-ARCHIVES = (".zip", ".skill", ".tar.gz", ".tgz", ".tar")
+_URL = pattern(r"([a-z][a-z0-9+.-]*)://(?:([^/?#]*)@)?([^/?#]*)(.*)")
 _SHORT = pattern(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)((?:/+[\w.-]+)*)/*")
+_SCP = pattern(r"(?:([\w.-]+)@)?([\w.-]+):(?!//|:)(/?)(.+)")
 _TREE = pattern(r"(https?://[^/]+(?:/[^/]+){2}|https?://[^/]+(?:/[^/]+)+/-)/(tree|blob)/([^/]+)(?:/(.*))?")
 """A folder or a file as GitHub and GitLab show it; with `/-/`, the repository may lie in groups of groups."""
-_SCP = pattern(r"(?:([\w.-]+)@)?([\w.-]+):(?!//|:)(/?)(.+)")
-_GIT_URL = pattern(r"(https|http|ssh|git|file)://(?:([^/@]*)@)?([^/@]*)(/.*)")
-_HOST = pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
-_PORTS = {"https": ":443", "http": ":80", "ssh": ":22", "git": ":9418"}
 _FORGES = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
+_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 _BARE = ("HEAD", "objects", "refs")
 """The names by which git knows a bare repository."""
-_SCHEME = pattern(r"([a-z][a-z0-9+.-]*)://")
-_PREFIXES: dict[str, Kind] = {"apm+": "apm", "pypi:": "pypi", "oci://": "oci", "oci:": "oci"}
 _HINT = (
     "Write owner/repo, a git address such as git+https://host/repo, an https archive, ./folder, oci:..., or pypi:..."
 )
@@ -66,7 +68,7 @@ def parse_address(text: str, *, ref: str = "") -> SourceAddress:
     text = text.strip()
     is_plain = 0 < len(text) <= _MAX and text.isprintable() and not text.startswith("-")
     if not is_plain or (" " in text and not os.path.exists(expanded(text))):
-        raise InvalidArgument(f"{shown(text, 200)!r} is no address of a source.", hint=_HINT)
+        raise _no_source(text)
     found = _parsed(text)
     if ref:
         if found.ref and found.ref != ref:
@@ -74,7 +76,7 @@ def parse_address(text: str, *, ref: str = "") -> SourceAddress:
                 f"The address names {shown(found.ref)!r}, and --ref names {shown(ref)!r}.",
                 hint="Leave one of them out.",
             )
-        found = SourceAddress(kind=found.kind, location=found.location, ref=ref, path=found.path)
+        found = replace(found, ref=ref)
     if found.ref.startswith("-") or not found.ref.isprintable():
         raise InvalidArgument(f"{shown(found.ref)!r} is no name of a state.", hint="Name a branch, a tag or a commit.")
     if ".." in found.path.split("/"):
@@ -83,24 +85,11 @@ def parse_address(text: str, *, ref: str = "") -> SourceAddress:
 
 
 def _parsed(text: str) -> SourceAddress:
-    for prefix, kind in _PREFIXES.items():
-        if text.startswith(prefix):
-            return _of_registry(kind, text[len(prefix) :])
-    if text.startswith("git+"):
-        return _of_git(text[4:])
-    if text.startswith(("well-known:", "well-known+")):
-        return _of_site(text[11:] if "://" in text else f"https://{text[11:]}")
-    if text.startswith("dir:"):
-        return SourceAddress(kind="dir", location=absolute(expanded(text[4:])))
-    for kind_of_file in ("archive", "marketplace"):
-        if text.startswith((f"{kind_of_file}:", f"{kind_of_file}+")):
-            rest = text[len(kind_of_file) + 1 :]
-            if kind_of_file == "archive" and _SCHEME.match(rest):
-                return _of_archive(rest)
-            return SourceAddress(kind=kind_of_file, location=_url_or_file(rest))
-    scheme = _SCHEME.match(text)
-    if scheme is not None:
-        return _of_url(scheme[1], text)
+    for beginning, read in _KINDS_WRITTEN.items():
+        if text.startswith(beginning):
+            return read(text.removeprefix(beginning))
+    if _URL.match(text):
+        return _of_url(text)
     is_local = os.path.exists(expanded(text))
     if is_local or text.startswith((".", "/", "~")) or (os.sep == "\\" and ":" in text[:3]):
         return _of_path(text, is_local=is_local)
@@ -112,7 +101,7 @@ def _parsed(text: str) -> SourceAddress:
         return SourceAddress(kind="git", location=location, ref=ref, path=_folder(short[2], folder))
     if _SCP.fullmatch(text):
         return _of_git(text)
-    raise InvalidArgument(f"{shown(text, 200)!r} is no address of a source.", hint=_HINT)
+    raise _no_source(text)
 
 
 def _of_path(text: str, *, is_local: bool) -> SourceAddress:
@@ -122,37 +111,67 @@ def _of_path(text: str, *, is_local: bool) -> SourceAddress:
     path = absolute(expanded(plain))
     is_bare = all(os.path.exists(os.path.join(path, name)) for name in _BARE)
     if is_bare or (not is_local and os.path.exists(os.path.join(path, ".git"))):
-        return SourceAddress(kind="git", location=f"file://{_quoted(path)}", ref=ref, path=_folder(folder))
+        location = f"file://{quote(path.replace(os.sep, '/'), safe='/')}"
+        return SourceAddress(kind="git", location=location, ref=ref, path=_folder(folder))
     path = absolute(expanded(text))
-    kind: Kind = "archive" if text.lower().endswith(ARCHIVES) and not os.path.isdir(path) else "dir"
-    return SourceAddress(kind=kind, location=path)
+    is_archive = text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(path)
+    return SourceAddress(kind="archive" if is_archive else "dir", location=path)
 
 
-def _of_url(scheme: str, text: str) -> SourceAddress:
+def _of_url(text: str) -> SourceAddress:
+    """An address that does not say its kind: it is one of git, where it looks like one, or of a file, or of a site."""
+    plain = text.partition("#")[0].partition("?")[0]
+    scheme, host, path = _split_url(plain)
     if scheme in ("ssh", "git"):
         return _of_git(text)
-    if scheme not in ("https", "http"):
-        raise InvalidArgument(
-            f"Skills are not fetched by {shown(scheme)}://.", hint="Use https://, ssh://, git+file:// or a path."
-        )
-    plain = text.partition("#")[0].partition("?")[0]
-    host = plain.partition("://")[2].partition("/")[0].lower()
-    if "@" in host:
-        raise _has_secret()
     tree = _TREE.fullmatch(plain)
     if tree is not None:
-        return _of_tree(tree[1].removesuffix("/-"), tree[3], tree[4] or "", is_file=tree[2] == "blob")
-    if plain.lower().endswith(ARCHIVES):
-        return _of_archive(text)
-    if plain.endswith("marketplace.json"):
-        return SourceAddress(kind="marketplace", location=_web_url(text))
-    if host in _FORGES or ".git" in (plain[-4:], plain.partition("@")[0][-4:]):
-        return _of_git(text)
-    return _of_site(text)
+        ref, path = unquote(tree[3]), _folder(unquote(tree[4] or ""))
+        if tree[2] == "blob":
+            path = path.rpartition("/")[0]  # a skill is the folder of its SKILL.md
+        return replace(_of_git(tree[1].removesuffix("/-")), ref=ref, path=path)
+    if path.lower().endswith(ARCHIVE_SUFFIXES):
+        return _of_file("archive", text)
+    if path.endswith("marketplace.json"):
+        return _of_file("marketplace", text)
+    is_git = host in _FORGES or path.endswith(".git") or path.partition("@")[0].endswith(".git")
+    return _of_git(text) if is_git else _of_site(text)
 
 
-def _of_archive(text: str) -> SourceAddress:
-    """The address of an archive, which may end with `#sha256=DIGEST`, with `#PATH`, or with both and `&` between."""
+def _of_git(text: str) -> SourceAddress:
+    """A git address, which may end with `@REF` and with `#PATH`."""
+    plain, _, folder = text.partition("#")
+    scp = None if "://" in plain else _SCP.fullmatch(plain)
+    if scp is not None:
+        # Without a slash it begins at the home folder of that user; forges, whose user is `git`, have only one place.
+        start = "/" if scp[3] or scp[1] == "git" else "/~/"
+        plain = f"ssh://{f'{scp[1]}@' if scp[1] else ''}{scp[2]}{start}{scp[4]}"
+    scheme, host, rest = _split_url(plain)
+    path, ref = _split_ref(rest, is_file=scheme == "file")
+    path = path.rstrip("/")
+    if not path.startswith("/"):
+        raise InvalidArgument(f"{shown(text, 200)!r} names no repository.", hint=_HINT)
+    if host in _FORGES:
+        path = path.removesuffix(".git")
+    return SourceAddress(kind="git", location=f"{scheme}://{host}{path}", ref=ref, path=_folder(folder))
+
+
+def _split_ref(path: str, *, is_file: bool) -> tuple[str, str]:
+    """A path and the ref behind its first `@`, as refs may have one too; on the disk, the first behind a folder."""
+    at = path.find("@")
+    ends = [len(path), *(end for end, character in enumerate(path) if character == "@")] if is_file else []
+    end = next((end for end in ends if os.path.isdir(unquote(path[:end]))), len(path) if at < 0 else at)
+    return path[:end], path[end + 1 :]
+
+
+def _of_folder(text: str) -> SourceAddress:
+    return SourceAddress(kind="dir", location=absolute(expanded(text)))
+
+
+def _of_file(kind: Kind, text: str) -> SourceAddress:
+    """A file, or one of the web, which may end with `#sha256=DIGEST`, with `#PATH`, or with both and `&` between."""
+    if not _URL.match(text):
+        return SourceAddress(kind=kind, location=absolute(expanded(text)))
     location, _, fragment = text.partition("#")
     digest = path = ""
     for part in filter(None, fragment.split("&")):
@@ -160,20 +179,41 @@ def _of_archive(text: str) -> SourceAddress:
             digest = f"sha256:{part[7:].lower()}"
         else:
             path = part.removeprefix("subdirectory=").strip("/")
-    return SourceAddress(kind="archive", location=_web_url(location), ref=digest, path=path)
+    return SourceAddress(kind=kind, location=_web_url(location), ref=digest, path=path)
 
 
 def _of_site(text: str) -> SourceAddress:
     """A web site that announces skills, which may end with `/.well-known/agent-skills/NAME` or with `#NAME`."""
-    plain, _, name = text.partition("#")
+    plain, _, name = (text if "://" in text else f"https://{text}").partition("#")
     base, marker, below = _web_url(plain.partition("?")[0]).partition("/.well-known/")
     folder, _, rest = below.partition("/")
     if marker and folder not in ("agent-skills", "skills"):
         raise InvalidArgument(f"{shown(text, 200)!r} is no index of skills.", hint="Name the site alone.")
-    named = rest.partition("/")[0]
-    return SourceAddress(
-        kind="well-known", location=base.rstrip("/"), path=name or ("" if named == "index.json" else named)
-    )
+    named = rest.partition("/")[0].removesuffix("index.json")
+    return SourceAddress(kind="well-known", location=base.rstrip("/"), path=name or named)
+
+
+def _of_package(kind: Kind, mark: str, text: str) -> SourceAddress:
+    """The address of a package in a registry, which may end with `@VERSION`, `==VERSION` or, for OCI, `:TAG`."""
+    start = text.rfind("/") + 1
+    name, _, ref = text[start:].partition("@" if "@" in text[start:] else mark)
+    location = (text[:start] + name).rstrip("/")
+    if not location:
+        raise InvalidArgument(f"{kind}: names nothing.", hint=_HINT)
+    return SourceAddress(kind=kind, location=_web_url(location) if kind == "apm" else location, ref=ref)
+
+
+_KINDS_WRITTEN: dict[str, Callable[[str], SourceAddress]] = {
+    "git+": _of_git,
+    "dir:": _of_folder,
+    **dict.fromkeys(("archive:", "archive+"), partial(_of_file, "archive")),
+    **dict.fromkeys(("marketplace:", "marketplace+"), partial(_of_file, "marketplace")),
+    **dict.fromkeys(("well-known:", "well-known+"), _of_site),
+    "apm+": partial(_of_package, "apm", "@"),
+    "pypi:": partial(_of_package, "pypi", "=="),
+    **dict.fromkeys(("oci://", "oci:"), partial(_of_package, "oci", ":")),
+}
+"""The beginnings by which an address says its kind, and the reader of the rest."""
 
 
 def _web_url(text: str) -> str:
@@ -182,65 +222,36 @@ def _web_url(text: str) -> str:
     >>> _web_url("https://Example.COM.:443/a?b")
     'https://example.com/a?b'
     """
-    from urllib.parse import urlsplit, urlunsplit
-
-    from metier._hosts import authority, split_authority
-
-    try:
-        parts = urlsplit(text)
-        if "@" in parts.netloc:
-            raise _has_secret()
-        host, port = split_authority(parts.netloc)
-    except ValueError:
-        raise InvalidArgument(f"{shown(text, 200)!r} has no host that is one.", hint=_HINT) from None
-    default = {"https": 443, "http": 80}.get(parts.scheme)
-    return urlunsplit(parts._replace(netloc=authority(host, None if port == default else port)))
+    scheme, host, rest = _split_url(text)
+    if scheme not in ("https", "http"):
+        raise _not_fetched(scheme)
+    return f"{scheme}://{host}{rest}"
 
 
-def _of_tree(location: str, ref: str, path: str, *, is_file: bool) -> SourceAddress:
-    from urllib.parse import unquote
+def _split_url(text: str) -> tuple[str, str, str]:
+    """The scheme of a URL, its host in one form, with a port where that is no usual one, and the rest.
 
-    found = _of_git(location)
-    path = _folder(unquote(path))
-    if is_file:
-        path = path.rpartition("/")[0]  # a skill is the folder of its SKILL.md
-    return SourceAddress(kind="git", location=found.location, ref=unquote(ref), path=path)
-
-
-def _of_git(text: str) -> SourceAddress:
-    """A git address, which may end with `@REF` and with `#PATH`; it never has a password."""
-    plain, _, folder = text.partition("#")
-    scp = None if "://" in plain else _SCP.fullmatch(plain)
-    if scp is not None:
-        # Without a slash it begins at the home folder of that user; forges, whose user is `git`, have only one place.
-        start = "/" if scp[3] or scp[1] == "git" else "/~/"
-        plain = f"ssh://{f'{scp[1]}@' if scp[1] else ''}{scp[2]}{start}{scp[4]}"
-    url = _GIT_URL.fullmatch(plain)
-    if url is None or not (not url[3] if url[1] == "file" else _HOST.fullmatch(url[3])):
-        raise InvalidArgument(f"{shown(text, 200)!r} is no git address.", hint=_HINT)
+    Only ssh has a user, and nothing has a password: addresses are written into locks and records.
+    """
+    url = _URL.fullmatch(text)
+    if url is None:
+        raise _no_source(text)
     scheme, user, host, rest = url.groups()
     if user is not None and (scheme != "ssh" or not user or ":" in user or user.startswith("-")):
-        raise _has_secret()
-    path, _, ref = _split_ref(rest, is_file=scheme == "file")
-    host = host.lower().removesuffix(_PORTS.get(scheme, " "))
-    if host in _FORGES:
-        path = path.rstrip("/").removesuffix(".git")
-    location = f"{scheme}://{f'{user}@' if user else ''}{host}{path.rstrip('/')}"
-    if not path.strip("/"):
-        raise InvalidArgument(f"{shown(text, 200)!r} names no repository.", hint=_HINT)
-    return SourceAddress(kind="git", location=location, ref=ref, path=_folder(folder))
-
-
-def _split_ref(path: str, *, is_file: bool) -> tuple[str, str, str]:
-    """A path and the ref behind its first `@`, as refs may have one too; on the disk, the first behind a folder."""
-    if is_file:
-        from urllib.parse import unquote
-
-        ends = [at for at, character in enumerate(path) if character == "@"]
-        for end in (len(path), *ends):
-            if os.path.isdir(unquote(path[:end])):
-                return path[:end], "@", path[end + 1 :]
-    return path.partition("@")
+        raise InvalidArgument(
+            "An address has no password and no token: it is written into locks and records.",
+            hint="Leave it out, and give git a credential helper.",
+        )
+    if scheme == "file" and not host:
+        return scheme, "", rest
+    if scheme not in _PORTS:
+        raise _not_fetched(scheme)
+    try:
+        name, port = split_authority(host)
+    except ValueError:
+        raise InvalidArgument(f"{shown(text, 200)!r} has no host that is one.", hint=_HINT) from None
+    host = authority(name, None if port == _PORTS[scheme] else port)
+    return scheme, f"{user}@{host}" if user else host, rest
 
 
 def _folder(*parts: str) -> str:
@@ -252,32 +263,10 @@ def _folder(*parts: str) -> str:
     return "/".join(part for part in "/".join(parts).split("/") if part not in ("", "."))
 
 
-def _has_secret() -> InvalidArgument:
-    return InvalidArgument(
-        "An address has no password and no token: it is written into locks and records.",
-        hint="Leave it out, and give git a credential helper.",
-    )
+def _not_fetched(scheme: str) -> InvalidArgument:
+    hint = "Use https://, ssh://, git+file:// or a path."
+    return InvalidArgument(f"Skills are not fetched by {shown(scheme)}:// from there.", hint=hint)
 
 
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path.replace(os.sep, "/"), safe="/")
-
-
-def _of_registry(kind: Kind, text: str) -> SourceAddress:
-    """The address of a package in a registry, which may end with `@VERSION` or, for OCI, with `:TAG`."""
-    start = text.rfind("/") + 1
-    name, at, ref = text[start:].partition("@")
-    if kind == "oci" and not at:
-        name, _, ref = name.partition(":")
-    elif kind == "pypi" and not at:
-        name, _, ref = name.partition("==")
-    location = (text[:start] + name).rstrip("/")
-    if not location:
-        raise InvalidArgument(f"{kind}: names nothing.", hint=_HINT)
-    return SourceAddress(kind=kind, location=_web_url(location) if kind == "apm" else location, ref=ref)
-
-
-def _url_or_file(text: str) -> str:
-    return _web_url(text) if _SCHEME.match(text) else absolute(expanded(text))
+def _no_source(text: str) -> InvalidArgument:
+    return InvalidArgument(f"{shown(text, 200)!r} is no address of a source.", hint=_HINT)
