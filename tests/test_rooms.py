@@ -228,7 +228,6 @@ PARTS_OF_THEM = re.compile(
 
 MAY_START: dict[str, str] = {
     "hub.sources.git_process": "git fetches repositories with the user's credentials, which no sandbox has",
-    "hub.sources.distribution": "pip fetches wheels with the user's configuration; it builds and installs nothing",
 }
 """Modules outside of `run` that may, each with the reason."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import zipfile
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -45,19 +44,12 @@ def put_on_path(monkeypatch: pytest.MonkeyPatch, where: Path) -> None:
     monkeypatch.delenv("METIER_PLUGINS")
 
 
-@pytest.fixture(params=["folder", "zip"])
-def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The package on the path, once in a folder and once inside a zip; it must never be imported."""
-    if request.param == "zip":
-        where = tmp_path / "acme.zip"
-        with zipfile.ZipFile(where, "w") as archive:
-            for path, content in package_files().items():
-                archive.writestr(path, content)
-    else:
-        where = tmp_path / "site"
-        write_files(where, package_files())
-    put_on_path(monkeypatch, where)
-    yield request.param
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package on the path; it must never be imported."""
+    write_files(tmp_path / "site", package_files())
+    put_on_path(monkeypatch, tmp_path / "site")
+    yield
     assert not [name for name in sys.modules if name.startswith(PACKAGE)], "the package was imported"
 
 
@@ -65,23 +57,23 @@ def library_of(source: Source) -> Library:
     return Library([Place(layer="plugin", source=source)], cache=False)
 
 
-def test_the_skills_of_a_package_are_found(package: str) -> None:
+def test_the_skills_of_a_package_are_found(package: None) -> None:
     library = library_of(package_source(PACKAGE))
     assert "hello" in library
     assert library.document("hello").body == "Do hello."
     assert library.read("hello", "scripts/run.py") == BOOM.encode()
 
 
-def test_a_skill_in_a_category_of_a_package_is_found(package: str) -> None:
+def test_a_skill_in_a_category_of_a_package_is_found(package: None) -> None:
     library = library_of(package_source(PACKAGE))
     assert library.document("nested").body == "Do nested."
 
 
-def test_a_package_inside_a_package_may_hold_skills(package: str) -> None:
+def test_a_package_inside_a_package_may_hold_skills(package: None) -> None:
     assert [entry.name for entry in library_of(package_source(f"{PACKAGE}.inner"))] == ["deep"]
 
 
-def test_an_entry_point_announces_skills(package: str) -> None:
+def test_an_entry_point_announces_skills(package: None) -> None:
     sources, findings = installed_sources()
     assert "acme-tools" in [source.name for source in sources]
     assert not [finding for finding in findings if "acme" in finding.where]
@@ -100,11 +92,11 @@ def test_a_path_with_anything_on_it_leads_to_the_entry_points_that_python_finds(
     monkeypatch.setattr(sys, "path", [*more, *sys.path])
     found = {(point.name, point.value) for point in entry_points(group="metier.skills")}
     assert len(found) > 3
-    assert {point for one in _distributions() for point in one.points} == found
+    assert {point for one in _distributions() for point in one.points.items()} == found
 
 
 @pytest.mark.covers("O-99")
-def test_a_skill_of_a_package_is_selected_by_its_entry_point(package: str, tmp_path: Path) -> None:
+def test_a_skill_of_a_package_is_selected_by_its_entry_point(package: None, tmp_path: Path) -> None:
     library = Library.discover(tmp_path, cache=False)
     entry = library.get("hello@acme-tools")
     assert (entry.name, entry.layer, entry.source) == ("hello", "plugin", "acme-tools")
@@ -182,7 +174,7 @@ def test_an_entry_point_that_names_nothing_is_a_finding_and_hides_no_other(
 
 
 @pytest.mark.covers("S-04", "ACC-8")
-def test_a_skill_of_a_package_can_have_another_name(package: str) -> None:
+def test_a_skill_of_a_package_can_have_another_name(package: None) -> None:
     source = package_source(PACKAGE, "skills/hello", skill_name="custom-name")
     library = Library([Place(layer="plugin", source=source)], cache=False)
     assert [(entry.name, library.document(entry.name).body) for entry in library] == [("custom-name", "Do hello.")]

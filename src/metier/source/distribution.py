@@ -13,68 +13,60 @@ import contextlib
 import json
 import os
 import sys
-from importlib.machinery import PathFinder
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from metier._lazy import dataclass, pattern
-from metier._paths import default_cache_folder, write_file
-from metier.errors import ArchiveRefused, SourceUnavailable
+from metier._lazy import pattern
+from metier._paths import default_cache_folder, short_digest, write_file
+from metier.errors import SourceUnavailable
 from metier.skill import Diagnostic
 from metier.source.folder import FolderSource
-from metier.source.source import SourceDiagnostic, require_one
+from metier.source.source import SourceDiagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from importlib.metadata import Distribution
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from metier.source.memory import MemorySource
     from metier.source.source import Source
 
 ENTRY_POINT_GROUP = "metier.skills"
 SKILLS_FOLDER = ".agents/skills"
 
 _MODULE = pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_LISTED = pattern(r'(?m)^"?([^,"\r\n]+/\.agents/skills)/[^/,"\r\n]+/SKILL\.md"?,')
+_SEPARATORS = pattern(r"[-_.]+")
 _MAX_METADATA = 32 * 1024 * 1024
 _CACHE_FILE = "distributions.json"
+_KEPT_STATES = 8
 _SETTLED_NS = 10 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledDistribution:
-    """An installed distribution, as far as its skills are concerned."""
+class InstalledDistribution(NamedTuple):
+    """An installed distribution that has skills."""
 
     name: str
     """Its name in the form in which names are compared."""
     site: str
-    """The folder, or the archive, that it is installed in."""
+    """The folder that it is installed in."""
     installed_ns: int
     """When it was installed."""
-    points: tuple[tuple[str, str], ...] = ()
-    """Its entry points that announce skills: names and values."""
-    folders: tuple[str, ...] = ()
+    points: Mapping[str, str]
+    """Its entry points that announce skills: values by name."""
+    folders: Sequence[str]
     """The folders of skills among its files."""
-    project: str = ""
+    project: str
     """The folder that it is run from, where it is installed as editable."""
-
-    @property
-    def has_skills(self) -> bool:
-        """Whether it may have skills."""
-        return bool(self.points or self.folders or self.project)
 
 
 def installed_sources() -> tuple[list[Source], list[SourceDiagnostic]]:
     """The skills of all installed distributions; those that were installed last come last."""
     sources: list[Source] = []
     findings: list[SourceDiagnostic] = []
-    chosen = chosen_distributions()
+    chosen = _chosen_distributions()
     for found in sorted(_distributions(), key=lambda one: (one.installed_ns, one.name)):
         if chosen is not None and found.name not in chosen:
             continue
-        for name, value in sorted(found.points):
+        for name, value in sorted(found.points.items()):
             try:
-                sources.append(_announced(value, name))
+                sources.append(_announced_source(name, value))
             except SourceUnavailable as error:
                 note = Diagnostic("entry-point-unusable", None, (name, value, error.message.rstrip(".")))
                 findings.append(SourceDiagnostic(f"entry point {name}", note))
@@ -82,21 +74,16 @@ def installed_sources() -> tuple[list[Source], list[SourceDiagnostic]]:
             path = os.path.join(found.site, *folder.split("/"))
             if os.path.isdir(path):
                 sources.append(FolderSource(path, name=found.name, whole_root=False))
-            elif (zipped := _zipped_source(path, found.name, None)) is not None:
-                sources.append(zipped)
         for path in _folders_of_project(found.project) if found.project else ():
             sources.append(FolderSource(path, name=found.name, whole_root=False, contain=found.project))
     return sources, findings
 
 
-def chosen_distributions() -> frozenset[str] | None:
+def _chosen_distributions() -> frozenset[str] | None:
     """The distributions whose skills the user wants, by `$METIER_PLUGINS`; None for all of them."""
-    written = os.environ.get("METIER_PLUGINS", "").strip()
-    if not written:
-        return None
-    return (
-        frozenset() if written.lower() == "off" else frozenset(map(normalized_name, written.replace(",", " ").split()))
-    )
+    written = os.environ.get("METIER_PLUGINS", "")
+    names = frozenset(map(normalized_name, written.replace(",", " ").split()))
+    return names - {"off"} if written.strip() else None
 
 
 def normalized_name(name: str) -> str:
@@ -105,118 +92,88 @@ def normalized_name(name: str) -> str:
     >>> normalized_name("Acme_Tools.Extra")
     'acme-tools-extra'
     """
-    plain = name.lower().replace("_", "-").replace(".", "-")
-    while "--" in plain:
-        plain = plain.replace("--", "-")
-    return plain
+    return _SEPARATORS.sub("-", name).lower()
 
 
-def listed_folders(record: str) -> tuple[str, ...]:
-    """The folders of skills that the list of a distribution's files names.
+def recorded_files(record: str) -> dict[str, str]:
+    """The hashes of the files of a distribution by their paths; raises `ValueError` for a list that is none.
 
-    >>> listed_folders("acme/.agents/skills/pdf/SKILL.md,sha256=x,10\\nacme/__init__.py,,\\n")
-    ('acme/.agents/skills',)
+    >>> recorded_files("acme/__init__.py,sha256=x,10\\nacme-1.0.dist-info/RECORD,,\\n")
+    {'acme/__init__.py': 'sha256=x', 'acme-1.0.dist-info/RECORD': ''}
     """
-    if f"/{SKILLS_FOLDER}/" not in record:
-        return ()
-    found = dict.fromkeys(_LISTED.findall(record))
-    return tuple(path for path in found if path[0] != "/" and ":" not in path and ".." not in path.split("/"))
+    import csv
+
+    try:
+        return {row[0]: row[1] for row in csv.reader(record.splitlines()) if len(row) > 1}
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
 
 
-def announced_folders(entry_points: str) -> tuple[tuple[str, str], ...]:
-    """The names and values of the entry points of our group, of those that a distribution has."""
-    found = []
-    if ENTRY_POINT_GROUP in entry_points:
-        section = ""
-        for line in map(str.strip, entry_points.splitlines()):
-            if line.startswith("[") and line.endswith("]"):
-                section = line.strip("[]")
-            elif section == ENTRY_POINT_GROUP and line and not line.startswith("#"):
-                name, _, value = line.partition("=")
-                found.append((name.strip(), value.strip()))
-    return tuple(found)
+def folders_among(paths: Iterable[str]) -> list[str]:
+    """The folders `.agents/skills` that hold a skill, among the paths of a distribution's files.
+
+    >>> folders_among(["acme/.agents/skills/pdf/SKILL.md", "acme/__init__.py"])
+    ['acme/.agents/skills']
+    """
+    found = dict.fromkeys(
+        f"{package}/{SKILLS_FOLDER}"
+        for package, below, rest in (path.partition(f"/{SKILLS_FOLDER}/") for path in paths)
+        if package and below and rest.lower().endswith("/skill.md")
+    )
+    return [path for path in found if path[0] != "/" and ":" not in path and ".." not in path.split("/")]
+
+
+def announced_folders(entry_points: str) -> dict[str, str]:
+    """The values of the entry points of our group by name, of those that a distribution has."""
+    found: dict[str, str] = {}
+    section = ""
+    for line in map(str.strip, entry_points.splitlines() if ENTRY_POINT_GROUP in entry_points else ()):
+        if line.startswith("[") and line.endswith("]"):
+            section = line.strip("[]")
+        elif section == ENTRY_POINT_GROUP and line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def announced_places(value: str) -> list[tuple[str, str]]:
+    """The package and the folder in it that an entry point means, the likeliest first.
+
+    >>> announced_places("acme:data/skills"), announced_places("acme.extra")
+    ([('acme', 'data/skills')], [('acme.extra', 'skills'), ('acme', 'extra')])
+    """
+    package, colon, folder = (part.strip() for part in value.partition(":"))
+    parent, _, last = package.rpartition(".")
+    return [(package, folder or "skills"), *([(parent, last)] if parent and not colon else [])]
 
 
 def _distributions() -> list[InstalledDistribution]:
-    """All installed distributions that have skills, as far as their own files tell.
+    """All installed distributions that have skills, as far as the files in their folders of metadata tell.
 
     `importlib.metadata` would parse the metadata of every distribution, which takes longer than all else that a short
-    command does. It is asked only for what does not lie in folders: archives, eggs, and finders of other programs.
+    command does. These files too are read only where something was installed since the last time: whoever installs a
+    distribution makes the folder of its metadata, or changes the files in it, and its time tells.
     """
-    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
-    try:
-        if finders != [PathFinder]:
-            raise NotADirectoryError
-        sites = {site: _metadata_folders(site) for site in (str(path) or "." for path in sys.path)}
-    except NotADirectoryError:
-        from importlib.metadata import distributions
-
-        # As for an import, the first distribution of a name on the path is the one that counts.
-        first: dict[str, InstalledDistribution] = {}
-        for one in map(_asked, distributions()):
-            first.setdefault(one.name, one)
-        return [one for one in first.values() if one.has_skills]
-    return _in_folders(sites)
-
-
-def _asked(distribution: Distribution) -> InstalledDistribution:
-    """A distribution as `importlib.metadata` reads it."""
-    site = str(distribution.locate_file(""))
-    path = str(getattr(distribution, "_path", "")).replace(os.sep, "/")
-    folder = path.rpartition("/")[2] or f"{distribution.name}-0.dist-info"
-
-    def read(file: str) -> str:
-        try:
-            return distribution.read_text(file) or ""
-        except (OSError, ValueError):
-            return ""
-
-    return _described(site, folder, _time_of(path), read)
-
-
-def _in_folders(sites: dict[str, list[str]]) -> list[InstalledDistribution]:
-    """The distributions in folders of the path; files are read only where something was installed since the last time.
-
-    Whoever installs a distribution makes the folder of its metadata, or changes the files in it: its time tells.
-    """
+    sites = [str(path) or "." for path in sys.path]  # some programs put a `Path` there
+    places = [(site, name, _time_of(f"{site}/{name}")) for site in sites for name in _metadata_folders(site)]
+    state = short_digest(repr(places).encode(), 32)
     known = _read_cache()
-    states: dict[str, tuple[str, list[InstalledDistribution]]] = {}
-    for site, folders in sites.items():
-        if not folders:
-            continue
-        times = {folder: _time_of(f"{site}/{folder}") for folder in folders}
-        state = "".join([f"{folder} {times[folder]}\n" for folder in sorted(times)])
-        before = known.get(site)
-        if before is not None and before[0] == state:
-            states[site] = before
-        else:
-            read = [_described(site, folder, time, _reader(f"{site}/{folder}")) for folder, time in times.items()]
-            # What is being installed right now may change again without another time.
-            is_settled = max(times.values()) < time_ns() - _SETTLED_NS
-            states[site] = (state if is_settled else "", [one for one in read if one.has_skills])
-    if any(known.get(site) != state for site, state in states.items() if state[0]):
-        _write_cache({site: state for site, state in (known | states).items() if os.path.isdir(site)})
-    found: dict[str, InstalledDistribution] = {}
-    earlier: list[str] = []
-    for site, folders in sites.items():
-        for one in states[site][1] if site in states else ():
-            if not any(_name_in(folder) == one.name for folder in earlier):
-                found.setdefault(one.name, one)
-        earlier += folders
-    return list(found.values())
+    if state not in known:
+        # As for an import, the first distribution of a name on the path is the one that counts.
+        first = {_name_in(place[1]): place for place in reversed(places)}
+        found = [_read_distribution(name, *place) for name, place in first.items()]
+        known = {state: [one for one in found if one.points or one.folders or one.project], **known}
+        # What is being installed right now may change again without another time.
+        if max((time for *_, time in places), default=0) < time_ns() - _SETTLED_NS:
+            _write_cache(known)
+    return known[state]
 
 
-def _metadata_folders(path: str) -> list[str]:
-    """The folders of metadata in a folder of the path, by name; raises `NotADirectoryError` if it is something else."""
-    if os.path.basename(path).lower().endswith(".egg"):
-        raise NotADirectoryError
+def _metadata_folders(site: str) -> list[str]:
     try:
-        names = os.listdir(path)
-    except NotADirectoryError:
-        raise
+        return [name for name in os.listdir(site) if name.endswith((".dist-info", ".egg-info"))]
     except OSError:
         return []
-    return [name for name in names if name.endswith((".dist-info", ".egg-info"))]
 
 
 def _name_in(folder: str) -> str:
@@ -230,25 +187,26 @@ def _time_of(path: str) -> int:
         return 0
 
 
-def _reader(folder: str) -> Callable[[str], str]:
-    def read(name: str) -> str:
+def _read_distribution(name: str, site: str, folder: str, installed_ns: int) -> InstalledDistribution:
+    def read(file: str) -> str:
         try:
-            with open(f"{folder}/{name}", "rb", buffering=0) as file:
-                is_small = os.fstat(file.fileno()).st_size <= _MAX_METADATA
-                return file.read().decode("utf-8", "replace") if is_small else ""
+            with open(os.path.join(site, folder, file), "rb", buffering=0) as opened:
+                is_small = os.fstat(opened.fileno()).st_size <= _MAX_METADATA
+                return opened.read().decode("utf-8", "replace") if is_small else ""
         except OSError:
             return ""
 
-    return read
-
-
-def _described(site: str, folder: str, time: int, read: Callable[[str], str]) -> InstalledDistribution:
+    record = read("RECORD")
+    paths: Iterable[str] = ()
+    if f"/{SKILLS_FOLDER}/" in record:
+        with contextlib.suppress(ValueError):
+            paths = recorded_files(record)
     return InstalledDistribution(
-        name=_name_in(folder),
+        name=name,
         site=site,
-        installed_ns=time,
+        installed_ns=installed_ns,
         points=announced_folders(read("entry_points.txt")),
-        folders=listed_folders(read("RECORD")),
+        folders=folders_among(paths),
         project=_project(read("direct_url.json")),
     )
 
@@ -272,8 +230,7 @@ def _folders_of_project(project: str) -> Iterator[str]:
     """The folders of skills in the packages of a project, which may have been added since it was installed."""
     for base in (project, os.path.join(project, "src")):
         try:
-            with os.scandir(base) as entries:
-                names = sorted(entry.name for entry in entries if entry.name.isidentifier() and entry.is_dir())
+            names = sorted(name for name in os.listdir(base) if name.isidentifier())
         except OSError:
             continue
         for name in names:
@@ -282,34 +239,33 @@ def _folders_of_project(project: str) -> Iterator[str]:
                 yield path
 
 
-def _read_cache() -> dict[str, tuple[str, list[InstalledDistribution]]]:
+def _read_cache() -> dict[str, list[InstalledDistribution]]:
+    """The distributions with skills by the state of all folders of metadata that they were found in."""
     folder = default_cache_folder()
     if folder is None:
         return {}
     try:
         with open(os.path.join(folder, _CACHE_FILE), "rb", buffering=0) as file:
-            version, sites = json.loads(file.read() or b"")
-        return {site: (state, [_cached(*row) for row in rows]) for site, (state, rows) in sites.items() if version == 1}
+            found = json.loads(file.read())
+        return {state: [_from_row(*row) for row in rows] for state, rows in found.items()}
     except (OSError, ValueError, RecursionError, TypeError, AttributeError):
         return {}
 
 
-def _cached(
-    name: str, site: str, installed_ns: int, points: list[list[str]], folders: list[str], project: str
+def _from_row(
+    name: str, site: str, installed_ns: int, points: dict[str, str], folders: list[str], project: str
 ) -> InstalledDistribution:
-    pairs = tuple((str(key), str(value)) for key, value in points)
-    return InstalledDistribution(str(name), str(site), int(installed_ns), pairs, tuple(map(str, folders)), str(project))
+    values = {str(key): str(value) for key, value in points.items()}
+    return InstalledDistribution(str(name), str(site), int(installed_ns), values, [*map(str, folders)], str(project))
 
 
-def _write_cache(states: dict[str, tuple[str, list[InstalledDistribution]]]) -> None:
-    from dataclasses import astuple
-
+def _write_cache(known: dict[str, list[InstalledDistribution]]) -> None:
     folder = default_cache_folder()
     if folder is not None:
+        kept = dict(list(known.items())[:_KEPT_STATES])
         with contextlib.suppress(OSError):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            rows = {site: (state, [astuple(one) for one in found]) for site, (state, found) in states.items()}
-            write_file(os.path.join(folder, _CACHE_FILE), json.dumps([1, rows]).encode())
+            write_file(os.path.join(folder, _CACHE_FILE), json.dumps(kept).encode())
 
 
 def package_source(
@@ -324,15 +280,11 @@ def package_source(
         raise SourceUnavailable(
             f"{package}:{folder} does not name a folder of a package.", hint='Write "package:folder".'
         )
-    label = name or package
     for root in _locations(package):
         path = os.path.join(root, *folder.split("/"))
         if os.path.isdir(path):
             # A folder that is one skill can be named as such; what an entry point names is a folder of skills.
-            return FolderSource(path, name=label, whole_root=skill_name is not None, skill_name=skill_name)
-        zipped = _zipped_source(path, label, skill_name)
-        if zipped is not None:
-            return zipped
+            return FolderSource(path, name=name or package, whole_root=skill_name is not None, skill_name=skill_name)
     raise SourceUnavailable(
         f"The package {package!r} has no folder {folder!r}.",
         hint="Check the entry point of the package.",
@@ -340,18 +292,12 @@ def package_source(
     )
 
 
-def _announced(value: str, name: str) -> Source:
-    """The source that an entry point means: `package:folder`, a package with a `skills` folder, or `package.folder`."""
-    package, colon, folder = (part.strip() for part in value.partition(":"))
-    if colon:
-        return package_source(package, folder or "skills", name=name)
-    try:
-        return package_source(package, "skills", name=name)
-    except SourceUnavailable:
-        parent, _, last = package.rpartition(".")
-        if not parent:
-            raise
-        return package_source(parent, last, name=name)
+def _announced_source(name: str, value: str) -> Source:
+    *likelier, (package, folder) = announced_places(value)
+    for place in likelier:
+        with contextlib.suppress(SourceUnavailable):
+            return package_source(*place, name=name)
+    return package_source(package, folder, name=name)
 
 
 def _locations(package: str) -> list[str]:
@@ -370,29 +316,3 @@ def _locations(package: str) -> list[str]:
     if spec is None or spec.submodule_search_locations is None:
         return []
     return [os.path.join(location, *below) for location in spec.submodule_search_locations]
-
-
-def _zipped_source(path: str, name: str, skill_name: str | None) -> MemorySource | None:
-    """Skills of a package that is imported from a zip file."""
-    from metier.source.archive import packages_of
-    from metier.source.memory import MemorySource
-    from metier.source.unpack import unpack
-
-    archive = path
-    while archive and not os.path.isfile(archive):
-        parent = os.path.dirname(archive)
-        if parent == archive:
-            return None
-        archive = parent
-    prefix = path[len(archive) :].strip(os.sep).replace(os.sep, "/") + "/"
-    try:
-        from pathlib import Path
-
-        members = unpack(Path(archive))
-        below = {path.removeprefix(prefix): member for path, member in members.items() if path.startswith(prefix)}
-        packages = packages_of(below, name)
-    except ArchiveRefused:
-        return None
-    require_one(path, packages, skill_name)
-    by_folder = {key.rpartition("/")[0] or name: package for key, package in packages.items()}
-    return MemorySource(by_folder, name=name, skill_name=skill_name)

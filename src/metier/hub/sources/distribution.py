@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import csv
 import hashlib
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._lazy import pattern, replace
@@ -20,8 +20,15 @@ from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, Part
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.http import sha256_of
 from metier.hub.sources.tree import MemoryTree, candidates_of, files_of_archive, skill_folders
+from metier.run import Job, Limits, PlainRunner
 from metier.skill import shown
-from metier.source.distribution import SKILLS_FOLDER, announced_folders, normalized_name
+from metier.source.distribution import (
+    announced_folders,
+    announced_places,
+    folders_among,
+    normalized_name,
+    recorded_files,
+)
 from metier.source.unpack import ArchiveLimits, unpack
 
 if TYPE_CHECKING:
@@ -89,54 +96,39 @@ def skills_of_wheel(file: str, data: bytes, distribution: str) -> list[Candidate
 def _downloaded(requirement: str, transfer: Transfer) -> _Wheel:
     options = "download --no-deps --only-binary :all: --no-input --disable-pip-version-check --no-color --quiet"
     transfer.progress(f"the wheel of {requirement}", 0, None)
+    most = min(LIMITS.archive_bytes, transfer.max_bytes)
     with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-        words = [*_pip(), *options.split(), "--dest", folder, "--", requirement]
-        problem = _run(words, folder, transfer)
+        job = Job(
+            argv=(*_pip(), *options.split(), "--dest", folder, "--", requirement),
+            folder=folder,
+            env=os.environ,
+            limits=Limits(seconds=transfer.seconds, file_bytes=most),  # pip writes as much as an index sends
+            network="host",
+            sandbox=False,
+        )
+        outcome = PlainRunner().run_blocking(job)
         wheels = [name for name in os.listdir(folder) if name.endswith(".whl")]
-        if problem or len(wheels) != 1:
-            raise SourceUnavailable(f"No wheel of {requirement} was fetched{problem}.", hint=_HINT)
-        path = os.path.join(folder, wheels[0])
-        if os.path.getsize(path) > min(LIMITS.archive_bytes, transfer.max_bytes):
-            raise SourceUnavailable(f"The wheel of {requirement} is larger than a source may be.", hint=_MISTRUST)
-        with open(path, "rb") as file:
-            data = file.read()
+        if not outcome.is_success or len(wheels) != 1:
+            lines = [line.partition("ERROR:")[2].strip() for line in outcome.stderr.splitlines() if "ERROR" in line]
+            why = f": {shown(lines[-1], 300).rstrip('.')}" if lines else f": pip ended with {outcome.exit_code}"
+            if outcome.timed_out:
+                why = f" in {transfer.seconds:,.0f} seconds"
+            raise SourceUnavailable(f"No wheel of {requirement} was fetched{why}.", hint=_HINT)
+        with open(os.path.join(folder, wheels[0]), "rb") as file:
+            data = file.read(most + 1)
+    if len(data) > most:
+        raise SourceUnavailable(f"The wheel of {requirement} is larger than a source may be.", hint=_MISTRUST)
     transfer.progress(f"the wheel of {requirement}", len(data), len(data))
     return _Wheel(wheels[0], data)
 
 
-def _run(words: list[str], folder: str, transfer: Transfer) -> str:
-    """Run pip; returns the end of a sentence where it did not do what it was to do."""
-    with subprocess.Popen(
-        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            if sys.platform == "linux":
-                import resource
-
-                # pip writes as much as an index sends.
-                most = min(LIMITS.archive_bytes, transfer.max_bytes)
-                with contextlib.suppress(OSError):
-                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
-            _, said = process.communicate(timeout=transfer.seconds)
-        except subprocess.TimeoutExpired:
-            return f" in {transfer.seconds:,.0f} seconds"
-        finally:
-            process.kill()
-    lines = [line for line in said.decode(errors="replace").splitlines() if "ERROR" in line]
-    told = f": {shown(lines[-1].partition('ERROR:')[2].strip(), 300).rstrip('.')}" if lines else ""
-    return (told or f": pip ended with {process.returncode}") if process.returncode else ""
-
-
-def _pip() -> list[str]:
+def _pip() -> tuple[str, ...]:
     """The command of pip: of this interpreter, else by uv."""
-    import importlib.util
-    import shutil
-
-    if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-I", "-m", "pip"]
+    if find_spec("pip") is not None:
+        return (sys.executable, "-I", "-m", "pip")
     uv = shutil.which("uv")
     if uv is not None:
-        return [uv, "tool", "run", "pip"]
+        return (uv, "tool", "run", "pip")
     raise PartMissing("Wheels are fetched by pip or uv, and neither is here.", hint="Install pip or uv.")
 
 
@@ -156,13 +148,10 @@ def _metadata_folder(members: Mapping[str, ArchiveMember], wanted: str, file: st
 def _folders(members: Mapping[str, ArchiveMember], metadata: str) -> list[str]:
     """The folders of the skills: all in `.agents/skills` of a package, and those that entry points announce."""
     inside = [path for path in members if not path.startswith(f"{metadata}/")]
-    below = f"/{SKILLS_FOLDER}/"
-    roots = {path.partition(below)[0] + f"/{SKILLS_FOLDER}" for path in inside if below in path}
+    roots = set(folders_among(inside))
     points = members.get(f"{metadata}/entry_points.txt")
-    for _, value in announced_folders(points.data.decode(errors="replace") if points is not None else ""):
-        package, colon, folder = (part.strip() for part in value.partition(":"))
-        base = package.replace(".", "/")
-        roots |= {f"{base}/{folder or 'skills'}"} if colon else {f"{base}/skills", base}
+    for value in announced_folders(points.data.decode(errors="replace") if points is not None else "").values():
+        roots |= {f"{package.replace('.', '/')}/{folder}" for package, folder in announced_places(value)}
     if len(roots) > _MAX_ROOTS:
         raise ArchiveRefused(f"The wheel has more than {_MAX_ROOTS} folders of skills.", hint=_MISTRUST)
     return list(dict.fromkeys(folder for root in sorted(roots) for folder in skill_folders(inside, root)))
@@ -170,10 +159,9 @@ def _folders(members: Mapping[str, ArchiveMember], metadata: str) -> list[str]:
 
 def _require_recorded(members: Mapping[str, ArchiveMember], metadata: str, folders: list[str]) -> None:
     """Refuse a wheel whose list of files does not have those of its skills, exactly as they are."""
-    listed = members[f"{metadata}/RECORD"].data.decode(errors="replace")
     try:
-        hashes = {row[0]: row[1] for row in csv.reader(listed.splitlines()) if len(row) > 1}
-    except csv.Error:
+        hashes = recorded_files(members[f"{metadata}/RECORD"].data.decode(errors="replace"))
+    except ValueError:
         raise ArchiveRefused("The wheel's list of files cannot be read.", hint=_MISTRUST) from None
     of_skills = tuple(f"{folder}/" for folder in folders)
     for path, member in members.items():
