@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
     from metier.hub.installation import install
     from metier.hub.sources.fetch import Transfer
     from metier.hub.updates import installed_skills, locked_candidates
-    from metier.run.packages import has_record
+    from metier.run.packages import has_packages
 
     asks = asks_first(options, "Add --yes, or --frozen for exactly what is locked.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
             for one in every
             if there[one.location] != one.locked.digest
             or scope.installs.get(one.location) is None
-            or (one.locked.packages and not has_record(one.locked.digest))
+            or (one.locked.packages and not has_packages(one.locked.digest, one.locked.packages))
         ]
         changed = [one for one in wanted if there[one.location] not in (None, one.locked.digest)]
         if options.frozen and changed:

@@ -173,10 +173,10 @@ class JobSandbox:
         kinds = one.package_kinds
         if not kinds:
             return (), {}
-        from metier.run.packages import packages_for
+        from metier.run.packages import mounted, packages_for
 
-        packages, has_view = packages_for(one.name, one.digest, kinds), isolated and self._has_view
-        return packages.places(one.root, has_view=has_view), packages.variables(one.root, has_view=has_view)
+        folders = packages_for(one.name, one.digest, kinds)
+        return mounted(folders, one.root, has_view=isolated and self._has_view)
 
     def _packages_of_named(
         self, job: Job, actives: Sequence[ActiveSkill]

@@ -1,4 +1,4 @@
-"""Packages that the scripts of a skill declare: which files do so, and for which language.
+"""Packages that the scripts of a skill declare: which files do so, for which language, and what they were resolved to.
 
 Python packages are declared by a block of inline metadata in a script (PEP 723) or by `requirements.txt`, those of npm
 by `package.json` with its lock. Reading errs on the side of seeing a declaration: a file that cannot be understood
@@ -8,15 +8,17 @@ counts as one, and whoever resolves it says what is wrong.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import os
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from metier._cache import BoundedCache
-from metier.errors import MetierError
+from metier._paths import default_cache_folder, open_own, short_digest
+from metier.errors import MetierError, PackagesMissing
 from metier.skill.folder import FolderPackage
 from metier.skill.package import content_of, entries_of, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from metier.skill.package import Package
 
@@ -29,6 +31,10 @@ MANIFESTS = tuple(f"{place}package.json" for place in _PLACES)
 MANIFEST_FIELDS = ("dependencies", "optionalDependencies")
 """The fields of a package.json that name packages which a script needs at a run."""
 MAX_DECLARATION_BYTES = 8 * 1024 * 1024
+
+NPM_PREFIX = "npm:"
+"""Before the packages of npm, in a list with those of Python."""
+_MAX_RECORD = 1024 * 1024
 
 _BEGIN, _END = "# /// script", "# ///"
 _declared: BoundedCache[str, dict[str, PackageKind]] = BoundedCache(512)
@@ -138,3 +144,64 @@ def _names_packages(data: bytes) -> bool:
         return any(manifest.get(field) for field in MANIFEST_FIELDS)
     except (ValueError, AttributeError, RecursionError):
         return True
+
+
+class PackageRecord(NamedTuple):
+    """The packages that one content of a skill was given."""
+
+    packages: tuple[str, ...] = ()
+    """Exact versions with hashes, as a lock names them."""
+    environments: Mapping[str, str] = {}
+    """The name of the folder with the packages of each language."""
+
+
+def package_record(digest: str) -> PackageRecord:
+    """The record of the packages for the content of a digest; an empty one where nothing was resolved for it."""
+    try:
+        found = read_cached(record_path(digest))
+    except PackagesMissing:
+        return PackageRecord()
+    packages, environments = found.get("packages"), found.get("environments")
+    if not isinstance(packages, list) or not isinstance(environments, dict):
+        return PackageRecord()
+    names = {kind: name for kind, name in environments.items() if isinstance(name, str) and name.isalnum()}
+    return PackageRecord(tuple(map(str, packages)), names)
+
+
+def grant_of(packages: Collection[str]) -> str:
+    """The grant that an approval of these packages has; empty where the content of the skill names them all itself.
+
+    A lock of npm is part of the content, and so approved with it. Python packages are resolved from outside of it: by
+    an index, or by a `metier.lock` that anybody may have changed.
+
+    >>> grant_of(["npm:ms@2.1.3 sha512-..."]), grant_of(["tiny==1.0 --hash=sha256:..."])[:13]
+    ('', 'packages:4c4b')
+    """
+    lines = sorted(line for line in packages if not line.startswith(NPM_PREFIX))
+    return f"packages:{short_digest(chr(10).join(lines).encode(), 32)}" if lines else ""
+
+
+def environments_folder() -> str:
+    """The folder of all environments; raises `PackagesMissing` where there is no cache."""
+    cache = default_cache_folder()
+    if cache is None:
+        raise PackagesMissing(
+            "Packages of scripts are kept in the cache, which is off.", hint="Set METIER_CACHE to a folder."
+        )
+    return os.path.join(os.path.realpath(cache), "environments")
+
+
+def record_path(digest: str) -> str:
+    """The file of the record for the content of a digest."""
+    return os.path.join(environments_folder(), "skills", digest.removeprefix("sha256:"))
+
+
+def read_cached(path: str) -> dict[str, Any]:
+    """A JSON object of the cache; an empty one where it is not there or cannot be read."""
+    from metier._json_object import parse_object  # few skills have packages
+
+    try:
+        with open_own(path) as file:
+            return parse_object(file.read(_MAX_RECORD + 1), most=_MAX_RECORD)
+    except (OSError, ValueError):
+        return {}

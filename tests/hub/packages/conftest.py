@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from tests.hub.packages.package_index import PackageIndex, served, skill_files
 
-from metier.hub.packages.build import provide
-from metier.hub.packages.resolution import Resolution, resolve_packages
-from metier.run.packages import environments_folder
+from metier.hub.packages.build import provide, resolve_packages
+from metier.hub.packages.plan import PackagePlan
+from metier.skill.script_packages import environments_folder
 
 TINY = skill_files(requirements_txt="tiny\n")
 _OTHERS = ("UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "PIP_INDEX_URL", "PIP_CONFIG_FILE")
 
 
 @pytest.fixture(scope="session")
-def built_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Resolution]:
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PackagePlan]:
     """A cache with the environment of a skill that needs `tiny`: most tests look at what becomes of one."""
     folder = tmp_path_factory.mktemp("packages")
     with pytest.MonkeyPatch.context() as patch, served(PackageIndex(folder / "index")) as index:
@@ -27,17 +27,17 @@ def built_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Resoluti
         patch.setenv("METIER_CACHE", str(folder / "cache"))
         patch.setenv("UV_DEFAULT_INDEX", index.url)
         index.add_wheel("tiny")
-        (resolution,) = resolve_packages(TINY)
-        provide(TINY, [resolution])
-    return folder / "cache", resolution
+        plan = resolve_packages(TINY)
+        provide(TINY, plan)
+    return folder / "cache", plan
 
 
 @pytest.fixture
-def tiny(built_once: tuple[Path, Resolution]) -> Resolution:
+def tiny(built_once: tuple[Path, PackagePlan]) -> PackagePlan:
     """The packages of a skill that needs `tiny`, which are in the cache."""
-    cache, resolution = built_once
+    cache, plan = built_once
     shutil.copytree(cache / "environments", environments_folder())
-    return resolution
+    return plan
 
 
 @pytest.fixture

@@ -17,20 +17,24 @@ from metier import Guard, Library, Session
 from metier.errors import PackagesMissing, PackagesRefused, Refused
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.hub.packages.build import build, provide
-from metier.hub.packages.resolution import Resolution, resolve_packages
+from metier.hub.packages.build import environments_of, provide, resolve_packages
+from metier.hub.packages.plan import PackagePlan
 from metier.run import Outcome
-from metier.run.packages import environments_folder
 from metier.skill.package import Files, digest_of_files
+from metier.skill.script_packages import environments_folder
 from metier.store import Approval, Store
 
 TINY = skill_files(requirements_txt="tiny\n")
 
 
-def built(files: Files) -> Resolution:
-    (found,) = resolve_packages(files)
-    provide(files, [found])
+def built(files: Files) -> PackagePlan:
+    found = resolve_packages(files)
+    provide(files, found)
     return found
+
+
+def folder_of(plan: PackagePlan) -> Path:
+    return Path(environments_folder(), environments_of(plan)["python"])
 
 
 class Machine:
@@ -72,7 +76,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: Resolution, machine: Machine) -> None:
+def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: PackagePlan, machine: Machine) -> None:
     assert tiny.names == ("tiny==1.0",)
     for _ in range(2):
         with pytest.raises(Refused, match="needs an approval of its content for packages") as refused:
@@ -84,18 +88,18 @@ def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: R
     assert machine.run(TINY).stdout == "tiny 1.0\n"
     # A changed requirement is another content, which nobody approved.
     changed = skill_files(requirements_txt="tiny>=1\n")
-    provide(changed, [tiny])
+    provide(changed, tiny)
     with pytest.raises(Refused, match="packages"):
         machine.run(changed)
 
 
-def test_an_approval_of_scripts_alone_is_none_of_packages(tiny: Resolution, machine: Machine) -> None:
+def test_an_approval_of_scripts_alone_is_none_of_packages(tiny: PackagePlan, machine: Machine) -> None:
     machine.approve(TINY, "scripts")
     with pytest.raises(Refused, match="packages"):
         machine.run(TINY)
 
 
-def test_a_command_that_runs_a_script_of_the_skill_has_its_packages_too(tiny: Resolution, machine: Machine) -> None:
+def test_a_command_that_runs_a_script_of_the_skill_has_its_packages_too(tiny: PackagePlan, machine: Machine) -> None:
     machine.approve(TINY)
     with machine.session(TINY) as session:
         root = session.loaded.one().root
@@ -107,7 +111,7 @@ def test_a_command_that_runs_a_script_of_the_skill_has_its_packages_too(tiny: Re
 
 
 def test_packages_are_there_also_where_the_cache_lies_in_the_workspace(
-    tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    tiny: PackagePlan, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs do not see the cache, and so their packages are seen elsewhere."""
     machine.approve(TINY)
@@ -125,12 +129,12 @@ def test_nothing_is_installed_for_a_run(index: PackageIndex, machine: Machine) -
     assert index.requests == []
 
 
-def test_offline_the_cache_is_enough(tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_the_cache_is_enough(tiny: PackagePlan, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     machine.approve(TINY)
     assert machine.run(TINY).stdout == "tiny 1.0\n"
     # Neither does somebody ask who builds the same again.
-    provide(TINY, resolve_packages(TINY, locked=tiny.requirements))
+    provide(TINY, resolve_packages(TINY, locked=tiny.lines))
     with pytest.raises(PackagesRefused, match="failed"):
         resolve_packages(TINY)
 
@@ -170,18 +174,17 @@ def test_a_setup_program_is_never_run(index: PackageIndex, tmp_path: Path) -> No
 
 
 def test_a_dependency_that_was_swapped_is_refused(index: PackageIndex) -> None:
-    (before,) = resolve_packages(TINY)
+    before = resolve_packages(TINY)
     index.swap("tiny", "1.0", wheel("tiny", "1.0", {"tiny.py": "WORD = 'other'\n"}))
     with pytest.raises(PackagesRefused, match=r"(?i)hash"):
-        build(before)
-    assert list(Path(environments_folder()).iterdir()) == []
+        provide(TINY, before)
+    assert [path.name for path in Path(environments_folder()).iterdir()] == ["skills"]
 
 
 def test_an_index_that_lies_about_a_file_is_refused(index: PackageIndex) -> None:
     index.add_wheel("liar", claims=wheel("liar", "1.0", {"liar.py": "WORD = 'good'\n"}))
-    (resolution,) = resolve_packages(skill_files(requirements_txt="liar\n"))
     with pytest.raises(PackagesRefused, match=r"(?i)hash"):
-        build(resolution)
+        built(skill_files(requirements_txt="liar\n"))
 
 
 def test_hashes_that_an_author_demands_are_required(index: PackageIndex) -> None:
@@ -191,10 +194,10 @@ def test_hashes_that_an_author_demands_are_required(index: PackageIndex) -> None
 
 @pytest.mark.each("how", ["changed", "added", "removed"])
 def test_a_cache_that_was_tampered_with_is_noticed(
-    how: str, index: PackageIndex, tiny: Resolution, machine: Machine
+    how: str, index: PackageIndex, tiny: PackagePlan, machine: Machine
 ) -> None:
     machine.approve(TINY)
-    module = Path(build(tiny)) / "python-packages/tiny.py"
+    module = folder_of(tiny) / "python-packages/tiny.py"
     if how == "removed":
         module.unlink()
     else:
@@ -203,12 +206,12 @@ def test_a_cache_that_was_tampered_with_is_noticed(
         other.write_text("WORD = 'tiny 6.6'\n")
     with pytest.raises(PackagesMissing, match="not those that were installed"):
         machine.run(TINY)
-    provide(TINY, [tiny])
+    provide(TINY, tiny)
     assert machine.run(TINY).stdout == "tiny 1.0\n"
 
 
-def test_a_cache_that_was_copied_is_read_once_more_and_works(tiny: Resolution, machine: Machine) -> None:
-    folder = Path(build(tiny))
+def test_a_cache_that_was_copied_is_read_once_more_and_works(tiny: PackagePlan, machine: Machine) -> None:
+    folder = folder_of(tiny)
     machine.approve(TINY)
     os.utime(folder / "python-packages/tiny.py", (1, 1))
     before = (folder / "manifest.json").read_bytes()
@@ -217,27 +220,26 @@ def test_a_cache_that_was_copied_is_read_once_more_and_works(tiny: Resolution, m
 
 
 def test_of_two_builders_one_waits_for_the_other(index: PackageIndex) -> None:
-    (resolution,) = resolve_packages(TINY)
+    plan = resolve_packages(TINY)
     index.requests.clear()
-    folders: list[str] = []
-    threads = [threading.Thread(target=lambda: folders.append(build(resolution))) for _ in range(2)]
+    threads = [threading.Thread(target=provide, args=(TINY, plan)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert folders[0] == folders[1]
+    assert folder_of(plan).is_dir()
     assert sum(path.endswith(".whl") for path in index.requests) == 1
 
 
 def test_what_a_build_that_was_killed_has_left_goes_with_the_next_one(index: PackageIndex) -> None:
     left = Path(environments_folder(), ".building-x", "python-packages")
     left.mkdir(parents=True)
-    folder = built(TINY).digest.removeprefix("sha256:")
+    folder = folder_of(built(TINY)).name
     assert sorted(path.name for path in Path(environments_folder()).iterdir()) == sorted([folder, "skills"])
 
 
 def test_an_environment_for_another_python_is_not_used(
-    tiny: Resolution, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    tiny: PackagePlan, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.approve(TINY)
     monkeypatch.setattr("metier.run.packages.platform_tag", lambda _: "linux-other-python3.99")

@@ -8,8 +8,9 @@ import pytest
 from tests.hub.packages.package_index import skill_files
 
 from metier.errors import PackagesRefused
-from metier.hub.packages.declared import MAX_REQUIREMENTS, declared_by
-from metier.hub.packages.resolution import resolve_packages
+from metier.hub.packages.build import environments_of, resolve_packages
+from metier.hub.packages.plan import NO_PACKAGES
+from metier.hub.packages.python import MAX_REQUIREMENTS, read_requirements
 from metier.skill.package import Files
 
 HASH = "sha256:" + "ab" * 32
@@ -53,7 +54,7 @@ def test_what_is_no_plain_requirement_is_refused(line: str) -> None:
         skill_files(script=f"# /// script\n# dependencies = [{json.dumps(line)}]\n# ///\n"),
     ):
         with pytest.raises(PackagesRefused, match="cannot be installed"):
-            declared_by(files)
+            resolve_packages(files)
 
 
 def test_all_declarations_of_a_skill_are_one_list() -> None:
@@ -62,16 +63,20 @@ def test_all_declarations_of_a_skill_are_one_list() -> None:
         "requirements.txt": ("file", b"other[x]>=2 ; python_version >= '3.8'\n"),
         "scripts/requirements.txt": ("file", f"tiny==1.0 \\\n  --hash={HASH}\n".encode()),
     }
-    found = declared_by(files)
-    assert found.python == ("Tiny>=1", 'other[x]>=2; python_version >= "3.8"', "tiny==1.0")
-    assert found.hashes == {"tiny": frozenset({"ab" * 32})}
-    assert found.python_versions == (">=3.11",)
+    contents = {path: data for path, (_, data) in files.items()}
+    lines, versions = read_requirements(contents, sorted(path for path in files if path != "SKILL.md"))
+    assert {str(one.requirement): one.hashes for one in lines} == {
+        "Tiny>=1": frozenset(),
+        'other[x]>=2; python_version >= "3.8"': frozenset(),
+        "tiny==1.0": frozenset({"ab" * 32}),
+    }
+    assert versions == {">=3.11"}
 
 
 def test_there_is_a_most_of_requirements() -> None:
     lines = "\n".join(f"p{number}" for number in range(MAX_REQUIREMENTS + 1))
     with pytest.raises(PackagesRefused, match="501 packages"):
-        declared_by(skill_files(requirements_txt=lines))
+        resolve_packages(skill_files(requirements_txt=lines))
 
 
 @pytest.mark.each(
@@ -119,6 +124,8 @@ def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
         (npm(resolved="https://evil.example/ms.tgz"), "not the registry"),
         (npm(resolved="file:../ms"), "not the registry"),
         (npm(resolved=1), "not the registry"),
+        (npm(resolved="https://[evil"), "not the registry"),
+        (npm(version=None), "no version with a hash"),
         (npm(integrity=""), "no version with a hash"),
         (npm(integrity="sha1-" + "A" * 27 + "="), "no version with a hash"),
         (npm(version=["2"]), "no version with a hash"),
@@ -144,18 +151,18 @@ def test_what_the_registry_of_npm_does_not_have_is_refused(files: Files, said: s
 
 
 def test_packages_of_npm_are_what_their_lock_says() -> None:
-    (found,) = resolve_packages(npm(resolved="https://registry.npmjs.org/ms/-/ms-2.1.3.tgz", hasInstallScript=True))
-    assert (found.kind, found.requirements) == ("npm", (f"npm:ms@2.1.3 {INTEGRITY}",))
+    found = resolve_packages(npm(resolved="https://registry.npmjs.org/ms/-/ms-2.1.3.tgz", hasInstallScript=True))
+    assert (found.python, found.npm) == ((), (f"npm:ms@2.1.3 {INTEGRITY}",))
     assert found.notes == ("ms has an install script, which is not run.",)
-    assert resolve_packages(npm(), locked=found.requirements)[0].digest == found.digest
+    assert environments_of(resolve_packages(npm(), locked=found.lines)) == environments_of(found)
     with pytest.raises(PackagesRefused, match="other packages of npm"):
-        resolve_packages(npm(version="2.1.4"), locked=found.requirements)
+        resolve_packages(npm(version="2.1.4"), locked=found.lines)
 
 
 def test_npm_gets_the_package_that_was_shown_and_not_the_file_that_a_lock_names() -> None:
-    (found,) = resolve_packages(npm(resolved="https://registry.npmjs.org/evil/-/evil-1.0.0.tgz"))
-    assert found.requirements == (f"npm:ms@2.1.3 {INTEGRITY}",)
-    assert found.inputs["package-lock.json"]["packages"]["node_modules/ms"] == {
+    found = resolve_packages(npm(resolved="https://registry.npmjs.org/evil/-/evil-1.0.0.tgz"))
+    assert found.lines == (f"npm:ms@2.1.3 {INTEGRITY}",)
+    assert found.npm_files["package-lock.json"]["packages"]["node_modules/ms"] == {
         "version": "2.1.3",
         "integrity": INTEGRITY,
     }
@@ -175,18 +182,18 @@ def test_the_same_packages_under_other_names_are_another_environment() -> None:
         }
         return npm(manifest, {"lockfileVersion": 3, "packages": packages})
 
-    (honest,), (swapped,) = resolve_packages(files("ms", "is-odd")), resolve_packages(files("is-odd", "ms"))
-    assert honest.requirements == swapped.requirements
-    assert honest.digest != swapped.digest
+    honest, swapped = resolve_packages(files("ms", "is-odd")), resolve_packages(files("is-odd", "ms"))
+    assert honest.lines == swapped.lines
+    assert environments_of(honest) != environments_of(swapped)
 
 
 def test_npm_is_given_no_scripts_of_a_skill() -> None:
     manifest = {"dependencies": {"ms": "^2"}, "scripts": {"preinstall": "touch x"}, "bin": "x", "config": {}}
-    assert declared_by(npm(manifest)).manifest == {"dependencies": {"ms": "^2"}}
+    assert resolve_packages(npm(manifest)).npm_files["package.json"] == {"dependencies": {"ms": "^2"}}
 
 
 def test_a_skill_without_declarations_needs_nothing() -> None:
-    assert resolve_packages(skill_files()) == ()
+    assert resolve_packages(skill_files()) == NO_PACKAGES
 
 
 @pytest.mark.each(
@@ -205,7 +212,7 @@ def test_a_lock_has_the_packages_that_a_skill_declares_and_no_other_versions_of_
     files = skill_files(requirements_txt="tiny>=1,<2\nnever ; python_version < '3'\n")
     locked = [f"{line} --hash={HASH}"]
     if fits:
-        assert len(resolve_packages(files, locked=locked)) == 1
+        assert len(resolve_packages(files, locked=locked).python) == 1
         return
     with pytest.raises(PackagesRefused, match="not those of the skill"):
         resolve_packages(files, locked=locked)

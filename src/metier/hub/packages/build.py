@@ -1,4 +1,4 @@
-"""Builds of environments: once for each resolution, into the cache, whole or not at all."""
+"""Environments of packages: resolved to exact files, and built once for each list of them, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,107 +8,120 @@ import stat
 import tempfile
 from typing import TYPE_CHECKING
 
-from metier._paths import locked_folder, safe_rmtree, write_file
+from metier._lazy import replace
+from metier._paths import locked_folder, safe_rmtree, short_digest, write_file
 from metier.errors import PackagesRefused
-from metier.hub.packages.index_settings import npm_registry
-from metier.hub.packages.tools import npm_program, run_tool, run_uv
-from metier.run.packages import (
-    CONTENT,
-    FILES,
-    MANIFEST,
-    environments_folder,
-    hashes_of,
-    is_whole,
-    platform_tag,
-    read_record,
-    record_path,
-    state_of,
-)
+from metier.hints import for_people
+from metier.hub.packages.npm import install_npm, read_npm
+from metier.hub.packages.plan import NO_PACKAGES
+from metier.hub.packages.python import install_python, read_requirements, refusal, require_version, resolve_python
+from metier.hub.packages.tools import PackageTools
+from metier.run.packages import CONTENT, MANIFEST, fingerprint, is_whole, platform_tag
 from metier.skill.package import digest_of_files
+from metier.skill.script_packages import (
+    MAX_DECLARATION_BYTES,
+    NPM_PREFIX,
+    declaring_files,
+    environments_folder,
+    read_cached,
+    record_path,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
-    from metier.hub.packages.resolution import Resolution
+    from metier.hub.packages.plan import PackagePlan
     from metier.skill.package import Files
+    from metier.skill.script_packages import PackageKind
 
 _STAGING = ".building-"
+_TOOLS = PackageTools()
 
 
-def provide(files: Files, resolutions: Sequence[Resolution], *, may_run_unsandboxed: bool = False) -> None:
-    """Build what the scripts of a skill need, and record that this content of it has it."""
-    if not resolutions:
-        return
-    record = {one.kind: build(one, may_run_unsandboxed=may_run_unsandboxed) for one in resolutions}
+def resolve_packages(files: Files, *, locked: Collection[str] = (), tools: PackageTools = _TOOLS) -> PackagePlan:
+    """The exact packages that the scripts of a skill need.
+
+    Python packages are resolved by the index unless the lines of a lock, `locked`, say what they are; those of npm are
+    what the skill's own lock says. Raises `PackagesRefused` for what cannot be had as files with hashes.
+    """
+    contents = {path: data for path, (mode, data) in files.items() if mode != "link"}
+    declared = declaring_files(contents, contents.__getitem__)
+    for path in declared:
+        if len(contents[path]) > MAX_DECLARATION_BYTES:
+            raise refusal(path, "it is too large", f"At most {MAX_DECLARATION_BYTES:,} bytes are read.")
+    plan, manifests = NO_PACKAGES, [path for path, kind in declared.items() if kind == "npm"]
+    requirements, versions = read_requirements(contents, [path for path in declared if path not in manifests])
+    if requirements:
+        require_version(versions)
+        own = [line for line in locked if not line.startswith(NPM_PREFIX)]
+        plan = replace(plan, python=resolve_python(requirements, own, tools))
+    if manifests:
+        npm, npm_files, notes = read_npm(contents, manifests)
+        plan = replace(plan, npm=npm, npm_files=npm_files, notes=notes)
+        if locked and {line for line in locked if line.startswith(NPM_PREFIX)} != set(npm):
+            raise PackagesRefused(
+                "The lock has other packages of npm than the skill.",
+                hint=for_people("`metier update` resolves them again."),
+            )
+    return plan
+
+
+def environments_of(plan: PackagePlan) -> dict[PackageKind, str]:
+    """The name of the folder for the packages of each language: a digest of them, of interpreter and machine."""
+    # The same packages of npm make other environments in other folders, or under other names.
+    inputs: dict[PackageKind, tuple[str, ...]] = {"python": plan.python}
+    inputs["npm"] = (*plan.npm, json.dumps(plan.npm_files, sort_keys=True)) if plan.npm else ()
+    return {
+        kind: short_digest("\n".join((platform_tag(kind), *lines)).encode(), 64)
+        for kind, lines in inputs.items()
+        if lines
+    }
+
+
+def provide(files: Files, plan: PackagePlan, tools: PackageTools = _TOOLS) -> None:
+    """Record which packages this content of a skill gets, and build them where there is no whole environment.
+
+    Raises `PackagesRefused` where a file has another hash than the plan says, or cannot be had.
+    """
+    environments, above = environments_of(plan), environments_folder()
     path = record_path(digest_of_files(files))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    write_file(path, json.dumps({kind: os.path.basename(folder) for kind, folder in record.items()}).encode())
-
-
-def build(resolution: Resolution, *, may_run_unsandboxed: bool = False) -> str:
-    """The folder of the environment; where there is a whole one, nothing is done and nobody asked.
-
-    Raises `PackagesRefused` where a file has another hash than the resolution says, or cannot be had.
-    """
-    above, kind = environments_folder(), resolution.kind
-    folder = os.path.join(above, resolution.digest.removeprefix("sha256:"))
-    os.makedirs(above, mode=0o700, exist_ok=True)
+    write_file(path, json.dumps({"packages": plan.lines, "environments": environments}).encode())
     with locked_folder(above):
-        if is_whole(folder, kind, read_record(os.path.join(folder, MANIFEST))):
-            return folder
-        for name in os.listdir(above):
-            if name.startswith(_STAGING):  # of a build that was killed
-                safe_rmtree(os.path.join(above, name))
-        staging = tempfile.mkdtemp(prefix=_STAGING, dir=above)
-        try:
-            content = os.path.join(staging, CONTENT[kind])
-            _INSTALL[kind](resolution, staging, may_run_unsandboxed)
-            os.makedirs(content, exist_ok=True)
-            for name in set(os.listdir(staging)) - {CONTENT[kind]}:
-                path = os.path.join(staging, name)
-                safe_rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
-            _close(content)
-            write_file(os.path.join(staging, FILES), json.dumps(hashes_of(content)).encode())
-            manifest = {"for": platform_tag(kind), "state": state_of(content), "packages": resolution.requirements}
-            write_file(os.path.join(staging, MANIFEST), json.dumps(manifest).encode(), sync=True)
-            # A damaged one, which no run uses, goes first.
-            safe_rmtree(folder)
-            os.rename(staging, folder)
-        finally:
-            safe_rmtree(staging)
-    return folder
+        for kind, name in environments.items():
+            folder = os.path.join(above, name)
+            if not is_whole(folder, kind, read_cached(os.path.join(folder, MANIFEST))):
+                _build(plan, kind, folder, tools)
 
 
-def _install_python(resolution: Resolution, staging: str, may_run_unsandboxed: bool) -> None:
-    with open(os.path.join(staging, "requirements.txt"), "w", encoding="utf-8") as file:
-        file.write("\n".join(resolution.requirements) + "\n")
-    command = ("install", "--requirement", "requirements.txt", "--target", CONTENT["python"])
-    options = ("--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode")
-    what = "installing the Python packages"
-    run_uv((*command, *options), staging, what=what, may_run_unsandboxed=may_run_unsandboxed)
-
-
-def _install_npm(resolution: Resolution, staging: str, may_run_unsandboxed: bool) -> None:
-    indexes, login = npm_registry()
-    for name, data in resolution.inputs.items():
-        with open(os.path.join(staging, name), "w", encoding="utf-8") as file:
-            json.dump(data, file)
-    write_file(os.path.join(staging, ".user-npmrc"), login.encode())
-    options = ("--ignore-scripts", "--omit=dev", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier")
-    run_tool(
-        (npm_program(), "ci", *options, "--loglevel=error", "--cache", ".npm-cache", "--registry", indexes.default),
-        staging,
-        indexes=indexes,
-        variables={
-            "NPM_CONFIG_USERCONFIG": os.path.join(staging, ".user-npmrc"),
-            "NPM_CONFIG_GLOBALCONFIG": os.devnull,
-        },
-        what="installing the packages of npm",
-        may_run_unsandboxed=may_run_unsandboxed,
-    )
-
-
-_INSTALL = {"python": _install_python, "npm": _install_npm}
+def _build(plan: PackagePlan, kind: PackageKind, folder: str, tools: PackageTools) -> None:
+    above = os.path.dirname(folder)
+    for name in os.listdir(above):
+        if name.startswith(_STAGING):  # of a build that was killed
+            safe_rmtree(os.path.join(above, name))
+    staging = tempfile.mkdtemp(prefix=_STAGING, dir=above)
+    try:
+        content = os.path.join(staging, CONTENT[kind])
+        if kind == "python":
+            install_python(plan.python, staging, tools)
+        else:
+            install_npm(plan.npm_files, staging, tools)
+        os.makedirs(content, exist_ok=True)
+        for name in set(os.listdir(staging)) - {CONTENT[kind]}:
+            path = os.path.join(staging, name)
+            safe_rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+        _close(content)
+        manifest = {
+            "for": platform_tag(kind),
+            "state": fingerprint(content),
+            "content": fingerprint(content, reads=True),
+        }
+        write_file(os.path.join(staging, MANIFEST), json.dumps(manifest).encode(), sync=True)
+        # A damaged one, which no run uses, goes first.
+        safe_rmtree(folder)
+        os.rename(staging, folder)
+    finally:
+        safe_rmtree(staging)
 
 
 def _close(folder: str) -> None:

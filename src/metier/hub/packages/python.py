@@ -1,0 +1,186 @@
+"""Python packages: the requirements of a skill, their resolution to exact versions with hashes, their installation."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from typing import TYPE_CHECKING, NamedTuple
+
+from metier._lazy import pattern
+from metier.errors import PackagesRefused
+from metier.hints import for_people
+from metier.run.environment import find_program
+from metier.run.packages import CONTENT, python_version
+from metier.skill import shown
+from metier.skill.script_packages import REQUIREMENTS, inline_metadata, requirement_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from packaging.requirements import Requirement
+
+    from metier.hub.packages.tools import PackageTools
+
+MAX_REQUIREMENTS = 500
+_PLAIN = "Only plain requirements are read, such as `pandas>=2,<3`: no addresses, paths, options or other files."
+_HASH = pattern(r"\s--hash[= ]sha256:([0-9a-f]{64})(?=\s|$)")
+_EXACT = pattern(r"==[^=*,]+")
+_RESOLVE_AGAIN = for_people("`metier update` resolves it again.")
+
+
+class RequirementLine(NamedTuple):
+    """A plain requirement, and the SHA-256 of the files that may meet it; none for any file."""
+
+    requirement: Requirement
+    hashes: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> RequirementLine:
+        """Read a line; raises `ValueError`, whose text continues the line, for anything but a plain requirement."""
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            found = Requirement(_HASH.sub("", text).strip())
+        except (InvalidRequirement, RecursionError):
+            raise ValueError("is no plain requirement") from None
+        if found.url is not None:
+            raise ValueError("names an address")
+        return cls(found, frozenset(_HASH.findall(text)))
+
+    @property
+    def name(self) -> str:
+        """The name of the package, in the one spelling that indexes compare."""
+        from packaging.utils import canonicalize_name
+
+        return canonicalize_name(self.requirement.name)
+
+
+def read_requirements(
+    contents: Mapping[str, bytes], paths: Iterable[str]
+) -> tuple[tuple[RequirementLine, ...], frozenset[str]]:
+    """The requirements that files declare, and the versions of Python that scripts ask for, such as `>=3.11`.
+
+    Raises `PackagesRefused` for what is no plain declaration.
+    """
+    found: dict[str, RequirementLine] = {}
+    versions: set[str] = set()
+    for path in paths:
+        if path in REQUIREMENTS:
+            texts = requirement_lines(contents[path])
+        else:
+            texts, version = _read_inline(path, contents[path])
+            versions |= {version} - {""}
+        count = len({*found, *texts})
+        if count > MAX_REQUIREMENTS:
+            raise PackagesRefused(
+                f"The skill declares {count:,} packages.", hint=f"At most {MAX_REQUIREMENTS} are resolved."
+            )
+        for text in texts:
+            try:
+                found[text] = RequirementLine.parse(text)
+            except ValueError as problem:
+                raise refusal(path, f"{shown(text)!r} {problem}", _PLAIN) from None
+    return tuple(found.values()), frozenset(versions)
+
+
+def _read_inline(path: str, data: bytes) -> tuple[list[str], str]:
+    """The requirements of a script's inline metadata, and the version of Python that it asks for."""
+    try:
+        block = tomllib.loads(inline_metadata(data) or "")
+    except (ValueError, RecursionError) as error:
+        raise refusal(path, f"its block of inline metadata cannot be read: {error}", "See PEP 723.") from None
+    lines, version = block.get("dependencies", []), block.get("requires-python", "")
+    if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines) or not isinstance(version, str):
+        raise refusal(path, "its dependencies are no list of texts", 'Write `dependencies = ["pandas>=2"]`.')
+    return lines, version
+
+
+def refusal(path: str, why: str, hint: str) -> PackagesRefused:
+    """The error for a file whose declarations cannot be used."""
+    return PackagesRefused(f"The packages of {shown(path)!r} cannot be installed: {why}.", hint=hint, path=path)
+
+
+def resolve_python(
+    declared: Sequence[RequirementLine], locked: Collection[str], tools: PackageTools
+) -> tuple[str, ...]:
+    """Lines of exact versions with hashes: those of a lock, where it has any, else those that the index resolves to."""
+    found = [_exact(text, declared) for text in locked or _compile(declared, tools)]
+    # A lock comes with a project, and may lie.
+    for wanted in declared:
+        marker, specifier = wanted.requirement.marker, wanted.requirement.specifier
+        if marker is not None and not marker.evaluate({"extra": ""}):
+            continue
+        versions = [str(one.requirement.specifier)[2:] for one in found if one.name == wanted.name]
+        if not any(specifier.contains(version, prereleases=True) for version in versions):
+            raise PackagesRefused(
+                f"The packages of the lock are not those of the skill: it needs {shown(str(wanted.requirement))!r}.",
+                hint=_RESOLVE_AGAIN,
+            )
+    return tuple(sorted(map(_format_exact, found)))
+
+
+def require_version(versions: Collection[str]) -> None:
+    """Raise `PackagesRefused` unless the interpreter here has a version that all of these let in."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    here = python_version(find_program("python3"))
+    for wanted in versions:
+        try:
+            fits = SpecifierSet(wanted).contains(f"{here}.99", prereleases=True) or SpecifierSet(wanted).contains(here)
+        except InvalidSpecifier:
+            fits = False
+        if not fits:
+            raise PackagesRefused(
+                f"A script asks for Python {shown(wanted)!r}, and python3 is {here} here.",
+                hint="Put another python3 on the PATH.",
+            )
+
+
+def _compile(declared: Sequence[RequirementLine], tools: PackageTools) -> list[str]:
+    """The lines that uv resolves requirements to; wheels only, so that nothing of a package is executed for it."""
+    with tempfile.TemporaryDirectory(prefix="metier-resolve-") as folder:
+        folder = os.path.realpath(folder)
+        _write_lines(os.path.join(folder, "requirements.in"), sorted({str(one.requirement) for one in declared}))
+        command = ("compile", "requirements.in", "--output-file", "resolved.txt")
+        options = ("--universal", "--generate-hashes", "--no-annotate", "--no-header")
+        tools.uv(*command, *options, folder=folder, what="resolving the Python packages")
+        with open(os.path.join(folder, "resolved.txt"), "rb") as file:
+            return requirement_lines(file.read())
+
+
+def _exact(text: str, declared: Sequence[RequirementLine]) -> RequirementLine:
+    """An exact version with hashes, of those that are demanded; raises for anything else, whoever wrote it."""
+    try:
+        found = RequirementLine.parse(text)
+    except ValueError:
+        found = None
+    if found is None or not found.hashes or not _EXACT.fullmatch(str(found.requirement.specifier)):
+        raise PackagesRefused(f"{shown(text)!r} is no exact version with a hash.", hint=_RESOLVE_AGAIN)
+    demanded = frozenset[str]().union(*(one.hashes for one in declared if one.name == found.name))
+    hashes = found.hashes & demanded if demanded else found.hashes
+    if not hashes:
+        raise PackagesRefused(
+            f"No file of {found.name} has a hash that requirements.txt demands.",
+            hint="The index has other files than its author had: ask them.",
+        )
+    return RequirementLine(found.requirement, hashes)
+
+
+def _format_exact(line: RequirementLine) -> str:
+    marker = f" ; {line.requirement.marker}" if line.requirement.marker is not None else ""
+    hashes = "".join(f" --hash=sha256:{digest}" for digest in sorted(line.hashes))
+    return f"{line.name}{line.requirement.specifier}{marker}{hashes}"
+
+
+def install_python(lines: Sequence[str], staging: str, tools: PackageTools) -> None:
+    """Install exact versions into a folder: wheels with these hashes and nothing else."""
+    _write_lines(os.path.join(staging, "requirements.txt"), lines)
+    command = ("install", "--requirement", "requirements.txt", "--target", CONTENT["python"])
+    options = ("--require-hashes", "--no-deps", "--link-mode", "copy", "--compile-bytecode")
+    tools.uv(*command, *options, folder=staging, what="installing the Python packages")
+
+
+def _write_lines(path: str, lines: Iterable[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
