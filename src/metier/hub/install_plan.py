@@ -14,7 +14,6 @@ from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.guard.audit.governance_events import actor_of, denied
-from metier.guard.signatures import SIGNATURE_FILE
 from metier.hints import for_people
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
@@ -232,9 +231,7 @@ def plan_install(
         accept_signer=terms.accept_signer,
     )
     started = time.process_time()
-    # A signature that was verified is nothing that anybody reads, and looks like all kinds of things.
-    is_signed = judged.signature.kind != "none"
-    report = scan(package_of({path: one for path, one in files.items() if not is_signed or path != SIGNATURE_FILE}))
+    report = scan(package)
     scan_seconds = time.process_time() - started
     action = Action(
         point="install" if there is None else "update",

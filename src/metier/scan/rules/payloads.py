@@ -42,6 +42,9 @@ _RUNS = re.compile(
     re.IGNORECASE,
 )
 
+_FORMAT_NAMES = re.compile(r"https://(?:in-toto\.io/Statement/v1|model_signing/signature/v1\.0)(?=\")")
+"""Addresses by which a signature (`skill.oms.sig`) names the formats of its encoded statement; they lead nowhere."""
+
 _PROSE = re.compile(r"\b[A-Za-z]{2,14}\b[ ,.]")
 
 _BIDS = re.compile(
@@ -77,7 +80,7 @@ def _payload(view: SkillView) -> Iterator[Hit]:
     for one in read.told():
         if len(one.text) < 24 or "data:image" in one.low or "data:font" in one.low:
             continue
-        for plain in _decoded(one.text):
+        for plain in (_FORMAT_NAMES.sub("", text) for text in _decoded(one.text)):
             if (shows := _WORTH_HIDING.search(plain)) is not None:
                 bad = _RUNS.search(plain) is not None or _tells(plain)
                 severity = weighed("critical" if bad else "high", one, None, read)
