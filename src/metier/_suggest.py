@@ -21,6 +21,18 @@ def suggestions(word: str, known: Iterable[str], n: int = 3, *, cutoff: float = 
     return get_close_matches(word[:_LONGEST], list(known), n=n, cutoff=cutoff)
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question whether one of the two most similar names was meant, with a space behind it; empty without any.
+
+    >>> did_you_mean("deplyo", ["deploy", "delete", "list"])
+    "Did you mean 'deploy'? "
+    """
+    from metier.skill import shown
+
+    close = [repr(shown(one)) for one in suggestions(word, known, 2)]
+    return f"Did you mean {' or '.join(close)}? " if close else ""
+
+
 def suggestion(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The known word that a mistyped one resembles most; None when it resembles none.
 

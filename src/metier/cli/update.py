@@ -66,14 +66,7 @@ def run(options: Namespace) -> int:
 
 
 def _outdated(options: Namespace, states: list[SourceState]) -> int:
-    from metier.hub.updates import changed_in_folder
-
-    rows = [
-        (state, one)
-        for state in states
-        for one in state.newer
-        if state.resolved is not None and (state.resolved.revision or changed_in_folder(state, one))
-    ]
+    rows = [(state, one) for state in states for one in state.newer]
     if options.json:
         found = [
             {

@@ -16,7 +16,7 @@ from metier.guard.remedies import (
     change_policy,
 )
 from metier.hints import WITHOUT_IT, for_people, invoke_skill, run_script
-from metier.library.lock_file import locked_digests
+from metier.library.lock_file import locked_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,13 +65,13 @@ def locked(context: DecisionContext) -> Iterator[Decision]:
     if subject.entry is None or subject.entry.place.source.root is None:
         return
     try:
-        expected = locked_digests(context.location)
+        locked = locked_skill(context.location)
     except LockInvalid as error:
         if context.effective.mode == "enforce":
             reason = f"Nobody can tell whether skill {subject.name!r} is as it was installed: {error.message}"
             yield refuse("lock", reason, code=error.code, hint=for_people(str(error.hint), model=WITHOUT_IT))
         return
-    if expected and subject.digest not in expected:
+    if locked is not None and subject.digest not in locked.digests:
         yield refuse(
             "lock",
             f"The content of skill {subject.name!r} is not what metier.lock says.",

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
+from metier._suggest import did_you_mean
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard import Action
 from metier.guard.audit.governance_events import actor_of, denied
@@ -19,7 +20,7 @@ from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
 from metier.hub.scan_findings import against
 from metier.hub.signatures import judge_signature
-from metier.hub.skill_files import list_diagnostics, package_of, require_sound
+from metier.hub.skill_files import capabilities_of, list_diagnostics, package_of, require_sound, skill_file
 from metier.hub.skill_location import new_location, require_unlinked, subject_in
 from metier.library.places import LAYERS
 from metier.scan import scan
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier.guard import Actor, Decision, Guard
-    from metier.guard.decision import Point
     from metier.hub.packages.plan import PackagePlan
     from metier.hub.signatures import JudgedSignature
     from metier.hub.skill_location import SkillLocation
@@ -96,11 +96,6 @@ class InstallPlan:
     """The CPU time of the scanner."""
 
     @property
-    def point(self) -> Point:
-        """The kind of action that it is."""
-        return "install" if self.there is None else "update"
-
-    @property
     def is_unchanged(self) -> bool:
         """Whether exactly this lies in its place."""
         return self.there == self.digest
@@ -132,54 +127,48 @@ def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
 
     Raises `SkillNotFound` for a name that none has, and `InvalidArgument` where somebody has to choose.
     """
-    candidates = fetched.candidates
+    candidates, source = fetched.candidates, shown(fetched.resolved.address.name, 300)
     if not candidates:
         path = fetched.resolved.address.path
         within = f" in {shown(path, 200)!r}" if path else ""
         raise SkillNotFound(
-            f"{shown(fetched.resolved.address.name, 300)} has no skill{within}: there is no SKILL.md.",
+            f"{source} has no skill{within}: there is no SKILL.md.",
             hint="Check the address; it may name a folder in the source, as in owner/repo/path.",
         )
-    if not names:
-        if len(candidates) > 1:
-            raise InvalidArgument(
-                f"{shown(fetched.resolved.address.name, 300)} has {len(candidates):,} skills: {_listed(candidates)}.",
-                hint="Name those that you want behind the source, or add --all; with --dry-run it describes them.",
-                skills=[one.folder for one in candidates],
-            )
-        return list(candidates)
-    chosen = [one for name in dict.fromkeys(names) for one in _meant_by(candidates, name)]
+    if not names and len(candidates) > 1:
+        raise InvalidArgument(
+            f"{source} has {len(candidates):,} skills: {_listed([one.folder for one in candidates])}.",
+            hint="Name those that you want behind the source, or add --all; with --dry-run it describes them.",
+            skills=[one.folder for one in candidates],
+        )
+    chosen = [one for name in names for one in _meant_by(candidates, name)] if names else candidates
     return list({(one.source, one.path): one for one in chosen}.values())
 
 
-def _listed(candidates: Sequence[Candidate]) -> str:
-    listed = ", ".join(shown(one.folder) for one in candidates[:_MOST_NAMED])
-    return listed + (f" and {len(candidates) - _MOST_NAMED:,} more" if len(candidates) > _MOST_NAMED else "")
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(map(shown, names[:_MOST_NAMED]))
+    return listed + (f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else "")
 
 
 def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]:
     """The skill of a name, which may be written as `name@package`, or all skills of the package in `@package`."""
+
+    def calls_itself_so(one: Candidate) -> bool:
+        own = "" if one.is_plugin else parse(one.skill_file(), folder=one.folder).skill.name
+        return bool(own) and name in (own, f"{own}@{one.package}")
+
     # The folder has the name in nearly all sources; only where none has are the files of all of them read.
     same = [one for one in candidates if name in (one.folder, one.path, f"{one.folder}@{one.package}")]
     if not same and (package := [one for one in candidates if one.package == name.removeprefix("@")]):
         return package
-    if not same:
-        plain, at, package_name = name.partition("@")
-        within = [one for one in candidates if not one.is_plugin and (not at or one.package == package_name)]
-        same = [one for one in within if parse(one.skill_file(), folder=one.folder).skill.name == plain]
+    same = same or list(filter(calls_itself_so, candidates))
     if len(same) > 1:
-        listed = ", ".join(shown(one.path) for one in same[:_MOST_NAMED])
+        listed = _listed([one.path for one in same])
         raise InvalidArgument(f"{shown(name)!r} may be any of {listed}.", hint="Name it by its path.", name=name)
     if not same:
-        from metier._suggest import suggestions
-
-        close = suggestions(name, [one.folder for one in candidates], 2)
-        meant = f"Did you mean {' or '.join(map(repr, map(shown, close)))}? " if close else ""
-        raise SkillNotFound(
-            f"The source has no skill {shown(name)!r}.",
-            hint=f"{meant}It has {_listed(candidates)}.",
-            name=name,
-        )
+        folders = [one.folder for one in candidates]
+        hint = f"{did_you_mean(name, folders)}It has {_listed(folders)}."
+        raise SkillNotFound(f"The source has no skill {shown(name)!r}.", hint=hint, name=name)
     return same
 
 
@@ -215,8 +204,7 @@ def plan_install(
     effective = guard.governance.effective
     package = package_of(files)
     found = infer(package, network=effective.network_tools, write=effective.write_tools).names
-    before = scope.revisions.get(there) if there is not None else None
-    known = tuple(before.capabilities.get("names", ())) if before is not None else ()
+    known = capabilities_of(scope.revisions.get(there) if there is not None else None)
     others = [
         entry
         for entry in library.entries(all=True)
@@ -250,7 +238,9 @@ def plan_install(
         decision = against(report, terms.accept_findings) or decision
     packages = NO_PACKAGES
     if decision.is_allowed:
-        packages = plan_packages(files, found, effective, locked=_locked_packages(locked, digest))
+        # Those that are locked for a content stay what they are while it does.
+        same = locked.packages if locked is not None and locked.digest == digest else ()
+        packages = plan_packages(files, found, effective, locked=same)
     stronger = [entry for entry in others if LAYERS.index(entry.layer) < LAYERS.index(home.layer)]
     return InstallPlan(
         candidate=candidate,
@@ -274,11 +264,6 @@ def plan_install(
     )
 
 
-def _locked_packages(locked: LockedSkill | None, digest: str) -> tuple[str, ...]:
-    """The packages that are locked for a content: they stay what they are while it does."""
-    return locked.packages if locked is not None and locked.digest == digest else ()
-
-
 def _settle(guard: Guard, action: Action, actor: Actor, asked: Resolved) -> Decision:
     """The decision about a skill of a source, and about the marketplace that led to that source."""
     if asked.address.name != action.source:
@@ -290,9 +275,7 @@ def _settle(guard: Guard, action: Action, actor: Actor, asked: Resolved) -> Deci
 
 def _skill(files: Files, candidate: Candidate) -> Skill:
     """The skill that files make, by a name that a folder can have."""
-    file = next((path for path in ("SKILL.md", *files) if path in files and path.lower() == "skill.md"), None)
-    if file is None or files[file][0] == "link":
-        raise SkillInvalid("It has no SKILL.md of its own.", hint="Ask its author.", path=candidate.path)
+    file = skill_file(files)
     skill = parse(files[file][1], folder=candidate.folder, file=file).skill
     wrong = [note for note in skill.diagnostics if note.severity == "error"]
     if wrong:
@@ -322,7 +305,6 @@ def _require_free(
     if there is None or there == digest:
         return
     known = scope.installs.get(home.location)
-    recorded = {one for one in (known and known.digest, locked and locked.digest, locked and locked.replaces) if one}
     if locked is None:
         raise SkillExists(
             f"{shown(home.location, 300)} is there already, and was not installed by `metier add`.",
@@ -335,7 +317,7 @@ def _require_free(
             hint=for_people("Remove it first: `metier remove {name}`.", name=home.name),
             name=home.name,
         )
-    if there not in recorded:
+    if there not in (known and known.digest, *locked.digests):
         raise SkillChanged(
             f"{shown(home.name)!r} was changed by hand since it was installed, and would be lost.",
             hint=for_people("`metier lock --check` shows what changed. Keep what you need, and remove it first."),

@@ -75,7 +75,7 @@ def install(
     """
     home, decision = plan.home, plan.decision
     actor = actor_of(person, scope)
-    event = "skill.installed" if plan.point == "install" else "skill.updated"
+    event = "skill.installed" if plan.action.point == "install" else "skill.updated"
     effective = guard.governance.effective
     said = {
         "digest": plan.there or "",
@@ -127,7 +127,7 @@ def install(
             why.append(approve_content(scope, effective, person, home, plan.digest, reason) if approves else _NOBODY)
             expire_others(scope, home.location, plan.digest, actor)
 
-        reason = f"{'Installed' if plan.point == 'install' else 'Updated'} from {plan.resolved.address.name}."
+        reason = f"{'Installed' if plan.action.point == 'install' else 'Updated'} from {plan.resolved.address.name}."
         put_in_place(scope, effective, home, plan.files, over=plan.there, by=person, reason=reason, also=also)
     change_lock(lock_path, lambda now: now.with_skill(locked))
     if home.layer == "project":

@@ -1,9 +1,12 @@
-"""The skills that others need: chosen from the source, or found installed, so that every range of versions holds."""
+"""The skills that others need: chosen from sources, or found installed, so that every range of versions holds."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
 from metier._lazy import dataclass, replace
 from metier.errors import MetierError, RequirementsConflict
@@ -11,7 +14,7 @@ from metier.skill import parse, shown
 from metier.skill.skill_requirement import SkillRequirement, comes_from, parse_skill_requirement, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from metier.hub.sources.fetch import Candidate
     from metier.library import SkillLookup
@@ -26,10 +29,10 @@ class _Choice:
     """A version of a skill that a requirement may be met by."""
 
     name: str
-    version: str
-    packages: tuple[str, ...]
+    version: str = ""
+    packages: tuple[str, ...] = ()
     """The names of its package and source."""
-    requires: tuple[SkillRequirement, ...]
+    requires: tuple[SkillRequirement, ...] = ()
     candidate: Candidate | None = None
     """Where it would be installed from; None for one that is installed."""
     is_absent: bool = False
@@ -43,137 +46,70 @@ def with_requirements(
     library: SkillLookup | None = None,
     *,
     source: str = "",
+    elsewhere: Iterable[Candidate] = (),
 ) -> tuple[list[Candidate], list[str]]:
     """The chosen skills behind all that they need and that is not there, and notes about what is nowhere.
 
-    What is needed is taken from the same source first, in the newest version that fits and was not withdrawn, and else
-    may be installed already. Raises `RequirementsConflict`, in words, where ranges exclude each other.
+    What is needed is taken from the same source first, in the newest version that fits and was not withdrawn. Else it
+    may be installed already, or `elsewhere`, which is looked through only then. Raises `RequirementsConflict`, in
+    words, where ranges exclude each other.
     """
-    choices = _Choices(available, {skill.name: skill for skill in installed}, library, source)
-    wanted = [choices.of_candidate(one) for one in chosen]
-    if not any(one.requires for one in wanted):
+    skills = _Skills(chosen, available, installed, library, source, elsewhere)
+    names = list(skills.chosen)
+    if not any(one.requires for one in skills.chosen.values()):
         return list(chosen), []
-    import resolvelib
-
-    resolver: Any = resolvelib.Resolver(
-        cast("Any", _Provider(choices, {one.name: one for one in wanted})), resolvelib.BaseReporter()
-    )
+    resolver: Resolver[SkillRequirement, _Choice, str] = Resolver(skills, BaseReporter())
     try:
-        result = resolver.resolve(
-            [SkillRequirement(name=one.name) for one in wanted], max_rounds=_MOST_ROUNDS + len(wanted)
-        )
-    except resolvelib.ResolutionImpossible as error:
+        found = resolver.resolve(
+            [SkillRequirement(name=name) for name in names], max_rounds=_MOST_ROUNDS + len(names)
+        ).mapping
+    except ResolutionImpossible as error:
         raise RequirementsConflict(
-            _explained(list(error.causes), choices), hint="Add other versions of them, or ask their authors."
+            _explained(list(error.causes), skills), hint="Add other versions of them, or ask their authors."
         ) from None
-    except resolvelib.ResolutionTooDeep:
+    except ResolutionTooDeep:
         raise RequirementsConflict("The skills need too many others.", hint="Add them one by one.") from None
-    found: dict[str, _Choice] = result.mapping
     needed_by: dict[str, list[str]] = {}
     for one in found.values():
         for requirement in one.requires:
             needed_by.setdefault(requirement.name, []).append(one.name)
-    ordered = list(_in_order(found, [one.name for one in wanted]))
-    asked = {one.name for one in wanted}
-    notes = [
-        f"{' and '.join(needed_by[one.name])} needs {one.name!r}, which neither the source has nor is installed."
-        for one in ordered
-        if one.is_absent
-    ]
-    return [
-        one.candidate
-        if one.name in asked
-        else replace(one.candidate, notes=(*one.candidate.notes, f"Needed by {', '.join(needed_by[one.name])}."))
-        for one in ordered
-        if one.candidate is not None
-    ], notes
+    needed: list[Candidate] = []
+    notes: list[str] = []
+    for one in _in_order(found, names):
+        if one.is_absent:
+            by = " and ".join(needed_by[one.name])
+            notes.append(f"{by} needs {one.name!r}, which neither the source has nor is installed.")
+        elif one.candidate is not None and one.name in skills.chosen:
+            needed.append(one.candidate)
+        elif one.candidate is not None:
+            why = f"Needed by {', '.join(needed_by[one.name])}."
+            needed.append(replace(one.candidate, notes=(*one.candidate.notes, why)))
+    return needed, notes
 
 
-class _Choices:
-    """All versions of each skill that there are, looked up by name; files are read only for names that are needed."""
+class _Skills(AbstractProvider[SkillRequirement, _Choice, str]):
+    """The answers to all that `resolvelib` asks about skills; files are read only for names that are needed."""
 
     def __init__(
         self,
+        chosen: Sequence[Candidate],
         available: Sequence[Candidate],
-        installed: Mapping[str, LockedSkill],
+        installed: Iterable[LockedSkill],
         library: SkillLookup | None,
         source: str,
+        elsewhere: Iterable[Candidate],
     ) -> None:
-        self._available, self._installed, self._library, self._source = available, installed, library, source
-
-    def of_candidate(self, one: Candidate) -> _Choice:
-        """The choice that a candidate is."""
-        skill = parse(one.skill_file(), folder=one.folder).skill
-        return _Choice(
-            name=skill.name,
-            version=skill.version or one.version,
-            packages=(one.package, self._source),
-            requires=_parsed(skill.requires),
-            candidate=one,
-        )
-
-    @functools.cached_property
-    def _by_name(self) -> dict[str, list[_Choice]]:
-        """All of them, for a name that no folder has."""
-        found: dict[str, list[_Choice]] = {}
-        for one in self._available:
-            if not one.yanked:
-                choice = self.of_candidate(one)
-                found.setdefault(choice.name, []).append(choice)
-        return found
-
-    @functools.cache  # noqa: B019  (it lives no longer than one resolution)
-    def named(self, name: str) -> list[_Choice]:
-        """The versions of a skill: those of the source, the newest first, and then the one that is installed."""
-        # In nearly all sources the folder has the name.
-        same = [self.of_candidate(one) for one in self._available if one.folder == name and not one.yanked]
-        found = [one for one in same if one.name == name] or self._by_name.get(name, [])
-        found = sorted(found, key=lambda one: _order(one.version), reverse=True)
-        return [*found, *self._here(name)]
-
-    def _here(self, name: str) -> Iterator[_Choice]:
-        if locked := self._installed.get(name):
-            yield _Choice(
-                name=name,
-                version=locked.version,
-                packages=(locked.package, locked.source),
-                requires=_parsed(locked.requires),
-            )
-        if self._library is not None:
-            try:
-                entry = self._library.get(name)
-            except MetierError:
-                return
-            if entry.name == name:
-                skill = entry.skill
-                packages = (entry.source,)
-                yield _Choice(
-                    name=name, version=skill.version or "", packages=packages, requires=_parsed(skill.requires)
-                )
-
-
-def _parsed(requires: Iterable[str]) -> tuple[SkillRequirement, ...]:
-    return tuple(parse_skill_requirement(text) for text in requires)
-
-
-def _order(version: str) -> tuple[bool, Any]:
-    found = version_of(version)
-    return (found is not None, found or 0)
-
-
-class _Provider:
-    """The answers to all that `resolvelib` asks about skills."""
-
-    def __init__(self, choices: _Choices, fixed: Mapping[str, _Choice]) -> None:
-        self._choices, self._fixed = choices, fixed
+        self._available, self._library, self._source, self._others = available, library, source, elsewhere
+        self._installed = {skill.name: skill for skill in installed}
+        self.chosen = {choice.name: choice for choice in map(self._choice, chosen)}
 
     def identify(self, requirement_or_candidate: SkillRequirement | _Choice) -> str:
         """The name that only one version can have."""
         return requirement_or_candidate.name
 
-    def get_preference(self, identifier: str, **_: Any) -> bool:
+    def get_preference(self, identifier: str, *_: Any, **__: Any) -> bool:
         """Those that were named by a person are settled first."""
-        return identifier not in self._fixed
+        return identifier not in self.chosen
 
     def find_matches(
         self,
@@ -183,26 +119,75 @@ class _Provider:
     ) -> list[_Choice]:
         """The versions that may be taken, the best first."""
         wanted, against = list(requirements[identifier]), list(incompatibilities[identifier])
-        every = [self._fixed[identifier]] if identifier in self._fixed else self._choices.named(identifier)
-        if not every:
-            every = [_Choice(name=identifier, version="", packages=(), requires=(), is_absent=True)]
+        every = [self.chosen[identifier]] if identifier in self.chosen else self.named(identifier)
+        every = every or [_Choice(name=identifier, is_absent=True)]
         return [one for one in every if one not in against and all(self.is_satisfied_by(each, one) for each in wanted)]
 
     def is_satisfied_by(self, requirement: SkillRequirement, candidate: _Choice) -> bool:
         """Whether a version is what is needed."""
-        if candidate.is_absent:
-            return True
-        if requirement.package and not comes_from(requirement.package, *candidate.packages):
-            return False
-        return requirement.allows(candidate.version)
+        is_from_there = not requirement.package or comes_from(requirement.package, *candidate.packages)
+        return candidate.is_absent or (is_from_there and requirement.allows(candidate.version))
 
     def get_dependencies(self, candidate: _Choice) -> tuple[SkillRequirement, ...]:
         """The skills that a version needs itself."""
         return candidate.requires
 
-    def narrow_requirement_selection(self, identifiers: Iterable[str], **_: Any) -> Iterable[str]:
-        """All of them may be next."""
-        return identifiers
+    @functools.cache  # noqa: B019  (it lives no longer than one resolution)
+    def named(self, name: str) -> list[_Choice]:
+        """The versions of a skill: those of the source, the newest first, and the installed one, else others."""
+        # In nearly all sources the folder has the name.
+        same = _by_name(self._choice, (one for one in self._available if one.folder == name))
+        found = same.get(name) or self._all_available.get(name, [])
+        return [*found, *self._here(name)] or self._all_elsewhere.get(name, [])
+
+    @functools.cached_property
+    def _all_available(self) -> dict[str, list[_Choice]]:
+        return _by_name(self._choice, self._available)
+
+    @functools.cached_property
+    def _all_elsewhere(self) -> dict[str, list[_Choice]]:
+        return _by_name(self._choice, self._others)
+
+    def _choice(self, one: Candidate) -> _Choice:
+        skill = parse(one.skill_file(), folder=one.folder).skill
+        return _Choice(
+            name=skill.name,
+            version=skill.version or one.version,
+            packages=(one.package, one.resolved.address.name if one.resolved is not None else self._source),
+            requires=_parsed(skill.requires),
+            candidate=one,
+        )
+
+    def _here(self, name: str) -> Iterator[_Choice]:
+        if locked := self._installed.get(name):
+            packages = (locked.package, locked.source)
+            yield _Choice(name=name, version=locked.version, packages=packages, requires=_parsed(locked.requires))
+        with contextlib.suppress(MetierError):
+            entry = self._library.get(name) if self._library is not None else None
+            if entry is not None and entry.name == name:
+                requires = _parsed(entry.skill.requires)
+                version = entry.skill.version or ""
+                yield _Choice(name=name, version=version, packages=(entry.source,), requires=requires)
+
+
+def _by_name(choice: Callable[[Candidate], _Choice], candidates: Iterable[Candidate]) -> dict[str, list[_Choice]]:
+    """The versions of each skill that can be chosen, the newest first."""
+    found: dict[str, list[_Choice]] = {}
+    for one in candidates:
+        if not one.yanked and not one.is_plugin:
+            with contextlib.suppress(MetierError):  # of one that nobody asked for
+                made = choice(one)
+                found.setdefault(made.name, []).append(made)
+    return {name: sorted(each, key=lambda one: _order(one.version), reverse=True) for name, each in found.items()}
+
+
+def _parsed(requires: Iterable[str]) -> tuple[SkillRequirement, ...]:
+    return tuple(map(parse_skill_requirement, requires))
+
+
+def _order(version: str) -> tuple[bool, Any]:
+    found = version_of(version)
+    return (found is not None, found or 0)
 
 
 def _in_order(found: Mapping[str, _Choice], names: Iterable[str]) -> Iterator[_Choice]:
@@ -219,12 +204,12 @@ def _in_order(found: Mapping[str, _Choice], names: Iterable[str]) -> Iterator[_C
             waiting += [(one.name, False) for one in reversed(found[name].requires) if one.name in found]
 
 
-def _explained(causes: Sequence[Any], choices: _Choices) -> str:
+def _explained(causes: Sequence[Any], skills: _Skills) -> str:
     """The conflict in words: who needs what, and what there is."""
     needs = dict.fromkeys(
         f"{cause.parent.name} needs {cause.requirement}" for cause in causes if cause.parent is not None
     )
     name = causes[0].requirement.name if causes else ""
-    versions = dict.fromkeys(shown(one.version) or "no version" for one in choices.named(name))
+    versions = dict.fromkeys(shown(one.version) or "no version" for one in skills.named(name))
     there = f"there is {' and '.join(versions)} of {shown(name)!r}" if versions else f"there is no {shown(name)!r}"
     return shown(f"{', but '.join(needs) or 'The skills exclude each other'}; {there}.", 1_000)

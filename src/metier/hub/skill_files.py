@@ -138,13 +138,19 @@ def require_skill(files: Files, name: str, *, deployable: bool = False) -> None:
 
 
 def _document(files: Files, *, folder: str) -> tuple[Document, list[Diagnostic]]:
+    file = skill_file(files)
+    return check(files[file][1], package_of(files), folder=folder, file=file)
+
+
+def skill_file(files: Files) -> str:
+    """The path of the SKILL.md among files, however it is spelled; raises `SkillInvalid` where they have none."""
     file = next((path for path in ("SKILL.md", *files) if path in files and path.lower() == "skill.md"), None)
-    mode, data = files[file] if file is not None else ("file", b"")
+    mode, data = files[file] if file is not None else ("link", b"")
     if file is None or mode == "link" or len(data) > MAX_SKILL_BYTES:
         raise SkillInvalid(
             "There would be no SKILL.md.", hint=f"A skill has one, with at most {MAX_SKILL_BYTES:,} bytes."
         )
-    return check(data, package_of(files), folder=folder, file=file)
+    return file
 
 
 def list_diagnostics(found: Sequence[Diagnostic]) -> str:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
+from metier._suggest import did_you_mean
 from metier.errors import IntegrityFailed, LockInvalid, MetierError, SkillNotFound
 from metier.hints import for_people
 from metier.hub.deployment import enterprise_folder
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 _BY_REVISION = frozenset({"git", "apm", "pypi", "oci", "well-known"})
 """Kinds of sources that an earlier state can be asked of."""
-
-
 _REGISTRIES = frozenset({"apm", "pypi", "well-known"})
 """Kinds of sources in which a version never changes."""
 
@@ -59,15 +58,9 @@ class SourceState:
     """Those that were installed from it."""
     resolved: Resolved | None = None
     """Its state; None where it could not be asked."""
+    newer: tuple[InstalledSkill, ...] = ()
+    """The skills that were taken from another state of it."""
     problem: str = ""
-
-    @property
-    def newer(self) -> tuple[InstalledSkill, ...]:
-        """The skills that were taken from another state; all of them where a source has no states."""
-        if self.resolved is None:
-            return ()
-        states = [(one, self.resolved.revision_of(one.locked.path)) for one in self.skills]
-        return tuple(one for one, revision in states if not revision or one.locked.revision != revision)
 
 
 def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> list[InstalledSkill]:
@@ -89,10 +82,7 @@ def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> li
             )
     for name in names:
         if not any(one.locked.name == name for one in every):
-            from metier._suggest import suggestions
-
-            close = suggestions(name, [one.locked.name for one in every], 2)
-            meant = f"Did you mean {' or '.join(map(repr, map(shown, close)))}? " if close else ""
+            meant = did_you_mean(name, [one.locked.name for one in every])
             raise SkillNotFound(
                 f"No skill {shown(name)!r} was installed by `metier add`.",
                 hint=for_people("{meant}`metier lock` lists what is.", meant=meant),
@@ -103,15 +93,32 @@ def installed_skills(locks: Iterable[LockFile], names: Sequence[str] = ()) -> li
 
 def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Iterator[SourceState]:
     """The sources of skills as they are now, by at most one request for each of them."""
-    groups: dict[tuple[str, str], list[InstalledSkill]] = {}
+    groups: dict[SourceAddress, list[InstalledSkill]] = {}
     for one in skills:
-        groups.setdefault((one.locked.source, one.locked.ref), []).append(one)
-    for (source, ref), members in groups.items():
-        address = replace(parse_address(source), ref=ref)
+        groups.setdefault(_address(one.locked), []).append(one)
+    for address, members in groups.items():
+        state = SourceState(address=address, skills=tuple(members))
         try:
-            yield SourceState(address=address, skills=tuple(members), resolved=resolve(address, transfer))
+            resolved = resolve(state.address, transfer)
+            yield replace(state, resolved=resolved, newer=_newer(members, resolved, transfer))
         except MetierError as error:
-            yield SourceState(address=address, skills=tuple(members), problem=error.message)
+            yield replace(state, problem=error.message)
+
+
+def _newer(skills: Iterable[InstalledSkill], resolved: Resolved, transfer: Transfer) -> tuple[InstalledSkill, ...]:
+    """The skills that were taken from another state of their source; by their files where it has no states."""
+    if resolved.revision:
+        return tuple(one for one in skills if one.locked.revision != resolved.revision_of(one.locked.path))
+    with fetch(resolved, transfer) as fetched:
+        found = [(one, candidate_for(one.locked, fetched.candidates)) for one in skills]
+        return tuple(one for one, candidate in found if not _has_content(candidate, one.locked.digest))
+
+
+def _has_content(candidate: Candidate | None, digest: str) -> bool:
+    try:
+        return candidate is not None and digest_of_files(candidate.files()) == digest
+    except MetierError:
+        return False
 
 
 def candidate_for(locked: LockedSkill, candidates: Sequence[Candidate]) -> Candidate | None:
@@ -128,7 +135,7 @@ def candidate_for(locked: LockedSkill, candidates: Sequence[Candidate]) -> Candi
 def is_rewritten(locked: LockedSkill, candidate: Candidate, address: SourceAddress) -> bool:
     """Whether a registry has another content for the version that is installed."""
     is_same_version = bool(candidate.version) and candidate.version == locked.version and address.kind in _REGISTRIES
-    return is_same_version and digest_of_files(candidate.files()) != locked.digest
+    return is_same_version and not _has_content(candidate, locked.digest)
 
 
 @contextlib.contextmanager
@@ -139,41 +146,52 @@ def locked_candidates(
 
     In place of one that cannot be had there is the error that says why.
     """
-    found: list[tuple[InstalledSkill, Candidate | MetierError, Resolved]] = []
-    waiting: dict[tuple[str, str], list[InstalledSkill]] = {}
+    found: list[tuple[InstalledSkill, Candidate | MetierError]] = []
+    waiting: dict[SourceAddress, list[InstalledSkill]] = {}
     for one in skills:
-        locked = one.locked
-        address = replace(parse_address(locked.source), ref=locked.ref)
-        files = _files_here(scope, one)
-        if files:
-            kept = Candidate(
-                folder=locked.name,
-                path=locked.path,
-                skill_file=lambda files=files: files["SKILL.md"][1],  # type: ignore[misc]
-                files=lambda files=files: files,  # type: ignore[misc]
-                package=locked.package,
-                version=locked.version,
-            )
-            found.append((one, kept, Resolved(address=address, revision=locked.revision, is_exact=True)))
+        if files := _files_here(scope, one):
+            found.append((one, _kept(one.locked, files)))
         else:
-            ref = locked.revision if address.kind in _BY_REVISION and locked.revision else locked.ref
-            waiting.setdefault((locked.source, ref), []).append(one)
+            address = _address(one.locked)
+            ref = one.locked.revision if address.kind in _BY_REVISION else ""
+            waiting.setdefault(replace(address, ref=ref or address.ref), []).append(one)
     with contextlib.ExitStack() as stack:
-        for (source, ref), members in waiting.items():
-            address = replace(parse_address(source), ref=ref)
+        for address, members in waiting.items():
             try:
-                resolved = resolve(address, transfer)
-                candidates = stack.enter_context(fetch(resolved, transfer)).candidates
+                candidates = stack.enter_context(fetch(resolve(address, transfer), transfer)).candidates
             except MetierError as error:
-                found += [(one, error, Resolved(address=address, revision="")) for one in members]
-                continue
-            for one in members:
-                candidate = candidate_for(one.locked, candidates)
-                kept_ref = Resolved(
-                    address=replace(address, ref=one.locked.ref), revision=one.locked.revision, is_exact=True
-                )
-                found.append((one, _verified(one.locked, candidate), kept_ref))
-        yield found
+                found += [(one, error) for one in members]
+            else:
+                found += [(one, _verified(one.locked, candidate_for(one.locked, candidates))) for one in members]
+        yield [
+            (one, what, Resolved(address=_address(one.locked), revision=one.locked.revision, is_exact=True))
+            for one, what in found
+        ]
+
+
+def other_sources(lock: LockFile, source: str, transfer: Transfer, stack: contextlib.ExitStack) -> Iterator[Candidate]:
+    """The skills of all other sources of a lock file that can be had, each of which is asked when its turn comes."""
+    for other, ref in dict.fromkeys((skill.source, skill.ref) for skill in lock.skills if skill.source != source):
+        with contextlib.suppress(MetierError):
+            resolved = resolve(parse_address(other, ref=ref), transfer)
+            for one in stack.enter_context(fetch(resolved, transfer)).candidates:
+                yield replace(one, resolved=one.resolved or resolved)
+
+
+def _address(locked: LockedSkill) -> SourceAddress:
+    return parse_address(locked.source, ref=locked.ref)
+
+
+def _kept(locked: LockedSkill, files: Files) -> Candidate:
+    """A locked skill whose content is on this machine."""
+    return Candidate(
+        folder=locked.name,
+        path=locked.path,
+        skill_file=lambda: files["SKILL.md"][1],
+        files=lambda: files,
+        package=locked.package,
+        version=locked.version,
+    )
 
 
 def _files_here(scope: TenantScope, one: InstalledSkill) -> Files:
@@ -210,17 +228,3 @@ def _verified(locked: LockedSkill, candidate: Candidate | None) -> Candidate | M
             actual=digest,
         )
     return candidate
-
-
-def changed_in_folder(state: SourceState, one: InstalledSkill) -> bool:
-    """Whether a folder, which has no states, has another content of a skill by now."""
-    from metier.hub.sources.fetch import Transfer
-
-    if state.resolved is None:
-        return False
-    try:
-        with fetch(state.resolved, Transfer()) as fetched:
-            candidate = candidate_for(one.locked, fetched.candidates)
-            return candidate is not None and digest_of_files(candidate.files()) != one.locked.digest
-    except MetierError:
-        return False

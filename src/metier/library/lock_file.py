@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from metier._cache import BoundedCache
 from metier._lazy import dataclass, field, pattern, replace
 from metier._paths import is_inside, locked_folder, open_plain, write_file
 from metier.errors import FileRefused, LockInvalid, MetierError
@@ -28,14 +28,9 @@ LOCK_NAME = "metier.lock"
 VERSION = 1
 MAX_BYTES = 32 * 1024 * 1024
 MAX_SKILLS = 20_000
-MAX_TEXT = 4_096
 
 _HEAD = "# Which skills are installed, and with which content. Written by `metier`; commit it with the project.\n"
 _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
-_BARE_KEY = pattern(r"[A-Za-z0-9_-]+")
-_ESCAPED = pattern('[\x00-\x1f\x7f"\\\\]')
-_NO_TEXT = pattern("[\ud800-\udfff]")
-_SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _HINT = "Restore it from version control, or delete it and add the skills again."
 
 
@@ -84,6 +79,9 @@ class LockedSkill:
 
 _KEYS = (*LockedSkill.__annotations__,)[:-1]
 """The keys of a table, as they are written: all fields but the last, `other`."""
+_KINDS: dict[str, tuple[type, int]] = {"pinned": (bool, 0), "requires": (list, 65_536), "packages": (list, 65_536)}
+"""The types of values, and the most characters of each of their texts, where it is not one text."""
+_TEXT = (str, 4_096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +153,11 @@ class LockFile:
     def text(self) -> str:
         """The file as it is written: the same content always gives the same bytes."""
         lines = [_HEAD, f"version = {VERSION}\n"]
-        lines += [f"{_key(name)} = {_value(value)}\n" for name, value in sorted(self.other.items())]
+        lines += [f"{_toml(name)} = {_toml(value)}\n" for name, value in sorted(self.other.items())]
         for skill in self.skills:
-            lines.append("\n[[skill]]\n")
-            for name in _KEYS:
-                if value := getattr(skill, name):
-                    lines.append(f"{name} = {_value(value, is_long=name == 'packages')}\n")
-            lines += [f"{_key(name)} = {_value(value)}\n" for name, value in sorted(skill.other.items())]
+            known = {name: value for name in _KEYS if (value := getattr(skill, name))}
+            lines += ["\n[[skill]]\n", *(f"{name} = {_toml(value)}\n" for name, value in known.items())]
+            lines += [f"{_toml(name)} = {_toml(value)}\n" for name, value in sorted(skill.other.items())]
         return "".join(lines)
 
     def write(self) -> None:
@@ -201,36 +197,34 @@ def noting_content(folder: str, digest: str, *, over: str | None) -> Iterator[Ca
     When the block ends it names the new one alone, and if it raises, what it named before. Of a folder that no lock
     file has, nothing is noted. Raises `LockInvalid` where it could not be.
     """
-    known, path = locked_digests(folder), lock_path_for(folder)
-    before: LockedSkill | None = None
-    written: LockedSkill | None = None
+    path, is_locked = lock_path_for(folder), locked_skill(folder) is not None
+    changes: list[LockedSkill] = []  # the entry as it was, and as it names both
 
     def begin() -> None:
-        if known and known[0] != digest:
+        if is_locked:
             change_lock(path, name_both)
 
     def name_both(lock: LockFile) -> LockFile:
-        nonlocal before, written
         before = lock.at(lock.relative(folder))
-        if before is None:
+        if before is None or before.digest == digest:
             return lock
         # The other content's state of the source says nothing about this one, which nobody should look for there.
-        both = replace(before, digest=digest, replaces=over or known[0])
-        written = replace(both, revision="", version="", packages=())
-        return lock.with_skill(written)
+        both = replace(before, digest=digest, replaces=over or before.digest, revision="", version="", packages=())
+        changes[:] = (before, both)
+        return lock.with_skill(both)
 
-    def end(done: LockedSkill) -> None:
+    def end(entry: LockedSkill) -> None:
         # Another process may have put its own content there meanwhile, and noted that.
-        change_lock(path, lambda lock: lock.with_skill(done) if lock.at(done.folder) == written else lock)
+        change_lock(path, lambda lock: lock.with_skill(entry) if lock.at(entry.folder) == changes[1] else lock)
 
     try:
         yield begin
     except BaseException:
-        if before is not None:
-            end(before)
+        if changes:
+            end(changes[0])
         raise
-    if written is not None:
-        end(replace(written, replaces=""))
+    if changes:
+        end(replace(changes[1], replaces=""))
 
 
 def lock_path_for(folder: str | os.PathLike[str]) -> str:
@@ -259,7 +253,6 @@ def lock_places(start: str) -> dict[str, str]:
 
 
 _lock_of = functools.lru_cache(4_096)(lock_path_for)
-_read: BoundedCache[str, tuple[tuple[int, ...], dict[str, LockedSkill] | LockInvalid]] = BoundedCache(64)
 
 
 def locked_skill(folder: str) -> LockedSkill | None:
@@ -268,8 +261,7 @@ def locked_skill(folder: str) -> LockedSkill | None:
     Raises `LockInvalid` while that lock file cannot be used. A file that has not changed is not read again.
     """
     path = _lock_of(folder)
-    known = _read.get(path)
-    if known is None and not os.access(path, os.F_OK):
+    if not os.access(path, os.F_OK):
         return None  # as mostly; to see that takes far less time than an exception
     try:
         status = os.stat(path, follow_symlinks=False)
@@ -277,27 +269,20 @@ def locked_skill(folder: str) -> LockedSkill | None:
         return None
     except OSError as error:
         raise _invalid(path, error.strerror or "it cannot be read") from None
-    state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    if known is None or known[0] != state:
-        found: dict[str, LockedSkill] | LockInvalid
-        try:
-            lock = LockFile.read(path)
-            found = {lock.folder_of(skill): skill for skill in lock.skills}
-        except LockInvalid as error:
-            found = error
-        known = _read[path] = (state, found)
-    if isinstance(known[1], LockInvalid):
-        raise known[1].with_traceback(None)
-    return known[1].get(folder)
+    found = _skills_at(path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    if isinstance(found, LockInvalid):
+        raise found.with_traceback(None)
+    return found.get(folder)
 
 
-def locked_digests(folder: str) -> tuple[str, ...]:
-    """The digest that a lock file has for the skill in a folder; none where no lock file has the folder.
-
-    While another content takes its place, or where that was cut short, there are two.
-    """
-    skill = locked_skill(folder)
-    return () if skill is None else skill.digests
+@functools.lru_cache(64)
+def _skills_at(path: str, *_state: int) -> dict[str, LockedSkill] | LockInvalid:
+    """The skills of a lock file by their folders, or why it cannot be used, in one state of the file."""
+    try:
+        lock = LockFile.read(path)
+    except LockInvalid as error:
+        return error
+    return {lock.folder_of(skill): skill for skill in lock.skills}
 
 
 def parse_lock(path: str, data: bytes) -> LockFile:
@@ -341,21 +326,12 @@ def _skill(path: str, number: int, table: object) -> LockedSkill:
     where = f"skill {number}"
     if isinstance(table.get("name"), str):
         where += f" ({shown(table['name'])})"
-    values: dict[str, Any] = {}
-    for name in _KEYS:
-        if name not in table:
-            continue
-        value = table.pop(name)
-        if name in ("requires", "packages"):
-            is_right = isinstance(value, list) and all(isinstance(one, str) and _is_text(one, 65_536) for one in value)
-            value = tuple(value) if is_right else None
-        elif name == "pinned":
-            is_right = isinstance(value, bool)
-        else:
-            is_right = isinstance(value, str) and _is_text(value, MAX_TEXT)
-        if not is_right:
+    values: dict[str, Any] = {name: table.pop(name) for name in _KEYS if name in table}
+    for name, value in values.items():
+        kind, most = _KINDS.get(name, _TEXT)
+        texts = () if kind is bool else value if kind is list else (value,)
+        if type(value) is not kind or not all(isinstance(one, str) and len(one) <= most for one in texts):
             raise _invalid(path, f"`{name}` of {where} has a wrong type or is too long")
-        values[name] = value
     for name in ("name", "folder", "digest"):
         if not values.get(name):
             raise _invalid(path, f"{where} has no `{name}`")
@@ -369,11 +345,8 @@ def _skill(path: str, number: int, table: object) -> LockedSkill:
         is_plain = False
     if not is_plain:
         raise _invalid(path, f"`folder` of {where} is no plain path below the lock file: {shown(folder, 200)!r}")
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     return LockedSkill(**values, other=table)
-
-
-def _is_text(value: str, most: int) -> bool:
-    return len(value) <= most and not _NO_TEXT.search(value)
 
 
 def _sorted(skills: Iterable[LockedSkill]) -> tuple[LockedSkill, ...]:
@@ -388,23 +361,14 @@ def _not_writable(path: str, error: OSError) -> FileRefused:
     return FileRefused(f"{shown(path, 300)} cannot be written: {error.strerror}.", hint="Check its permissions.")
 
 
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    escaped = _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
-    return f'"{escaped}"'
-
-
-def _value(value: object, *, is_long: bool = False) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, (list, tuple)):
-        parts = [_value(one) for one in value]
-        return "[\n" + "".join(f"    {part},\n" for part in parts) + "]" if is_long else f"[{', '.join(parts)}]"
+def _toml(value: object) -> str:
+    """A value as it is written; several in a list have a line each."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in sorted(value.items())) + "}"
+        return "{" + ", ".join(f"{_toml(name)} = {_toml(one)}" for name, one in sorted(value.items())) + "}"
+    if isinstance(value, list | tuple):
+        parts = [_toml(one) for one in value]
+        return "[\n" + "".join(f"    {part},\n" for part in parts) + "]" if len(parts) > 1 else f"[{''.join(parts)}]"
+    if isinstance(value, str | bool):
+        # As in JSON, but for one character that JSON leaves as it is.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-_PARTS = pattern(r"([^@<>=!~\s]+)\s*(?:@\s*([^<>=!~\s]+))?\s*((?:[<>=!~].*)?)")
-_NAME = pattern(r"[^@<>=!~]*")
+_BEFORE_RANGE = pattern(r"[^<>=!~]*")
 _OPERATOR = ("<", ">", "=", "!", "~")
 
 
@@ -59,29 +58,27 @@ class SkillRequirement:
 
 def parse_skill_requirement(text: str) -> SkillRequirement:
     """A requirement as it is written; raises `SkillInvalid` for one that cannot be understood."""
-    if not any(sign in text for sign in _OPERATOR):
-        name, _, package = text.strip().partition("@")
-        return SkillRequirement(name=name.strip(), package=package.strip())
-    found = _PARTS.fullmatch(text.strip()) if len(text) <= 500 else None
-    versions = "".join(found[3].split()) if found is not None else ""
+    from_where = _BEFORE_RANGE.match(text)[0]  # type: ignore[index]
+    name, _, package = (part.strip() for part in from_where.partition("@"))
+    versions = "".join(text[len(from_where) :].split())
     if versions:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
         try:
+            if len(text) > 500 or not name or (name + package).split() != [name + package]:
+                raise InvalidSpecifier
             SpecifierSet(versions)
         except InvalidSpecifier:
-            found = None
-    if found is None:
-        raise SkillInvalid(
-            f"{shown(text)!r} is no requirement of a skill.",
-            hint="Write a name, and perhaps a range of versions: pdf-forms>=1.2,<2.",
-        )
-    return SkillRequirement(name=found[1], versions=versions, package=found[2] or "")
+            raise SkillInvalid(
+                f"{shown(text)!r} is no requirement of a skill.",
+                hint="Write a name, and perhaps a range of versions: pdf-forms>=1.2,<2.",
+            ) from None
+    return SkillRequirement(name=name, versions=versions, package=package)
 
 
 def required_name(text: str) -> str:
     """The name in a requirement, also in one that cannot be understood."""
-    return _NAME.match(text)[0].strip()  # type: ignore[index]
+    return _BEFORE_RANGE.match(text)[0].partition("@")[0].strip()  # type: ignore[index]
 
 
 def version_of(text: str | None) -> Version | None:
