@@ -15,6 +15,7 @@ from metier.skill.untrusted_text import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.guard import Actor
     from metier.store import Person, Store, TenantScope
 
 TOKEN = "METIER_API_TOKEN"
@@ -87,6 +88,13 @@ def user_name() -> str:
     if not secret:
         return system_user()
     return _by_token(_owner_of(secret)[1]).name
+
+
+def user_actor() -> Actor:
+    """Return the user as the actor of records that are no decisions of a person."""
+    from metier.guard import Actor
+
+    return Actor(user=user_name(), tenant=token_tenant())
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+import metier
+from metier.cli.identity import user_actor
 from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser
 
@@ -21,7 +23,10 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> None:
     from metier.hub.publish.release import pack_skill
 
-    release, told = pack_skill(options.path, options.to, accept_findings=options.accept_findings, key=options.sign)
+    accepted = options.accept_findings
+    release, told = pack_skill(
+        options.path, options.to, accept_findings=accepted, key=options.sign, guard=metier.Guard(), actor=user_actor()
+    )
     if options.json:
         print_json(told)
         return

@@ -6,9 +6,11 @@ import sys
 from argparse import Namespace
 
 import metier
-from metier.cli.identity import acting
-from metier.cli.output import Style, print_done, print_json
+from metier.cli.exit_codes import FINE, exit_code_for
+from metier.cli.identity import acting, looking
+from metier.cli.output import Style, plural, print_done, print_json
 from metier.cli.parser import Parser
+from metier.hints import for_person
 
 
 def add(parser: Parser) -> None:
@@ -24,16 +26,18 @@ def add(parser: Parser) -> None:
     parser.accept_findings("publish it")
     parser.reason()
     parser.option("--environment", "NAME", "decide as in this environment")
+    parser.flag("--dry-run", "only say what would be published where, what the scanner found and what decides")
     parser.tenant()
     parser.json()
 
 
-def run(options: Namespace) -> None:
+def run(options: Namespace) -> int:
     from metier.cli.install_view import TransferLine
     from metier.hub.publish.publishing import publish
     from metier.hub.sources.fetch import Transfer
 
-    with acting(options, decides=True) as (scope, person), TransferLine() as line:
+    opened = looking(options) if options.dry_run else acting(options, decides=True)
+    with opened as (scope, person), TransferLine() as line:
         done = publish(
             scope,
             person,
@@ -45,22 +49,37 @@ def run(options: Namespace) -> None:
             key=options.sign,
             guard=metier.Guard(),
             transfer=Transfer(progress=line.show),
+            dry_run=options.dry_run,
         )
-    release = done.release
+    release, decision, report = done.release, done.judged.decision, done.judged.report
     if options.json:
-        print_json(
-            {
-                "name": release.name,
-                "version": release.version,
-                "digest": release.digest,
-                "target": done.target,
-                "location": done.location,
-                "revision": done.revision or None,
-                "copied": list(release.copied),
-            }
-        )
-        return
-    style = Style(sys.stdout)
-    print_done(f"{Style.text(release.name)} {release.version} is published: {Style.text(done.target, 4_096)}")
-    print(style.dim(f"  {Style.text(done.location, 4_096)} {done.revision}".rstrip()))
+        told = {
+            "name": release.name,
+            "version": release.version,
+            "digest": release.digest,
+            "target": done.target,
+            "location": done.location or None,
+            "revision": done.revision or None,
+            "copied": list(release.copied),
+        }
+        why = {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
+        findings = {"dry_run": True, "findings": [one.as_dict() for one in report.findings], **why}
+        print_json({**told, **(findings if options.dry_run else {})})
+        return FINE if decision.is_allowed else exit_code_for(decision.code)
+    style, what = Style(sys.stdout), f"{Style.text(release.name)} {release.version}"
+    if options.dry_run:
+        how = "would be published" if decision.is_allowed else "would not be published"
+        print(f"{style.outcome(decision.outcome)}  {style.strong(what)} {how}: {Style.text(done.target, 4_096)}")
+    else:
+        print_done(f"{what} is published: {Style.text(done.target, 4_096)}")
+    if done.location:
+        print(style.dim(f"  {Style.text(done.location, 4_096)} {done.revision}".rstrip()))
     print(style.dim(f"  content {release.digest}"))
+    if options.dry_run:
+        worst = f", the worst {report.max_severity}" if report.findings else ""
+        print(f"{style.dim('scan')}: {plural(len(report.findings), 'finding')}{worst}")
+        print(f"{style.dim('why')}: {Style.text(decision.reason, 2_000)}")
+        if decision.hint:
+            print(f"{style.dim('hint')}: {Style.text(for_person(decision.hint), 1_000)}")
+        print("Nothing was published.")
+    return FINE if decision.is_allowed else exit_code_for(decision.code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+import metier
+from metier.cli.identity import acting, user_actor
 from metier.cli.output import Style, plural, print_done, print_json, print_result
 from metier.cli.parser import Parser
 
@@ -21,26 +23,30 @@ def add(parser: Parser) -> None:
     build.option("--url", "URL", "the address that the site will have (default: `url` in registry.json)", default="")
     build.accept_findings("build it")
     build.json()
-    yank = parser.verb(
-        "yank",
-        "withdraw a version: nobody who does not have it gets it any more",
-        'metier registry yank skills pdf-forms 1.2.0 --reason "It loses data"',
-        _yank,
-    )
-    deprecate = parser.verb(
-        "deprecate",
-        "say of a skill that it should not be used any more",
-        "metier registry deprecate skills pdf --successor pdf-forms",
-        _deprecate,
-    )
-    for verb in (yank, deprecate):
+    verbs = [
+        parser.verb(
+            "yank",
+            "withdraw a version: nobody who does not have it gets it any more",
+            'metier registry yank skills pdf-forms 1.2.0 --reason "It loses data"',
+            _withdraw,
+        ),
+        parser.verb(
+            "deprecate",
+            "say of a skill that it should not be used any more",
+            "metier registry deprecate skills pdf --successor pdf-forms",
+            _withdraw,
+        ),
+    ]
+    for verb in verbs:
         verb.option("path", "DIR", "the folder of the registry")
         verb.option("name", "NAME", "the skill")
+    yank, deprecate = verbs
     yank.option("version", "VERSION", "the version to withdraw")
-    yank.reason(required=True)
     deprecate.option("--successor", "NAME", "the skill to use instead", default="")
-    deprecate.reason()
-    for verb in (yank, deprecate):
+    for verb in verbs:
+        verb.flag("--undo", "take it back")
+        verb.reason()
+        verb.tenant()
         verb.json()
 
 
@@ -52,51 +58,51 @@ def run(options: Namespace) -> int | None:
 def _build(options: Namespace) -> None:
     from metier.hub.publish.site import build_site
 
-    built = build_site(options.path, options.to, url=options.url, accept_findings=options.accept_findings)
+    accepted = options.accept_findings
+    built = build_site(
+        options.path, options.to, url=options.url, accept_findings=accepted, guard=metier.Guard(), actor=user_actor()
+    )
+    releases = [one for found in built.skills.values() for one in found]
     if options.json:
-        print_json(
+        shapes = [
             {
-                "site": built.path,
-                "name": built.name,
-                "releases": [
-                    {
-                        "name": one.name,
-                        "version": one.version or None,
-                        "sha256": one.sha256,
-                        "digest": one.digest,
-                        "current": one in built.current,
-                        "yanked": one.yanked or None,
-                    }
-                    for one in built.releases
-                ],
+                "name": one["name"],
+                "version": one.get("version"),
+                "sha256": one["digest"].removeprefix("sha256:"),
+                "digest": one["content"],
+                "current": one in built.current,
+                "yanked": one.get("yanked"),
             }
-        )
+            for one in releases
+        ]
+        print_json({"site": built.path, "name": built.name, "releases": shapes})
         return
-    what = f"{plural(len(built.current), 'skill')}, {plural(len(built.releases), 'release')}"
+    what = f"{plural(len(built.current), 'skill')}, {plural(len(releases), 'release')}"
     print_done(f"{what}: {Style.text(built.path, 4_096)}")
     style = Style(sys.stdout)
     for one in built.current:
-        print(style.dim(f"  {one.name} {one.version}".rstrip()))
+        print(style.dim(f"  {one['name']} {one.get('version', '')}".rstrip()))
 
 
-def _yank(options: Namespace) -> None:
-    from metier.cli.identity import require_person
-    from metier.hub.publish.registry_folder import RegistryFolder
+def _withdraw(options: Namespace) -> None:
+    from metier.hub.publish.publishing import withdraw
 
-    require_person()
-    RegistryFolder(options.path).yank(options.name, options.version, options.reason)
-    shape = {"name": options.name, "version": options.version, "yanked": options.reason}
-    print_result(options, shape, f"{Style.text(options.name)} {Style.text(options.version)} is yanked. {_NEXT}")
-
-
-def _deprecate(options: Namespace) -> None:
-    from metier.cli.identity import require_person
-    from metier.hub.publish.registry_folder import RegistryFolder
-
-    require_person()
-    RegistryFolder(options.path).deprecate(options.name, successor=options.successor, reason=options.reason)
-    shape = {"name": options.name, "successor": options.successor or None, "reason": options.reason}
-    print_result(options, shape, f"{Style.text(options.name)} is deprecated. {_NEXT}")
-
-
-_NEXT = "`metier registry build` tells everybody."
+    version, successor = getattr(options, "version", ""), getattr(options, "successor", "")
+    with acting(options, decides=True) as (scope, person):
+        withdraw(
+            scope,
+            person,
+            options.path,
+            options.name,
+            version=version,
+            successor=successor,
+            reason=options.reason,
+            undo=options.undo,
+        )
+    if options.verb == "yank":
+        shape = {"name": options.name, "version": version, "yanked": None if options.undo else options.reason}
+    else:
+        shape = {"name": options.name, "successor": successor or None, "reason": options.reason}
+    done = f"{'no longer ' if options.undo else ''}{options.verb.rstrip('e')}ed"
+    what = Style.text(f"{options.name} {version}".rstrip())
+    print_result(options, shape, f"{what} is {done}. `metier registry build` tells everybody.")

@@ -414,7 +414,7 @@ CHECKS: Mapping[Check, tuple[Point, ...]] = {
     enterprise_names: _SIGHTS,
     integrity: ("discover", *_USES),
     sources: _INSTALLS,
-    required_of_sources: _INSTALLS,
+    required_of_sources: (*_INSTALLS, "publish"),
     file_settings: _USES,
     rules: _ALL,
     scanners: ("load",),

@@ -12,6 +12,7 @@ import pytest
 from tests.hub.conftest import ADA, BUILDER, EVE, records
 from tests.hub.publish.conftest import HIGH, write_release
 from tests.hub.publish.test_oci import registry
+from tests.signing import new_key, sign_folder
 
 from metier import Guard
 from metier.cli import main
@@ -32,7 +33,7 @@ from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import fetch, resolve
 from metier.skill import FolderPackage
 from metier.skill.package import digest_of_files
-from metier.store import Person, TenantScope
+from metier.store import Person, Store, TenantScope, default_store
 
 Guarded = Callable[..., Guard]
 
@@ -81,7 +82,7 @@ def test_a_version_is_published_to_a_folder_once(pdf: Path, tmp_path: Path, scop
             publish(scope, EVE, again, f"dir:{tmp_path}/acme", guard=guard)
     publish(scope, EVE, write_release(tmp_path / "newer/pdf", "1.1"), f"dir:{tmp_path}/acme", guard=guard)
     built = build_site(tmp_path / "acme", tmp_path / "site")
-    assert [(one.version, one.details["provenance"]["by"]) for one in built.releases] == [
+    assert [(one["version"], one["provenance"]["by"]) for one in built.skills["pdf"]] == [
         ("1.1", "eve"),
         ("1.0.0", "eve"),
     ]
@@ -286,3 +287,73 @@ def test_the_command_says_where_it_is(pdf: Path, tmp_path: Path, capsys: pytest.
     }
     assert main(["publish", str(pdf), "--to", f"dir:{tmp_path}/acme"]) == 1
     assert "published already" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_would_be_published_and_writes_nothing(
+    tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pdf = write_release(tmp_path / "made/pdf")
+    high = write_release(tmp_path / "high/pdf", body=HIGH)
+    before = sorted(tmp_path.rglob("*"))
+    for to, location in (
+        (f"dir:{tmp_path}/acme", f"{tmp_path}/acme/pdf/1.0.0"),
+        (f"git+file://{repository}", "pdf/v1.0.0"),
+    ):
+        assert main(["publish", str(pdf), "--to", to, "--dry-run", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["dry_run"], told["decision"], told["location"]) == (True, "allow", location)
+        assert main(["publish", str(high), "--to", to, "--dry-run"]) == 1
+        assert "would not be published" in (out := capsys.readouterr().out) and "the worst" in out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.covers("A-38")
+@pytest.mark.parametrize("text", ["require: {signature: [oms]}", "signers: {'dir:*': ['%s']}"])
+def test_policy_sees_the_signature_of_what_is_published(
+    pdf: Path, tmp_path: Path, own_home: Path, scope: TenantScope, guarded: Guarded, text: str
+) -> None:
+    key, other = new_key(own_home / ".metier/keys"), new_key(tmp_path, "other")
+    signer = sign_folder(pdf, key)
+    guard = guarded(("enterprise", f"version: 1\nsources: {{{text.replace('%s', signer)}}}\n"))
+    done = publish(scope, EVE, pdf, f"dir:{tmp_path}/acme", guard=guard)
+    assert done.judged.signer == signer
+    assert f"signed by {signer}" in str(records(scope, "skill.published")[0]["notes"])
+    assert build_site(tmp_path / "acme", tmp_path / "site", guard=guard).skills["pdf"][0]["signature"] == "oms"
+    unsigned = write_release(tmp_path / "unsigned/pdf", "2.0")
+    stranger = write_release(tmp_path / "stranger/pdf", "2.0")
+    sign_folder(stranger, other)
+    for folder in (unsigned, stranger):
+        with pytest.raises(Refused):
+            publish(scope, EVE, folder, f"dir:{tmp_path}/acme", guard=guard)
+    assert len(records(scope, "skill.refused")) == 2
+
+
+def test_whatever_is_made_of_releases_is_on_record_where_there_is_a_store(pdf: Path, tmp_path: Path) -> None:
+    acme, site = f"{tmp_path}/acme", f"{tmp_path}/site"
+    pack = ["pack", str(pdf), "--to", f"{tmp_path}/pdf.zip"]
+    assert main(pack) == 0 and Store.peek(default_store()) is None  # it alone makes no store
+    for words in (
+        ["publish", str(pdf), "--to", acme],
+        pack,
+        ["registry", "build", acme, "--to", site],
+        ["registry", "yank", acme, "pdf", "1.0.0", "--reason", "It loses data."],
+        ["registry", "yank", acme, "pdf", "1.0.0", "--undo"],
+        ["registry", "deprecate", acme, "pdf", "--successor", "csv"],
+        ["registry", "deprecate", acme, "pdf", "--undo"],
+    ):
+        assert main(words) == 0
+    assert main(["registry", "yank", acme, "pdf", "9.0", "--reason", "It is not there."]) == 1
+    with Store.open(default_store()) as store:
+        found = {str(one["type"]): one for one in store.of().audit.tail(100)}
+    made = [
+        "skill.packed",
+        "registry.built",
+        "skill.yanked",
+        "skill.unyanked",
+        "skill.deprecated",
+        "skill.undeprecated",
+    ]
+    assert list(found) == ["skill.publishing", "skill.published", *made]
+    assert (found["skill.packed"]["path"], found["registry.built"]["path"]) == (f"{tmp_path}/pdf.zip", site)
+    assert (found["skill.yanked"]["reason"], found["skill.yanked"]["notes"]) == ("It loses data.", ["version 1.0.0"])
+    assert all(one["user"] for one in found.values())

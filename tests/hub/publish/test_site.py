@@ -22,6 +22,7 @@ from tests.hub.publish.conftest import HIGH, write_release
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
 from metier.hub.publish import site_folder
+from metier.hub.publish.registry_folder import RegistryFolder
 from metier.hub.publish.site import build_site
 from metier.hub.publish.site_folder import MARKER
 from metier.hub.sources.discovery_index import EXTENSION, SCHEMA
@@ -159,6 +160,22 @@ def test_a_yanked_version_is_not_listed_and_can_still_be_fetched(
     assert main(["registry", "build", str(source), "--to", str(site)]) == 0
     assert [one["name"] for one in index_of(site)["skills"]] == ["csv"]
     assert "loses data" not in capsys.readouterr().err
+    page = (site / "index.html").read_text()
+    assert "every version was yanked" in page and "metier add ADDRESS csv" in page and "ADDRESS pdf" not in page
+    assert not (site / "plugins/pdf").exists()
+
+
+@pytest.mark.covers("A-37")
+def test_what_was_withdrawn_can_be_taken_back(source: Path, tmp_path: Path) -> None:
+    before = dict(RegistryFolder(source).record())
+    main(["registry", "yank", str(source), "pdf", "1.10.0"])  # without a reason it is not done
+    assert RegistryFolder(source).record() == before
+    for undo in ([], ["--undo"]):
+        for words in (["yank", str(source), "pdf", "1.10.0"], ["deprecate", str(source), "pdf"]):
+            assert main(["registry", *words, "--reason", "It loses data.", *undo]) == 0
+    assert RegistryFolder(source).record() == before
+    build_site(source, tmp_path / "site")
+    assert [one["url"] for one in index_of(tmp_path / "site")["skills"]] == ["csv/csv.zip", "pdf/pdf-1.10.0.zip"]
 
 
 @pytest.mark.parametrize("words", [("yank", "pdf", "2.0"), ("yank", "doc", "1.0.0"), ("deprecate", "doc")])
@@ -284,7 +301,7 @@ def test_links_in_the_folder_of_a_registry_are_not_followed(source: Path, tmp_pa
     (source / "doc").mkdir()
     (source / "doc/1.0.0").symlink_to(outside)
     built = build_site(source, tmp_path / "site")
-    assert [one.name for one in built.current] == ["csv", "pdf"]
+    assert [one["name"] for one in built.current] == ["csv", "pdf"]
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,12 @@ _MODES = {"file": "100644", "exec": "100755"}
 
 
 def push_release(
-    release: Release, address: SourceAddress, transfer: Transfer, *, by: str, reason: str = ""
+    release: Release, address: SourceAddress, transfer: Transfer, *, by: str, reason: str = "", dry_run: bool = False
 ) -> tuple[str, str]:
     """Commit a release to a branch, tag it, and push both in one step; the tag and the commit.
 
-    Nothing is checked out, and no hook of this machine runs. Raises `SkillExists` where its tag is there.
+    Nothing is checked out, and no hook of this machine runs. Raises `SkillExists` where its tag is there. A dry run
+    only looks at the branches and tags.
     """
     tag = f"{release.name}/v{release.version}"
     with repository(address.location, transfer) as git:
@@ -41,6 +42,8 @@ def push_release(
         parent = refs.get(branch, "")
         if len(parent) > 40:
             raise InvalidArgument("The repository has SHA-256 names.", hint="Use one with SHA-1 names.")
+        if dry_run:
+            return tag, ""
         if parent:
             # Folders alone: files of others are neither needed nor read.
             git.fetch("--depth=1", "origin", parent, filter="blob:none")

@@ -7,45 +7,42 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from metier.errors import InvalidArgument, SkillExists, SourceUnavailable
+from metier.errors import SkillExists, SourceUnavailable
 from metier.hub.publish.pack import pack
-from metier.hub.sources.fetch import Transfer
 from metier.hub.sources.http import sha256_of
 from metier.hub.sources.oci import CONFIG, CONTENT, NAME, SKILL, TITLE, VERSION
 from metier.hub.sources.oci_registry import MANIFEST, OciRepository, oras_registry
 from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier.hub.publish.release import Release
     from metier.hub.sources.address import SourceAddress
-    from metier.skill import Skill
-    from metier.skill.package import Files
+    from metier.hub.sources.fetch import Transfer
+
+_DESCRIPTION = "org.opencontainers.image.description"
 
 
-def push_skill(
-    files: Files, target: SourceAddress, skill: Skill, *, version: str = "", transfer: Transfer | None = None
-) -> str:
-    """Publish a skill under the tag of an address, or that of its version; the digest of its manifest.
+def push_skill(release: Release, target: SourceAddress, transfer: Transfer, *, dry_run: bool = False) -> str:
+    """Publish a release under the tag of an address, or that of its version; the digest of its manifest.
 
     The same content always gives the same digest. Raises `SkillExists` where the tag names other content already.
     """
-    version = version or skill.version or ""
+    skill, version = release.skill, release.version
     # A tag has no plus sign; other tools write an underscore in place of it as well.
     tag = target.ref or version.replace("+", "_")
-    if not tag:
-        raise InvalidArgument(
-            "The skill has no version to be published as.", hint="Write `version:` into it, or name a tag in --to."
-        )
-    repository = OciRepository(target.location, transfer or Transfer())
-    layer, config = pack(files, "tar.gz"), _bytes(_config(skill, version))
+    repository = OciRepository(target.location, transfer)
+    about = {"name": skill.name, "version": version, "description": skill.description}
+    config = {"schemaVersion": "1", **about, "license": skill.license, "compatibility": skill.compatibility}
+    layer, config_bytes = pack(release.files, "tar.gz"), _bytes(config)
     annotations = {NAME: skill.name, TITLE: skill.name, VERSION: version, _DESCRIPTION: skill.description}
     manifest = _bytes(
         {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "artifactType": SKILL,
-            "config": _descriptor(config, CONFIG),
+            "config": _descriptor(config_bytes, CONFIG),
             "layers": [_descriptor(layer, CONTENT)],
-            "annotations": {name: text for name, text in annotations.items() if text},
+            "annotations": annotations,
         }
     )
     digest = sha256_of(manifest)
@@ -56,8 +53,8 @@ def push_skill(
             hint="What was published never changes: give the skill a new version.",
             name=skill.name,
         )
-    if not there:
-        _upload(repository, tag, manifest, (config, layer))
+    if not there and not dry_run:
+        _upload(repository, tag, manifest, (config_bytes, layer))
         if _digest_there(repository, tag) != digest:
             raise SourceUnavailable(
                 f"{shown(target.location, 200)}:{shown(tag)} is not what was sent.",
@@ -66,23 +63,9 @@ def push_skill(
     return digest
 
 
-_DESCRIPTION = "org.opencontainers.image.description"
-
-
-def _config(skill: Skill, version: str) -> dict[str, Any]:
-    found = {
-        "schemaVersion": "1",
-        "name": skill.name,
-        "version": version,
-        "description": skill.description,
-        "license": skill.license,
-        "compatibility": skill.compatibility,
-    }
-    return {name: value for name, value in found.items() if value}
-
-
 def _bytes(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    filled = {key: one for key, one in value.items() if one}
+    return json.dumps(filled, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _descriptor(data: bytes, kind: str) -> dict[str, Any]:

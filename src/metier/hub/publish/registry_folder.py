@@ -6,58 +6,43 @@ published, yanked and deprecated. A release that is on record there never change
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_object
-from metier._lazy import dataclass
 from metier._paths import locked_folder, write_file
-from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, SkillExists, SkillNotFound, SourceUnavailable
+from metier.errors import IntegrityFailed, InvalidArgument, SkillExists, SkillNotFound, SourceUnavailable
+from metier.hub.folder_replacement import replacing
 from metier.hub.publish.release import read_release, require_version
 from metier.hub.publish.site_folder import MARKER
 from metier.skill import is_valid_name, shown
 from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
+from metier.store.rows import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from metier.hub.publish.release import Release
 
 RECORD = "registry.json"
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_RELEASES = 20_000
-_TABLES = ("published", "yanked", "deprecated")
-_TEXTS = ("name", "description", "owner", "email", "url")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryRecord:
-    """The content of `registry.json`."""
-
-    texts: Mapping[str, str]
-    """`name`, `description`, `owner`, `email` and `url`, as far as they are given."""
-    published: Mapping[str, Mapping[str, Any]]
-    """By name and version: `digest` of the content, `at` and `by`."""
-    yanked: Mapping[str, Mapping[str, Any]]
-    """By name and version: the reason."""
-    deprecated: Mapping[str, Mapping[str, Any]]
-    """By name: `reason` and `successor`."""
-
-    def reason_against(self, name: str, version: str) -> str:
-        """The reason why a release was yanked; empty where it was not."""
-        return str(self.yanked.get(name, {}).get(version, ""))
-
-    def require_unchanged(self, release: Release) -> None:
-        """Raise `IntegrityFailed` where a release is not the one that was published under its version."""
-        known = self.published.get(release.name, {}).get(release.version)
-        if isinstance(known, dict) and known.get("digest", release.digest) != release.digest:
-            raise IntegrityFailed(
-                f"{shown(release.label)} is not the content that was published: {release.digest}, not "
-                f"{shown(str(known.get('digest')))}.",
-                hint="Bring the published content back, and publish the change under a new version.",
-            )
+_TEXT = {"type": "string", "maxLength": 2_000}
+_ENTRIES = {"published": {"type": "object", "additionalProperties": _TEXT}, "yanked": _TEXT, "deprecated": _TEXT}
+"""The tables: by name and version `digest`, `at` and `by`; by name and version a reason; by name `reason` and
+`successor`."""
+_SHAPE = {
+    "properties": {
+        **dict.fromkeys(("name", "description", "owner", "email", "url"), _TEXT),
+        **{
+            table: {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": entry}}
+            for table, entry in _ENTRIES.items()
+        },
+    }
+}
 
 
 class RegistryFolder:
@@ -66,34 +51,26 @@ class RegistryFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(absolute(expanded(os.fspath(path))))
 
-    def record(self) -> RegistryRecord:
-        """The content of `registry.json`, empty where there is none; raises `SourceUnavailable` where it is broken."""
-        said = self._read()
-        tables = {key: said.get(key, {}) for key in _TABLES}
-        texts = {key: said[key] for key in _TEXTS if key in said}
-        is_sound = all(isinstance(text, str) and len(text) <= 2_000 for text in texts.values()) and all(
-            isinstance(table, dict) and all(isinstance(one, dict) for one in table.values())
-            for table in tables.values()
-        )
-        if not is_sound:
-            raise self._broken("it has not the shape of one")
-        return RegistryRecord(texts=texts, **tables)
+    def record(self) -> dict[str, Any]:
+        """The content of `registry.json`, with all of its tables; raises `SourceUnavailable` where it is broken."""
+        from jsonschema_rs import validate
 
-    def releases(self) -> Iterator[tuple[str, list[str]]]:
-        """The names of all skills, sorted, each with the folders of its releases."""
-        if not os.path.isdir(self.path):
+        path = os.path.join(self.path, RECORD)
+        try:
+            found = read_object(path, most=_MAX_BYTES) or {}
+            validate(_SHAPE, found)
+        except ValueError as problem:  # that of the schema has a message of one line, and is one too
+            why = shown(str(getattr(problem, "message", problem)), 200)
             raise SourceUnavailable(
-                f"There is no folder {shown(self.path, 300)}.", hint="Name the folder with the skills.", path=self.path
-            )
+                f"{shown(path, 300)} cannot be used: {why}.", hint="Correct it, or restore it.", path=path
+            ) from None
+        return {**{table: {} for table in _ENTRIES}, **found}
+
+    def skills(self) -> Iterator[tuple[str, list[str]]]:
+        """The names of all skills, sorted, each with the folders of its releases, the newest first."""
         count = 0
         for name in _folders(self.path):
-            folder = os.path.join(self.path, name)
-            found = [folder] if os.path.lexists(os.path.join(folder, "SKILL.md")) else []
-            found = found or [
-                os.path.join(folder, version)
-                for version in _folders(folder)
-                if os.path.lexists(os.path.join(folder, version, "SKILL.md"))
-            ]
+            found = self._folders_of(name)
             count += len(found)
             if count > _MAX_RELEASES:
                 raise SourceUnavailable(
@@ -104,8 +81,7 @@ class RegistryFolder:
 
     def read(self, name: str, folder: str) -> Release:
         """The release in a folder, for a skill of a name."""
-        version = "" if os.path.basename(folder) == name and os.path.dirname(folder) == self.path else folder
-        release = read_release(folder, version=os.path.basename(version))
+        release = read_release(folder, version=self._kept_as(folder))
         if release.name != name:
             raise InvalidArgument(
                 f"{shown(folder, 300)} holds a skill called {shown(release.name)!r}.",
@@ -121,8 +97,8 @@ class RegistryFolder:
                 f"{shown(folder, 300)} holds a skill without its earlier versions.",
                 hint=f"Move what is in it to {shown(release.name)}/VERSION.",
             )
-        taken = {*(_folders(folder) if os.path.isdir(folder) else ()), *self.record().published.get(release.name, {})}
-        for version in taken:
+        known = self.record()["published"].get(release.name, {})
+        for version in (*(_folders(folder) if os.path.isdir(folder) else ()), *known):
             if version_of(version) == version_of(release.version):
                 raise SkillExists(
                     f"{shown(release.name)} {shown(version)} is published already, and a version never changes.",
@@ -130,74 +106,81 @@ class RegistryFolder:
                 )
         return os.path.join(folder, release.version)
 
-    def note(self, table: str, name: str, entry: Any, *, version: str = "") -> None:
-        """Put something on record about a skill, or about one version of it."""
-
-        def change(said: dict[str, Any]) -> None:
-            about = said.setdefault(table, {})
-            if version:
-                about.setdefault(name, {})[version] = entry
-            else:
-                about[name] = entry
-
-        self._change(change)
+    def put(self, release: Release, by: str) -> str:
+        """Put a new release in its folder, which is returned, and on record."""
+        folder = self.folder_for(release)
+        with replacing(folder, release.files, over=None) as put:
+            put()
+        with self._changing() as record:
+            entry = {"digest": release.digest, "at": now(), "by": by}
+            record["published"].setdefault(release.name, {})[release.version] = entry
+        return folder
 
     def yank(self, name: str, version: str, reason: str) -> None:
-        """Withdraw a version: nobody who does not have it gets it any more."""
-        self._require(name, version)
-        self.note("yanked", name, reason, version=version)
+        """Withdraw a version: nobody who does not have it gets it any more. Without a reason, that is taken back."""
+        folders = self._require(name)
+        known = {self._kept_as(folder) or self.read(name, folder).version for folder in folders}
+        require_version(version)
+        if version not in known:
+            raise SkillNotFound(
+                f"There is no version {version} of {shown(name)!r}.",
+                hint=f"There are {', '.join(sorted(known))}." if any(known) else "It has no versions.",
+            )
+        with self._changing() as record:
+            others = {one: why for one, why in record["yanked"].get(name, {}).items() if one != version}
+            record["yanked"][name] = {**others, version: reason} if reason else others
 
-    def deprecate(self, name: str, *, successor: str = "", reason: str = "") -> None:
-        """Say of a skill that another one should be used, or none."""
+    def deprecate(self, name: str, *, successor: str = "", reason: str = "", undo: bool = False) -> None:
+        """Say of a skill that another one should be used, or none; `undo` takes that back."""
         self._require(name)
         if successor and not is_valid_name(successor):
             raise InvalidArgument(f"{shown(successor)!r} is no name of a skill.", hint="Name the skill to use instead.")
-        self.note("deprecated", name, {"successor": successor, "reason": reason})
+        with self._changing() as record:
+            record["deprecated"][name] = {} if undo else {"successor": successor, "reason": reason}
 
-    def _require(self, name: str, version: str = "") -> None:
+    def _require(self, name: str) -> list[str]:
+        """The folders of a skill; raises where there is none of that name, or this is no folder of a registry."""
         if os.path.lexists(os.path.join(self.path, MARKER)):
             raise InvalidArgument(
                 f"{shown(self.path, 300)} is a site that was built.", hint="Name the folder that it is built of."
             )
-        folders = next((found for one, found in self.releases() if one == name), None)
-        if folders is None:
+        found = self._folders_of(name) if name in _folders(self.path) else []
+        if not found:
             raise SkillNotFound(
                 f"There is no skill {shown(name)!r} in {shown(self.path, 300)}.", hint="Check its name."
             )
-        if version:
-            require_version(version)
-            known = {self.read(name, folder).version for folder in folders}
-            if version not in known:
-                raise SkillNotFound(
-                    f"There is no version {version} of {shown(name)!r}.",
-                    hint=f"There are {', '.join(sorted(known))}." if any(known) else "It has no versions.",
-                )
+        return found
 
-    def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
+    def _folders_of(self, name: str) -> list[str]:
+        from packaging.version import Version
+
+        folder = os.path.join(self.path, name)
+        if os.path.lexists(os.path.join(folder, "SKILL.md")):
+            return [folder]
+        kept = [one for one in _folders(folder) if os.path.lexists(os.path.join(folder, one, "SKILL.md"))]
+        versions = {one: version_of(one) or Version("0") for one in kept}
+        if len(set(versions.values())) < len(kept):
+            raise IntegrityFailed(
+                f"{shown(name)} has a version twice, under two spellings.", hint=f"Look at {shown(folder, 300)}."
+            )
+        return [os.path.join(folder, one) for one in sorted(kept, key=versions.__getitem__, reverse=True)]
+
+    def _kept_as(self, folder: str) -> str:
+        """The version that a folder is called by; empty for the only release of a skill."""
+        return "" if os.path.dirname(folder) == self.path else os.path.basename(folder)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        """The record, of which changes are kept; one that is broken is left to people."""
         os.makedirs(self.path, exist_ok=True)
-        self.record()  # one that is broken is left to people
         with locked_folder(self.path):
-            said = self._read()
-            change(said)
-            for table in (one for one in _TABLES if one in said):
-                said[table] = {
-                    name: dict(sorted(entry.items())) if table != "deprecated" else entry
-                    for name, entry in sorted(said[table].items())
-                }
-            data = json.dumps(said, indent=2, ensure_ascii=False).encode(errors="replace") + b"\n"
+            record = self.record()
+            yield record
+            for table in _ENTRIES:
+                entries = {name: dict(sorted(one.items())) for name, one in sorted(record.pop(table).items()) if one}
+                record |= {table: entries} if entries else {}
+            data = json.dumps(record, indent=2, ensure_ascii=False).encode(errors="replace") + b"\n"
             write_file(os.path.join(self.path, RECORD), data, mode=0o666, sync=True)
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            return read_object(os.path.join(self.path, RECORD), most=_MAX_BYTES) or {}
-        except ValueError as problem:
-            raise self._broken(str(problem)) from None
-
-    def _broken(self, why: str) -> SourceUnavailable:
-        path = os.path.join(self.path, RECORD)
-        return SourceUnavailable(
-            f"{shown(path, 300)} cannot be used: {shown(why)}.", hint="Correct it, or restore it.", path=path
-        )
 
 
 def _folders(path: str) -> list[str]:
@@ -206,7 +189,7 @@ def _folders(path: str) -> list[str]:
         with os.scandir(path) as entries:
             found = [one.name for one in entries if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)]
     except OSError as error:
-        raise FileRefused(
-            f"{shown(path, 300)} cannot be read: {error.strerror}.", hint="Check it.", path=path
+        raise SourceUnavailable(
+            f"{shown(path, 300)} cannot be read: {error.strerror}.", hint="Name the folder with the skills.", path=path
         ) from None
     return sorted(found)

@@ -1,4 +1,4 @@
-"""A release of a skill: one version of it, valid and looked at by the scanner, as others are to get it."""
+"""A release of a skill: one version of it, valid, and judged before others get it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass, pattern
 from metier._paths import is_inside, write_file
 from metier.errors import FileRefused, InvalidArgument, SkillInvalid, SourceUnavailable
+from metier.guard import Action, Actor
+from metier.guard.audit.governance_events import governance_record
 from metier.guard.signatures import SIGNATURE_FILE, verify
 from metier.guard.signers import TrustedSigners
 from metier.hub.deployment import name_in, read_skill_folder
 from metier.hub.publish.pack import kind_of_archive, pack, without_links
-from metier.hub.scan_findings import against
-from metier.hub.signatures import sign_files
+from metier.hub.scan_findings import against, is_bad
+from metier.hub.signatures import judge_signature, sign_files
 from metier.hub.skill_files import package_of, require_skill, require_sound
+from metier.hub.skill_location import SkillLocation, subject_in
 from metier.scan import scan
-from metier.scan.capabilities import infer
 from metier.skill import parse, shown
 from metier.skill.package import digest_of_files
 from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
+    from metier.guard import Decision, Guard
     from metier.scan import ScanReport
     from metier.skill import Skill
     from metier.skill.package import Files
@@ -43,7 +46,6 @@ class Release:
     """Of its content, as whoever installs it has it."""
     copied: tuple[str, ...]
     """Links that became copies of the files that they lead to."""
-    capabilities: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -59,17 +61,19 @@ class Release:
         """
         return f"{self.name}-{self.version}" if self.version else self.name
 
-    def scan(self) -> ScanReport:
-        """The findings of the scanner."""
-        return scan(package_of(self.files))
 
-    def require_clean(self, accept_findings: str = "") -> ScanReport:
-        """Raise `Refused` where the scanner found something of severity high that nobody answers for."""
-        report = self.scan()
-        decision = against(report, accept_findings)
-        if decision is not None:
-            raise decision.as_error()
-        return report
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The decision about a release, with its grounds."""
+
+    report: ScanReport
+    decision: Decision
+    signer: str = ""
+
+    def notes(self, accept_findings: str) -> tuple[str, ...]:
+        """The sentences about it for the audit log."""
+        accepted = f"Findings accepted: {accept_findings.strip()}" if is_bad(self.report) else ""
+        return tuple(filter(None, (accepted, self.signer and f"signed by {self.signer}")))
 
 
 def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", key: str = "") -> Release:
@@ -96,14 +100,7 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
     plain = dict(sign_files(plain, key, name=name)) if key else plain
     if SIGNATURE_FILE in plain:
         verify(plain, TrustedSigners())
-    return Release(
-        skill=skill,
-        version=found,
-        files=plain,
-        digest=digest_of_files(plain),
-        copied=copied,
-        capabilities=infer(package_of(plain)).names,
-    )
+    return Release(skill=skill, version=found, files=plain, digest=digest_of_files(plain), copied=copied)
 
 
 def require_version(version: str) -> None:
@@ -112,12 +109,52 @@ def require_version(version: str) -> None:
         raise SkillInvalid(f"{shown(version)!r} is no version.", hint="Write it as 1.2.0 or 2.0.0rc1.")
 
 
+def judge_release(
+    release: Release, target: str, guard: Guard, actor: Actor, *, accept_findings: str = "", asks: bool = True
+) -> Judgement:
+    """Let its signature, the scanner and policy decide whether a release is given to others; records nothing.
+
+    `target` is called as sources are, and is the `source` that rules for the point `publish` name. It `asks` whoever
+    the guard would ask.
+    """
+    signed = judge_signature(release.files, guard.governance.effective, target)
+    # A signature that counts is nothing that anybody reads, and looks like all kinds of things.
+    left_out = SIGNATURE_FILE if signed.signature.signer else ""
+    report = scan(package_of({path: one for path, one in release.files.items() if path != left_out}))
+    home = SkillLocation(location="", name=release.name, source="release", layer="project")
+    action = Action(
+        point="publish",
+        skill=subject_in(home, release.files, release.digest),
+        by="user",
+        source=target,
+        pinned=True,
+        signature=signed.signature.kind,
+        signer=signed.signature.signer,
+    )
+    refusal = signed.against or against(report, accept_findings)
+    decision = refusal or (guard.settle if asks else guard.decide)(action, actor)
+    return Judgement(report=report, decision=decision, signer=signed.signature.signer)
+
+
+def record_made(guard: Guard, type: str, actor: Actor, **fields: Any) -> None:  # noqa: A002
+    """Record that something was made of releases, where anything is recorded: no store is made for that alone."""
+    governance = guard.governance
+    if os.environ.get("METIER_AUDIT") or governance.insists_on_records or governance.store() is not None:
+        guard.record(governance_record(type, actor=actor, policy=governance.effective.digest, **fields))
+
+
 def pack_skill(
-    path: str | os.PathLike[str], to: str | os.PathLike[str], *, accept_findings: str = "", key: str = ""
+    path: str | os.PathLike[str],
+    to: str | os.PathLike[str],
+    *,
+    accept_findings: str = "",
+    key: str = "",
+    guard: Guard | None = None,
+    actor: Actor | None = None,
 ) -> tuple[Release, dict[str, Any]]:
     """Write the archive of the skill in a folder; the release, and what is to be said of the file.
 
-    `key` is the file of a private key that signs it.
+    `key` is the file of a private key that signs it. A `guard` has it on record.
     """
     target = absolute(expanded(os.fspath(to)))
     kind = kind_of_archive(os.path.basename(target))
@@ -127,7 +164,9 @@ def pack_skill(
             "The archive would become a part of the skill that it is made of.", hint="Name a file elsewhere."
         )
     release = read_release(path, key=key)
-    release.require_clean(accept_findings)
+    refusal = against(scan(package_of(release.files)), accept_findings)
+    if refusal is not None:
+        raise refusal.as_error()
     data = pack(release.files, kind)
     if os.path.isdir(target):
         raise FileRefused(f"{shown(target, 300)} is a folder.", hint="Name the file to write.", path=target)
@@ -137,6 +176,9 @@ def pack_skill(
         raise SourceUnavailable(
             f"{shown(target, 300)} cannot be written: {error.strerror}.", hint="Check its folder.", path=target
         ) from None
+    if guard is not None:
+        fields = {"skill": release.name, "new_digest": release.digest, "path": target, "notes": (release.label,)}
+        record_made(guard, "skill.packed", actor or Actor(), **fields, reason=accept_findings.strip())
     told = {
         "file": target,
         "sha256": hashlib.sha256(data).hexdigest(),

@@ -10,7 +10,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_object
-from metier._paths import CREATE, READ, safe_rmtree
+from metier._paths import CREATE, open_plain, safe_rmtree
 from metier.errors import FileRefused, SourceUnavailable
 from metier.hub.safe_folder import SafeFolder
 from metier.run.atomic_swap import atomic_swap
@@ -33,7 +33,8 @@ class SiteFolder:
         self._parent, self._name = SafeFolder(os.path.dirname(whole)), os.path.basename(whole)
         self.path = os.path.join(self._parent.path, self._name)
         self._token = f"site-{secrets.token_hex(8)}"
-        self._written: dict[str, str] = {}
+        self.written: dict[str, str] = {}
+        """The SHA-256 of each file."""
 
     def write(self, path: str, data: bytes, *, executable: bool = False) -> None:
         """Write a file of the new site."""
@@ -41,35 +42,18 @@ class SiteFolder:
             descriptor = os.open(safe.at(), CREATE, 0o777 if executable else 0o666, dir_fd=safe.parent)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(data)
-        self._written[path] = hashlib.sha256(data).hexdigest()
-
-    def earlier(self) -> dict[str, Any]:
-        """The notes of the site that lies there; raises `FileRefused` where anything in it is not as we left it."""
-        if not os.path.lexists(self.path):
-            return {}
-        if os.path.islink(self.path) or not os.path.isdir(self.path):
-            raise FileRefused(f"{shown(self.path, 300)} is no plain folder.", hint="Name another one.", path=self.path)
-        there = dict(_walk(self.path))
-        if not there:
-            return {}
-        said = self._marker()
-        known = said.get("files")
-        if not isinstance(known, dict):
-            raise self._foreign("it is no site that `metier registry build` wrote")
-        for path, is_plain in sorted(there.items()):
-            if path != MARKER and not (is_plain and known.get(path) == self._sha256(path)):
-                raise self._foreign(f"{shown(path)!r} is not as it was written, or somebody else's")
-        return said
+        self.written[path] = hashlib.sha256(data).hexdigest()
 
     @contextlib.contextmanager
-    def replacing(self) -> Iterator[dict[str, Any]]:
-        """Write a site; give the notes of the one before, and keep those that the block changes them to."""
+    def replacing(self, notes: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Put in place what the block writes, with the notes that it makes; it gets those of the site before.
+
+        Raises `FileRefused` where anything in that site is not as we left it.
+        """
         with self._parent.locked(STAGING):
-            notes = self.earlier()
-            notes.pop("files", None)
             try:
-                yield notes
-                marker = {**notes, "files": dict(sorted(self._written.items()))}
+                yield self._notes_there()
+                marker = {"files": dict(sorted(self.written.items())), "notes": notes}
                 self.write(MARKER, json.dumps(marker, indent=1, sort_keys=True).encode() + b"\n")
                 self._swap()
             except OSError as error:
@@ -79,10 +63,41 @@ class SiteFolder:
                     path=self.path,
                 ) from None
             finally:
-                # After the swap this is where the old site lies.
                 self._clear()
 
+    def _notes_there(self) -> dict[str, Any]:
+        if not os.path.lexists(self.path):
+            return {}
+        if os.path.islink(self.path) or not os.path.isdir(self.path):
+            raise FileRefused(f"{shown(self.path, 300)} is no plain folder.", hint="Name another one.", path=self.path)
+        there = dict(self._content())
+        marker: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            marker = read_object(os.path.join(self.path, MARKER), most=_MAX_BYTES) or {}
+        files, notes = marker.get("files"), marker.get("notes")
+        files = files if isinstance(files, dict) else {}
+        foreign = [path for path, digest in sorted(there.items()) if path != MARKER and files.get(path) != digest]
+        if foreign:
+            why = f"{shown(foreign[0])!r} is not as `metier registry build` wrote it, or somebody else's"
+            raise FileRefused(
+                f"{shown(self.path, 300)} is not replaced: {why}.",
+                hint="Name an empty folder for the site, or move what is in this one.",
+                path=self.path,
+            )
+        return notes if isinstance(notes, dict) else {}
+
+    def _content(self) -> Iterator[tuple[str, str]]:
+        """All that lies in the site but folders, with the SHA-256 of each plain file."""
+        for folder, folders, files in os.walk(self.path):
+            for name in (*files, *(one for one in folders if os.path.islink(os.path.join(folder, one)))):
+                path, digest = os.path.join(folder, name), ""
+                if os.path.isfile(path) and not os.path.islink(path):
+                    with open_plain(path) as file:
+                        digest = hashlib.sha256(file.read()).hexdigest()
+                yield os.path.relpath(path, self.path).replace(os.sep, "/"), digest
+
     def _swap(self) -> None:
+        """Put the new site in the place of the old one, which is then where the new one was made."""
         staged = os.path.join(STAGING, self._token)
         with self._parent.safe_path(self._name) as safe:
 
@@ -107,33 +122,3 @@ class SiteFolder:
                 if name.startswith("site-"):
                     safe_rmtree(os.path.join(staging, name))
             os.rmdir(staging)
-
-    def _marker(self) -> dict[str, Any]:
-        try:
-            return read_object(os.path.join(self.path, MARKER), most=_MAX_BYTES) or {}
-        except ValueError:
-            return {}
-
-    def _sha256(self, path: str) -> str:
-        with self._parent.safe_path(self._name, *path.split("/")) as safe:
-            descriptor = os.open(safe.at(), READ, dir_fd=safe.parent)
-            with os.fdopen(descriptor, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-
-    def _foreign(self, why: str) -> FileRefused:
-        return FileRefused(
-            f"{shown(self.path, 300)} is not replaced: {why}.",
-            hint="Name an empty folder for the site, or move what is in this one.",
-            path=self.path,
-        )
-
-
-def _walk(root: str) -> Iterator[tuple[str, bool]]:
-    """Everything below a folder but folders, and whether it is a plain file."""
-    for folder, folders, files in os.walk(root):
-        below = os.path.relpath(folder, root).replace(os.sep, "/")
-        prefix = "" if below == "." else f"{below}/"
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in (*files, *links):
-            path = os.path.join(folder, name)
-            yield prefix + name, os.path.isfile(path) and not os.path.islink(path)

@@ -11,7 +11,9 @@ from metier.hub.sources.discovery_index import deprecation
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from metier.hub.publish.site import BuiltSite, PublishedRelease
+    from collections.abc import Sequence
+
+    from metier.hub.publish.site import BuiltSite, Facts
 
 _STYLE = """\
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -25,52 +27,76 @@ dd { margin: 0; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+_PAGE = f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>%(name)s</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>%(name)s</h1>
+<p>%(description)s</p>
+<pre>metier add %(address)s
+npx skills add %(address)s
+claude plugin marketplace add %(marketplace)s</pre>
+%(articles)s</body>
+</html>
+"""
+_ARTICLE = """\
+<article id="%(name)s">
+<h2>%(name)s</h2>
+<p>%(description)s</p>
+%(notes)s<dl>
+%(rows)s</dl>
+</article>
+"""
 
 
-def page(built: BuiltSite, description: str = "") -> str:
+def page(built: BuiltSite) -> str:
     """The page; everything in it that skills and people wrote is text, and nothing of it is a tag."""
     address = built.url or "ADDRESS"
-    about = f"<p>{_text(description)}</p>\n" if description else ""
-    return (
-        "<!doctype html>\n"
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{_text(built.name)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{_text(built.name)}</h1>\n{about}"
-        f"<pre>metier add {_text(address)}\nnpx skills add {_text(address)}\n"
-        f"claude plugin marketplace add {_text(f'{built.url}/marketplace.json' if built.url else 'FOLDER')}</pre>\n"
-        + "".join(_article(built, one, address) for one in built.current)
-        + "</body>\n</html>\n"
-    )
-
-
-def _article(built: BuiltSite, one: PublishedRelease, address: str) -> str:
-    versions = [
-        f'<a href="{escape(other.url)}">{_text(other.version or "without a version")}</a>'
-        + (f" (yanked: {_text(other.yanked)})" if other.yanked else "")
-        for other in built.releases
-        if other.name == one.name
-    ]
-    rows = {
-        "version": _text(one.version),
-        "licence": _text(one.license),
-        "can": _text(", ".join(one.details["permissions"]["capabilities"])) or "instructions only",
-        "requires": _text(", ".join(one.details.get("requires", ()))),
-        "signature": _text(one.details.get("signature", "")),
-        "content": f"<code>{_text(one.digest)}</code>",
-        "archive": f"<code>sha256:{_text(one.sha256)}</code>",
-        "versions": ", ".join(versions),
-        "install": f"<code>metier add {_text(address)} {_text(one.name)}</code>",
+    return _PAGE % {
+        "name": _text(built.name),
+        "description": _text(built.description),
+        "address": _text(address),
+        "marketplace": _text(f"{built.url}/marketplace.json" if built.url else "FOLDER"),
+        "articles": "".join(_article(releases, address) for releases in built.skills.values()),
     }
-    listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>\n" for name, value in rows.items() if value)
-    said = built.deprecated.get(one.name)
-    gone = f'<p class="gone">{_text(deprecation(said))}</p>\n' if said else ""
-    return (
-        f'<article id="{escape(one.name)}">\n<h2>{_text(one.name)}</h2>\n<p>{_text(one.description)}</p>\n{gone}'
-        f"<dl>\n{listed}</dl>\n</article>\n"
+
+
+def _article(releases: Sequence[Facts], address: str) -> str:
+    """The text about the newest release of a skill that was not yanked, or about a skill that has none."""
+    one = next((one for one in releases if "yanked" not in one), releases[0])
+    base = ".well-known/agent-skills"
+    versions = (
+        f'<a href="{base}/{escape(each["url"])}">{_text(each.get("version", "without a version"))}</a>'
+        + (f" (yanked: {_text(each['yanked'])})" if "yanked" in each else "")
+        for each in releases
     )
+    notes = ["Withdrawn: every version was yanked."] if "yanked" in one else []
+    notes += [deprecation(one["deprecated"])] if "deprecated" in one else []
+    rows = {
+        "version": _text(one.get("version", "")),
+        "licence": _text(one.get("license", "")),
+        "can": _text(", ".join(one["permissions"]["capabilities"])) or "instructions only",
+        "requires": _text(", ".join(one.get("requires", ()))),
+        "signature": _text(one.get("signature", "")),
+        "content": f"<code>{_text(one['content'])}</code>",
+        "archive": f"<code>{_text(one['digest'])}</code>",
+        "versions": ", ".join(versions),
+        "install": "" if "yanked" in one else f"<code>metier add {_text(address)} {_text(one['name'])}</code>",
+    }
+    return _ARTICLE % {
+        "name": escape(one["name"]),
+        "description": _text(one["description"]),
+        "notes": "".join(f'<p class="gone">{_text(note)}</p>\n' for note in notes),
+        "rows": "".join(f"<dt>{name}</dt><dd>{value}</dd>\n" for name, value in rows.items() if value),
+    }
 
 
 def _text(text: str) -> str:
