@@ -11,7 +11,7 @@ from metier.errors import InvalidArgument
 from metier.hub.sources.address import SourceAddress
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
 from metier.hub.sources.layout import candidates_by_layout
-from metier.hub.sources.tree import MemoryTree
+from metier.hub.sources.tree import memory_tree
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 MARKETPLACE = ".claude-plugin/marketplace.json"
@@ -27,7 +27,7 @@ def fetched(files: dict[str, Any], path: str = "", *, kind: str = "git", links: 
         data = content if isinstance(content, bytes) else text if content is None else json.dumps(content)
         tree[file] = ("link" if name in links else "file", data if isinstance(data, bytes) else data.encode())
     address = SourceAddress(kind=kind, location=GIT if kind == "git" else "/srv/skills", path=path)  # type: ignore[arg-type]
-    return candidates_by_layout(MemoryTree(tree), Resolved(address=address, revision="1"))  # type: ignore[arg-type]
+    return candidates_by_layout(memory_tree(tree), Resolved(address=address, revision="1"))  # type: ignore[arg-type]
 
 
 def found(files: dict[str, Any], path: str = "") -> dict[str, str]:

@@ -19,7 +19,7 @@ from metier._lazy import pattern, replace
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, PartMissing, SourceUnavailable
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.http import sha256_of
-from metier.hub.sources.tree import MemoryTree, candidates_of, files_of_archive, skill_folders
+from metier.hub.sources.tree import candidates_of, files_of_archive, memory_tree, skill_folders
 from metier.run import Job, Limits, PlainRunner
 from metier.skill import shown
 from metier.source.distribution import (
@@ -88,7 +88,7 @@ def skills_of_wheel(file: str, data: bytes, distribution: str) -> list[Candidate
     if not folders:
         return []
     _require_recorded(members, metadata, folders)
-    tree = MemoryTree(files_of_archive(members))
+    tree = memory_tree(files_of_archive(members))
     version = metadata.removesuffix(".dist-info").partition("-")[2]
     return candidates_of(tree, folders=folders, package=distribution, version=version)
 

@@ -10,7 +10,6 @@ from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from metier.hub.sources.address import Kind, SourceAddress
     from metier.skill.package import Files
@@ -27,21 +26,13 @@ class Permit(Protocol):
         ...
 
 
-def _permit_all(_address: SourceAddress, /, *, is_way: bool = False) -> None:
-    return
-
-
-def _say_nothing(_what: str, _done: int, _total: int | None) -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
     """The limits of a transfer, and who is told how far it is."""
 
-    progress: Callable[[str, int, int | None], None] = field(default=_say_nothing, compare=False)
+    progress: Callable[[str, int, int | None], None] = field(default=lambda *_: None, compare=False)
     """Told what is transferred, how much of it is here, and how much there is, where that is known."""
-    permit: Permit = field(default=_permit_all, compare=False)
+    permit: Permit = field(default=lambda _, is_way=False: None, compare=False)
     """Asked before any source is, and before any host that one leads to."""
     max_bytes: int = 256 * 1024 * 1024
     """The most bytes that one transfer may have."""
@@ -111,18 +102,6 @@ class Fetched:
     warnings: tuple[str, ...] = ()
 
 
-class Fetcher(Protocol):
-    """A kind of source; each module of `KINDS` has these two functions."""
-
-    def resolve(self, address: SourceAddress, transfer: Transfer) -> Resolved:
-        """The state that an address means now, found by at most one request."""
-        ...
-
-    def fetch(self, resolved: Resolved, transfer: Transfer) -> AbstractContextManager[Fetched]:
-        """The skills of a state; what they are read from is gone when the context ends."""
-        ...
-
-
 KINDS: dict[Kind, str] = {
     "dir": "metier.hub.sources.folder",
     "git": "metier.hub.sources.git",
@@ -133,19 +112,16 @@ KINDS: dict[Kind, str] = {
     "pypi": "metier.hub.sources.distribution",
     "oci": "metier.hub.sources.oci",
 }
-"""The module of each kind."""
-
-
-def _kind(address: SourceAddress) -> Fetcher:
-    module: Fetcher = importlib.import_module(KINDS[address.kind])
-    return module
+"""The module of each kind, with two functions: `resolve` of an address and a transfer gives `Resolved`, and `fetch` of
+that and a transfer is a context of `Fetched`, with which what skills are read from is gone."""
 
 
 def resolve(address: SourceAddress, transfer: Transfer | None = None) -> Resolved:
     """The state that an address means now, found by at most one request."""
     transfer = transfer or Transfer()
     transfer.permit(address)
-    return _kind(address).resolve(address, transfer)
+    found: Resolved = importlib.import_module(KINDS[address.kind]).resolve(address, transfer)
+    return found
 
 
 @contextlib.contextmanager
@@ -153,5 +129,5 @@ def fetch(resolved: Resolved, transfer: Transfer | None = None) -> Iterator[Fetc
     """The skills of a state of a source."""
     transfer = transfer or Transfer()
     transfer.permit(resolved.address)
-    with _kind(resolved.address).fetch(resolved, transfer) as fetched:
+    with importlib.import_module(KINDS[resolved.address.kind]).fetch(resolved, transfer) as fetched:
         yield fetched

@@ -17,7 +17,7 @@ from metier.hints import for_people
 from metier.hub.sources.fetch import Resolved
 from metier.hub.sources.git_process import protocols, repository
 from metier.hub.sources.layout import candidates_by_layout
-from metier.hub.sources.tree import MAX_TREE_FILES
+from metier.hub.sources.tree import MAX_TREE_FILES, Tree
 from metier.skill import shown
 from metier.skill.package import MAX_PACKAGE_BYTES
 
@@ -85,7 +85,7 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     address, commit = resolved.address, resolved.revision
     with repository(address.location, transfer, is_sha256=len(commit) == 64) as git:
         tree = GitTree(git, commit, address)
-        fetched = candidates_by_layout(tree, resolved)
+        fetched = candidates_by_layout(Tree(tree.modes, tree.read), resolved)
         yield replace(fetched, candidates=[_with_notes(each, tree.submodules) for each in fetched.candidates])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from posixpath import basename, dirname
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
@@ -15,10 +15,8 @@ from metier.hub.sources.plugin_manifest import (
     CLAUDE_PLUGIN,
     MARKETPLACE,
     Plugin,
-    parse_agent_plugin,
-    parse_claude_plugin,
     parse_marketplace,
-    unknown_fields,
+    parse_plugin,
 )
 from metier.hub.sources.tree import candidates_of, skill_folders
 from metier.skill import shown
@@ -30,8 +28,16 @@ if TYPE_CHECKING:
     from metier.hub.sources.fetch import Resolved
     from metier.hub.sources.tree import Tree
 
-_FOLDERS_OF_PARTS = {"hooks": "hooks", "commands": "commands", "agents": "agents", "output-styles": "output styles"}
-_FILES_OF_PARTS = {".mcp.json": "MCP servers", "mcp.json": "MCP servers", ".lsp.json": "language servers"}
+_PARTS = {
+    "hooks": "hooks",
+    "commands": "commands",
+    "agents": "agents",
+    "output-styles": "output styles",
+    ".mcp.json": "MCP servers",
+    "mcp.json": "MCP servers",
+    ".lsp.json": "language servers",
+}
+"""Names in the folder of a plugin that are no skills."""
 
 
 def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
@@ -43,17 +49,14 @@ def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
         root = dirname(root)
     if not root and not layout.has_manifests and (wrapper := _wrapper(tree.modes)):
         layout.read_manifests(wrapper)
-    plain = [folder for folder in skill_folders(tree.modes, below) if not layout.is_closed(folder)]
     prefix = f"{below}/" if below else ""
     named = [folder for folder in layout.plugin_of if not below or folder == below or folder.startswith(prefix)]
-    folders = list(dict.fromkeys((*named, *plain)))
-    found = [
-        layout.annotated(candidate) for candidate in (candidates_of(tree, below, folders=folders) if folders else ())
-    ]
+    plain = [folder for folder in skill_folders(tree.modes, below) if not layout.is_closed(folder)]
+    found = candidates_of(tree, dict.fromkeys((*named, *plain)))
     elsewhere = [plugin for plugin in layout.elsewhere if not below or root == below]
     return Fetched(
         resolved=resolved,
-        candidates=[*found, *map(unopened, elsewhere)],
+        candidates=[*map(layout.with_plugin, found), *map(unopened, elsewhere)],
         warnings=few(layout.warnings),
     )
 
@@ -80,17 +83,12 @@ def unopened(plugin: Plugin) -> Candidate:
     )
 
 
-class _Owner(NamedTuple):
-    plugin: Plugin
-    notes: tuple[str, ...]
-
-
 class _Layout:
     """The plugins of a tree, as the manifests in it describe them."""
 
     def __init__(self, tree: Tree, address: SourceAddress) -> None:
         self.warnings: list[str] = []
-        self.plugin_of: dict[str, _Owner] = {}
+        self.plugin_of: dict[str, Plugin] = {}
         """The folders of skills that plugins name."""
         self.elsewhere: list[Plugin] = []
         self.has_manifests = False
@@ -100,7 +98,7 @@ class _Layout:
         self._address = address
 
     @functools.cached_property
-    def _folders(self) -> dict[str, set[str]]:
+    def _names(self) -> dict[str, set[str]]:
         """Every folder of the tree, and the names in it."""
         found: dict[str, set[str]] = {}
         for path in self._tree.modes:
@@ -114,101 +112,79 @@ class _Layout:
         return found
 
     def _has_skill(self, folder: str) -> bool:
-        return any(name.lower() == "skill.md" for name in self._folders.get(folder, ()))
+        return any(name.lower() == "skill.md" for name in self._names.get(folder, ()))
 
-    def _read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Those of the files that are there and no links, read at once."""
-        wanted = [path for path in dict.fromkeys(paths) if self._tree.modes.get(path) in ("file", "exec")]
+    def _read(self, folders: Iterable[str], *names: str) -> dict[str, bytes]:
+        """Those of the files in folders that are there and no links, read at once."""
+        paths = dict.fromkeys(_join(folder, name) for folder in folders for name in names)
+        wanted = [path for path in paths if self._tree.modes.get(path) in ("file", "exec")]
         return dict(zip(wanted, self._tree.read(wanted), strict=True)) if wanted else {}
 
     def read_manifests(self, root: str) -> bool:
         """Read the manifests of a folder; False where it has none that tells anything."""
-        found = self._read(_join(root, name) for name in (MARKETPLACE, CLAUDE_PLUGIN, AGENT_PLUGIN))
-        marketplace = found.get(_join(root, MARKETPLACE))
         plugins: list[Plugin] = []
-        if marketplace is not None:
+        for data in self._read([root], MARKETPLACE).values():
             self.has_manifests = True
             try:
-                listed = parse_marketplace(marketplace, self._address)
+                listed, warnings = parse_marketplace(data, self._address)
             except SourceUnavailable as error:
                 self.warnings.append(error.message)
-            else:
-                self.warnings += listed.warnings
-                self.elsewhere += [plugin for plugin in listed.plugins if plugin.source is not None]
-                here = [plugin for plugin in listed.plugins if plugin.source is None]
-                plugins = [replace(plugin, root=_join(root, plugin.root)) for plugin in here]
+                continue
+            self.warnings += warnings
+            self.elsewhere += [plugin for plugin in listed if plugin.source is not None]
+            plugins += [replace(one, root=_join(root, one.root)) for one in listed if one.source is None]
         if not any(plugin.root == root for plugin in plugins):
-            plugins.append(Plugin(name="", root=root))
-        manifests = found | self._read(
-            _join(plugin.root, name) for plugin in plugins for name in (CLAUDE_PLUGIN, AGENT_PLUGIN)
-        )
+            plugins.append(Plugin(root=root))
+        manifests = self._read([plugin.root for plugin in plugins], CLAUDE_PLUGIN, AGENT_PLUGIN)
         for plugin in plugins:
-            self._add(plugin, manifests)
+            self._add(plugin, *(manifests.get(_join(plugin.root, name)) for name in (CLAUDE_PLUGIN, AGENT_PLUGIN)))
         return self.has_manifests
 
-    def _add(self, listed: Plugin, manifests: dict[str, bytes]) -> None:
+    def _add(self, listed: Plugin, claude: bytes | None, agent: bytes | None) -> None:
         """Find the skills of a plugin, described by the marketplace, by its own manifest, or by both."""
-        root = listed.root
-        claude, agent = (manifests.get(_join(root, name)) for name in (CLAUDE_PLUGIN, AGENT_PLUGIN))
-        own: Plugin | None = None
+        root, name = listed.root, listed.name
         try:
-            if claude is not None:
-                own = parse_claude_plugin(claude, root)
-            elif agent is not None and (own := parse_agent_plugin(agent, root)) is not None:
-                self._closed.add(root)
-                if ignored := unknown_fields(agent):
-                    self.warnings.append(f"plugin.json of {own.name!r} has unknown fields: {', '.join(ignored)}.")
+            own = parse_plugin(claude, agent) or Plugin()
         except SourceUnavailable as error:
             self.has_manifests = True
             self._closed.add(root)
-            self.warnings.append(f"{f'{listed.name!r}: ' if listed.name else ''}{error.message}")
+            self.warnings.append(f"{name!r}: {error.message}" if name else error.message)
             return
-        if own is None and not listed.name:
+        name = name or own.name
+        if not name:
             return  # a `plugin.json` of some other program
         self.has_manifests = True
-        plugin = replace(
-            listed,
-            name=listed.name or (own.name if own else ""),
-            version=(own.version if own else "") or listed.version,
-            parts=(*listed.parts, *(own.parts if own else ())),
-        )
-        if root and root not in self._folders:
-            self.warnings.append(f"The plugin {plugin.name!r} of the marketplace is left out: it has no files.")
+        if own.is_closed:
+            self._closed.add(root)
+        if own.unknown:
+            self.warnings.append(f"plugin.json of {own.name!r} has unknown fields: {', '.join(own.unknown)}.")
+        if root and root not in self._names:
+            self.warnings.append(f"The plugin {name!r} of the marketplace is left out: it has no files.")
             return
-        owner = _Owner(plugin, self._notes(plugin))
-        is_open = own is None or claude is not None
-        for folder in self._skills(listed, own, is_open=is_open):
-            other = self.plugin_of.setdefault(folder, owner)
-            if other.plugin.name != plugin.name:
-                name = shown(basename(folder) or "the root")
-                self.warnings.append(f"{name!r} belongs to two plugins, {other.plugin.name!r} and {plugin.name!r}.")
+        parts = (words for entry, words in _PARTS.items() if entry in self._names.get(root, ()))
+        plugin = replace(
+            listed, name=name, version=own.version or listed.version, parts=(*listed.parts, *own.parts, *parts)
+        )
+        for folder in self._skills(listed, own):
+            other = self.plugin_of.setdefault(folder, plugin)
+            if other.name != name:
+                skill = shown(basename(folder) or "the root")
+                self.warnings.append(f"{skill!r} belongs to two plugins, {other.name!r} and {name!r}.")
 
-    def _skills(self, listed: Plugin, own: Plugin | None, *, is_open: bool) -> list[str]:
+    def _skills(self, listed: Plugin, own: Plugin) -> list[str]:
         """The folders of the skills of a plugin, which lie where they are listed, and in its `skills`."""
-        root = listed.root
-        if listed.skills is not None:
-            holders = list(listed.skills)
-        else:
-            holders = ["skills", *((own.skills if own else None) or ())]
-            if is_open and "skills" not in self._folders.get(root, ()) and self._has_skill(root):
-                return [root]
+        root, is_open = listed.root, not own.is_closed
+        holders = listed.skills if listed.skills is not None else ("skills", *(own.skills or ()))
+        if listed.skills is None and is_open and "skills" not in self._names.get(root, ()) and self._has_skill(root):
+            return [root]
         found: list[str] = []
         for holder in (_join(root, holder) for holder in holders):
             if is_open and self._has_skill(holder):
                 found.append(holder)
             else:
-                found += sorted(
-                    inner for name in self._folders.get(holder, ()) if self._has_skill(inner := _join(holder, name))
-                )
+                below = (_join(holder, name) for name in self._names.get(holder, ()))
+                found += sorted(filter(self._has_skill, below))
         return found
-
-    def _notes(self, plugin: Plugin) -> tuple[str, ...]:
-        names = self._folders.get(plugin.root, set())
-        parts = [words for name, words in (_FOLDERS_OF_PARTS | _FILES_OF_PARTS).items() if name in names]
-        found = sorted({*plugin.parts, *parts})
-        if not found:
-            return ()
-        return (f"The plugin {plugin.name!r} also has {' and '.join(found)}, which are not installed.",)
 
     def is_closed(self, folder: str) -> bool:
         """Whether a folder lies in a plugin that has no other skills than those that it names."""
@@ -218,12 +194,14 @@ class _Layout:
             folder = dirname(folder)
         return folder in self._closed
 
-    def annotated(self, candidate: Candidate) -> Candidate:
+    def with_plugin(self, candidate: Candidate) -> Candidate:
         """A skill with the plugin that it belongs to."""
-        owner = self.plugin_of.get(candidate.path)
-        if owner is None:
+        plugin = self.plugin_of.get(candidate.path)
+        if plugin is None:
             return candidate
-        return replace(candidate, package=owner.plugin.name, version=owner.plugin.version, notes=owner.notes)
+        parts = " and ".join(sorted(set(plugin.parts)))
+        notes = (f"The plugin {plugin.name!r} also has {parts}, which are not installed.",) if parts else ()
+        return replace(candidate, package=plugin.name, version=plugin.version, notes=notes)
 
 
 def _wrapper(paths: Iterable[str]) -> str:

@@ -17,10 +17,10 @@ from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.fetch import fetch as fetch_source
 from metier.hub.sources.fetch import resolve as resolve_source
 from metier.hub.sources.fields import few
+from metier.hub.sources.folder import folder_tree
 from metier.hub.sources.http import JSON, sha256_of
 from metier.hub.sources.layout import candidates_by_layout, unopened
 from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
-from metier.hub.sources.tree import FolderTree
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -45,18 +45,18 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     location = resolved.address.location
     content = resolved.data if isinstance(resolved.data, Content) else _read(location, transfer)
     if location.endswith(f"/{MARKETPLACE}") and os.path.isfile(location):
-        yield candidates_by_layout(FolderTree(location.removesuffix(MARKETPLACE)), resolved)
+        yield candidates_by_layout(folder_tree(location.removesuffix(MARKETPLACE)), resolved)
         return
-    listed = parse_marketplace(content.data, resolved.address)
-    alone = [plugin.name for plugin in listed.plugins if plugin.source is None]
+    plugins, warnings = parse_marketplace(content.data, resolved.address)
+    alone = [plugin.name for plugin in plugins if plugin.source is None]
     warning = (
         f"Plugins that lie in the same repository as the marketplace are left out: {', '.join(alone[:20])}. "
         "Add them from the repository."
     )
     yield Fetched(
         resolved=resolved,
-        candidates=[unopened(plugin) for plugin in listed.plugins if plugin.source is not None],
-        warnings=(*few(listed.warnings), *((warning,) if alone else ()), *content.warnings),
+        candidates=[unopened(plugin) for plugin in plugins if plugin.source is not None],
+        warnings=(*few(warnings), *((warning,) if alone else ()), *content.warnings),
     )
 
 
@@ -74,35 +74,31 @@ def opened(fetched: Fetched, names: Iterable[str], transfer: Transfer | None = N
             if candidate.source is None or not candidate.is_plugin or candidate.folder not in meant:
                 found.append(candidate)
                 continue
-            inner = stack.enter_context(_open(candidate, candidate.source, transfer))
-            found += inner.candidates
+            resolved = resolve_source(candidate.source, transfer)
+            _require_pinned(candidate, resolved)
+            inner = stack.enter_context(fetch_source(resolved, transfer))
             warnings += inner.warnings
+            found += [
+                replace(
+                    one,
+                    package=candidate.package,
+                    version=one.version or candidate.version,
+                    source=candidate.source,
+                    resolved=resolved,
+                )
+                for one in _own_skills(candidate, candidate.source, inner.candidates)
+            ]
         yield replace(fetched, candidates=found, warnings=tuple(warnings))
 
 
-@contextlib.contextmanager
-def _open(plugin: Candidate, address: SourceAddress, transfer: Transfer | None) -> Iterator[Fetched]:
-    resolved = resolve_source(address, transfer)
-    if _PIN.fullmatch(address.ref) and resolved.revision != address.ref:
+def _require_pinned(plugin: Candidate, resolved: Resolved) -> None:
+    expected = resolved.address.ref
+    if _PIN.fullmatch(expected) and resolved.revision != expected:
         raise IntegrityFailed(
             f"The plugin {shown(plugin.folder)!r} is not what its marketplace pins: it is {resolved.revision}.",
             hint="Do not install it; tell the owner of the marketplace.",
-            expected=address.ref,
+            expected=expected,
             actual=resolved.revision,
-        )
-    with fetch_source(resolved, transfer) as inner:
-        yield replace(
-            inner,
-            candidates=[
-                replace(
-                    one,
-                    package=plugin.package,
-                    version=one.version or plugin.version,
-                    source=address,
-                    resolved=resolved,
-                )
-                for one in _own_skills(plugin, address, inner.candidates)
-            ],
         )
 
 

@@ -6,16 +6,24 @@ of Agent Plugins 1.0. A part that is wrong leaves out one plugin, with a sentenc
 
 from __future__ import annotations
 
+import contextlib
 from posixpath import normpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metier._hosts import is_address, is_public_address, split_authority
 from metier._json_object import parse_object
-from metier._lazy import dataclass, pattern
+from metier._lazy import dataclass, pattern, replace
 from metier.errors import MetierError, SourceUnavailable
-from metier.hub.sources.address import SourceAddress, parse_address
+from metier.hub.sources.address import parse_address
+from metier.hub.sources.fields import bounded_list, object_at, required_text, text_at
 from metier.skill import shown
 from metier.skill.package import checked_path
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+
+    from metier.hub.sources.address import SourceAddress
 
 MARKETPLACE = ".claude-plugin/marketplace.json"
 CLAUDE_PLUGIN = ".claude-plugin/plugin.json"
@@ -39,16 +47,21 @@ _AGENT_PLUGIN_NAME = pattern(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0
 _VERSION = pattern(r"[\w.+!-]{1,64}")
 _REPOSITORY = pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*")
 _COMMIT = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_SHA256 = pattern(r"[0-9a-f]{64}")
-_AGENT_PLUGIN_TEXTS = ("version", "description", "homepage", "repository", "license")
-_AGENT_PLUGIN_FIELDS = {"$schema", "name", "author", "keywords", "extensions", *_AGENT_PLUGIN_TEXTS}
+_SHA256 = pattern(r"[0-9a-fA-F]{64}")
+_ANY = pattern(r"(?s).*")
+_PLACE = pattern(r"[^ #\\]{1,2000}")
+_SOURCES = ("github", "url", "git-subdir", "archive")
+_NO_SOURCES = {
+    "npm": "it is an npm package, which this version does not fetch",
+    "command": "a program would have to be run to fetch it",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
     """A plugin as its manifest, or the marketplace that lists it, describes it."""
 
-    name: str
+    name: str = ""
     version: str = ""
     description: str = ""
     root: str = ""
@@ -59,232 +72,182 @@ class Plugin:
     """The folders in it that are skills or hold some, where they are listed."""
     parts: tuple[str, ...] = ()
     """The parts that its manifest names and that are no skills."""
+    is_closed: bool = False
+    """Whether nothing but the folders in its `skills` are skills, as Agent Plugins has it."""
+    unknown: tuple[str, ...] = ()
+    """Fields of its manifest that are ignored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marketplace:
-    """A list of plugins, and sentences about those that are left out of it."""
-
-    plugins: tuple[Plugin, ...]
-    warnings: tuple[str, ...] = ()
-
-
-class _Unusable(Exception):
-    """A part of a manifest that cannot be used; says why, as the end of a sentence."""
-
-
-def parse_marketplace(data: bytes, address: SourceAddress) -> Marketplace:
-    """The plugins that a marketplace lists.
+def parse_marketplace(data: bytes, address: SourceAddress) -> tuple[list[Plugin], list[str]]:
+    """The plugins that a marketplace lists, and sentences about those that are left out.
 
     Only one that lies on this machine may name files of it, and only one of a private network other hosts there.
     """
-    manifest = _json_object(data, MARKETPLACE)
-    listed = manifest.get("plugins")
-    if not isinstance(listed, list):
-        raise _refusal(MARKETPLACE, "lists no plugins")
-    if len(listed) > MAX_PLUGINS:
-        raise _refusal(MARKETPLACE, f"lists more than {MAX_PLUGINS:,} plugins")
-    metadata = manifest.get("metadata")
-    below = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
+    with _refused(MARKETPLACE):
+        manifest = parse_object(data, most=MAX_MANIFEST_BYTES)
+        listed = bounded_list(manifest, "plugins", MAX_PLUGINS)
+    below = object_at(manifest, "metadata").get("pluginRoot")
     plugins: dict[str, Plugin] = {}
     warnings: list[str] = []
     for number, entry in enumerate(listed, 1):
         name = entry.get("name") if isinstance(entry, dict) else None
         label = f"The plugin {shown(name)!r}" if isinstance(name, str) else f"Plugin {number}"
         try:
-            plugin = _listed_plugin(entry, below, address)
+            if not isinstance(entry, dict):
+                raise ValueError("it is no object")
+            plugin = _described(entry)
             if plugin.name in plugins:
-                raise _Unusable("it is listed twice")
+                raise ValueError("it is listed twice")
+            written = entry.get("source")
+            if isinstance(written, dict):
+                plugin = replace(plugin, source=_address(written, address))
+            else:
+                root = _folder(written, "source")
+                # The folder of plugins stands for sources that are bare names; `./name` begins at the root.
+                if isinstance(below, str) and not str(written).startswith("."):
+                    root = "/".join(filter(None, (_folder(below, "pluginRoot"), root)))
+                plugin = replace(plugin, root=root)
             plugins[plugin.name] = plugin
-        except _Unusable as error:
+        except ValueError as error:
             warnings.append(f"{label} of the marketplace is left out: {error}.")
-    return Marketplace(plugins=tuple(plugins.values()), warnings=tuple(warnings))
+    return list(plugins.values()), warnings
 
 
-def _listed_plugin(entry: object, below: object, market: SourceAddress) -> Plugin:
-    if not isinstance(entry, dict):
-        raise _Unusable("it is no object")
-    name = _plugin_name(entry)
-    written = entry.get("source")
-    source = _address(written, market) if isinstance(written, dict) else None
-    root = ""
-    if source is None:
-        root = _folder(written, "source")
-        # The folder of plugins stands for sources that are bare names; `./name` begins at the root.
-        if isinstance(below, str) and isinstance(written, str) and not written.startswith("."):
-            root = "/".join(filter(None, (_folder(below, "pluginRoot"), root)))
-    return Plugin(
-        name=name,
-        version=_version(entry),
-        description=_text(entry, "description"),
-        root=root,
-        source=source,
-        skills=_skills(entry),
-        parts=_parts(entry),
-    )
+def parse_plugin(claude: bytes | None, agent: bytes | None) -> Plugin | None:
+    """The plugin that a `.claude-plugin/plugin.json` describes, else a `plugin.json`; None without any of them."""
+    if claude is not None:
+        with _refused(CLAUDE_PLUGIN):
+            return _described(parse_object(claude, most=MAX_MANIFEST_BYTES))
+    with _refused(AGENT_PLUGIN):
+        return None if agent is None else _agent_plugin(agent)
 
 
-def parse_claude_plugin(data: bytes, root: str) -> Plugin:
-    """The plugin that a `.claude-plugin/plugin.json` describes."""
-    manifest = _json_object(data, CLAUDE_PLUGIN)
-    try:
-        return Plugin(
-            name=_plugin_name(manifest),
-            version=_version(manifest),
-            description=_text(manifest, "description"),
-            root=root,
-            skills=_skills(manifest),
-            parts=_parts(manifest),
-        )
-    except _Unusable as error:
-        raise _refusal(CLAUDE_PLUGIN, f"cannot be used: {error}") from None
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def parse_agent_plugin(data: bytes, root: str) -> Plugin | None:
+_AGENT_PLUGIN_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "$schema": _is_text,
+    "name": lambda name: _is_text(name) and bool(_AGENT_PLUGIN_NAME.fullmatch(name)),
+    **dict.fromkeys(("version", "description", "homepage", "repository", "license"), _is_text),
+    "author": lambda author: (
+        isinstance(author, dict) and author.keys() <= {"name", "email", "url"} and all(map(_is_text, author.values()))
+    ),
+    "keywords": lambda words: isinstance(words, list) and all(map(_is_text, words)),
+}
+"""The fields of Agent Plugins 1.0 whose shape it demands."""
+
+
+def _agent_plugin(data: bytes) -> Plugin | None:
     """The plugin that the `plugin.json` of Agent Plugins describes; None for a `plugin.json` of something else.
 
     Whatever breaks that specification refuses the whole plugin, as it demands, but for fields that it does not know.
     """
     try:
-        manifest = _json_object(data, AGENT_PLUGIN)
-    except SourceUnavailable:
+        manifest = parse_object(data, most=MAX_MANIFEST_BYTES)
+    except ValueError:
         if AGENT_PLUGIN_SCHEMAS.encode() in data:
             raise
         return None
-    schema = manifest.get("$schema")
-    if not isinstance(schema, str) or not schema.startswith(AGENT_PLUGIN_SCHEMAS):
+    schema = str(manifest.get("$schema"))
+    if not schema.startswith(AGENT_PLUGIN_SCHEMAS):
         return None
     if schema != AGENT_PLUGIN_SCHEMA:
-        raise _refusal(AGENT_PLUGIN, f"is of a version of Agent Plugins that is not known here: {shown(schema)!r}")
-    wrong = [field for field in _AGENT_PLUGIN_TEXTS if not isinstance(manifest.get(field, ""), str)]
-    name, author, keywords = manifest.get("name"), manifest.get("author", {}), manifest.get("keywords", [])
-    if not isinstance(name, str) or not _AGENT_PLUGIN_NAME.fullmatch(name):
-        wrong.append("name")
-    if not isinstance(author, dict) or not all(
-        field in ("name", "email", "url") and isinstance(value, str) for field, value in author.items()
-    ):
-        wrong.append("author")
-    if not isinstance(keywords, list) or not all(isinstance(word, str) for word in keywords):
-        wrong.append("keywords")
+        raise ValueError(f"it is of a version of Agent Plugins that is not known here: {shown(schema)!r}")
+    given = {"name": None, **manifest}
+    wrong = [field for field, is_right in _AGENT_PLUGIN_FIELDS.items() if field in given and not is_right(given[field])]
     if wrong:
-        raise _refusal(AGENT_PLUGIN, f"breaks the specification of Agent Plugins 1.0.0 in {', '.join(wrong)}")
-    return Plugin(name=str(name), version=_version(manifest), description=_text(manifest, "description"), root=root)
+        raise ValueError(f"it breaks the specification of Agent Plugins 1.0.0 in {', '.join(wrong)}")
+    extensions = {"extensions"} if isinstance(manifest.get("extensions"), dict) else set()
+    unknown = sorted(shown(field, 40) for field in manifest.keys() - _AGENT_PLUGIN_FIELDS.keys() - extensions)
+    return Plugin(name=manifest["name"], version=_version(manifest), is_closed=True, unknown=tuple(unknown))
 
 
-def unknown_fields(data: bytes) -> list[str]:
-    """The fields of an Agent Plugins manifest that are reported and ignored."""
-    manifest = _json_object(data, AGENT_PLUGIN)
-    found = sorted(shown(field, 40) for field in manifest if field not in _AGENT_PLUGIN_FIELDS)
-    return found if isinstance(manifest.get("extensions", {}), dict) else [*found, "extensions"]
+def _described(manifest: dict[str, Any]) -> Plugin:
+    """A plugin as Claude Code describes it, in its own manifest or in that of a marketplace."""
+    name = required_text(manifest, "name", _NAME.fullmatch, "its name is not made of letters, digits, dots and hyphens")
+    skills = manifest.get("skills")
+    if skills is not None:
+        written = {"skills": [skills] if isinstance(skills, str) else skills}
+        skills = tuple(_folder(path, "skills") for path in bounded_list(written, "skills", MAX_PLUGINS))
+    return Plugin(
+        name=name,
+        version=_version(manifest),
+        description=text_at(manifest, "description", 300),
+        skills=skills,
+        parts=tuple(words for field, words in _PARTS.items() if manifest.get(field)),
+    )
 
 
 def _address(written: dict[str, Any], market: SourceAddress) -> SourceAddress:
     """The address that a plugin which lies elsewhere is fetched from, pinned where the marketplace pins it."""
-    kind = written.get("source")
-    if kind == "npm":
-        raise _Unusable("it is an npm package, which this version does not fetch")
-    if kind == "command":
-        raise _Unusable("a program would have to be run to fetch it")
-    if kind not in ("github", "url", "git-subdir", "archive"):
-        raise _Unusable(f"the kind of its source is not known: {shown(str(kind), 40)!r}")
-    if kind == "archive":
-        digest = written.get("sha256")
-        if digest is not None and not (isinstance(digest, str) and _SHA256.fullmatch(digest.lower())):
-            raise _Unusable("its sha256 is none")
-        url = _url(written.get("url"), ("https://", "http://"), market)
-        return SourceAddress(
-            kind="archive", location=url.removeprefix("file://"), ref=f"sha256:{digest.lower()}" if digest else ""
-        )
-    repository = written.get("repo") if kind == "github" else written.get("url")
-    if isinstance(repository, str) and kind != "url" and _REPOSITORY.fullmatch(repository):
-        repository = f"https://github.com/{repository.removesuffix('.git')}"
-    elif kind == "github":
-        raise _Unusable("its repository is not written as owner/repo")
-    repository = _url(repository, ("https://", "http://", "ssh://", "git@"), market)
-    commit, ref = written.get("sha"), written.get("ref")
-    if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
-        raise _Unusable("its sha is no commit")
-    if ref is not None and not isinstance(ref, str):
-        raise _Unusable("its ref is no text")
-    below = _folder(written.get("path"), "path") if kind == "git-subdir" else ""
-    try:
-        found = parse_address(f"git+{repository}", ref=commit or ref or "")
-    except MetierError as error:
-        raise _Unusable(error.message.rstrip(".")) from None
-    return SourceAddress(kind="git", location=found.location, ref=found.ref, path=below)
-
-
-def _url(written: object, schemes: tuple[str, ...], market: SourceAddress) -> str:
+    kind = str(written.get("source"))
+    if kind not in _SOURCES:
+        raise ValueError(_NO_SOURCES.get(kind, f"the kind of its source is not known: {shown(kind, 40)!r}"))
+    is_archive = kind == "archive"
+    place = written.get("url")
+    if kind == "github":
+        place = required_text(written, "repo", _REPOSITORY.fullmatch, "its repository is not written as owner/repo")
+    if isinstance(place, str) and kind in ("github", "git-subdir") and _REPOSITORY.fullmatch(place):
+        place = f"https://github.com/{place}"
     is_local = "://" not in market.location or market.location.startswith("file://")
-    allowed = (*schemes, "file://") if is_local else schemes
-    if not isinstance(written, str) or not written.startswith(allowed):
-        raise _Unusable(f"its address does not begin with {', '.join(allowed)}")
-    if len(written) > 2_000 or not written.isprintable() or not set(written).isdisjoint(" #\\"):
-        raise _Unusable("its address cannot be used")
-    if not is_local and _is_private(written) and not _is_private(market.location):
-        raise _Unusable("its address is one of a private network")
-    return written
+    schemes = ("https://", "http://", *(() if is_archive else ("ssh://", "git@")), *(("file://",) if is_local else ()))
+    if not isinstance(place, str) or not place.startswith(schemes):
+        raise ValueError(f"its address does not begin with {', '.join(schemes)}")
+    if not _PLACE.fullmatch(place):
+        raise ValueError("its address cannot be used")
+    if is_archive:
+        digest = _optional_text(written, "sha256", _SHA256, "its sha256 is none").lower()
+        text, ref = f"archive:{place.removeprefix('file://')}", f"sha256:{digest}" if digest else ""
+    else:
+        commit = _optional_text(written, "sha", _COMMIT, "its sha is no commit")
+        text, ref = f"git+{place}", commit or _optional_text(written, "ref", _ANY, "its ref is no text")
+    try:
+        found = parse_address(text, ref=ref)
+    except MetierError as error:
+        raise ValueError(error.message.rstrip(".")) from None
+    if not is_local and _is_private(found.location) and not _is_private(market.location):
+        raise ValueError("its address is one of a private network")
+    return replace(found, path=_folder(written.get("path"), "path")) if kind == "git-subdir" else found
 
 
 def _is_private(url: str) -> bool:
     """Whether the host of an address is written as one of this machine or of a private network."""
-    authority = url.partition("://")[2].partition("/")[0] or url.partition(":")[0]
+    authority = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
     try:
-        host, _ = split_authority(authority.rpartition("@")[2])
+        host, _ = split_authority(authority)
     except ValueError:
         return True
     return host == "localhost" or host.endswith(".localhost") or (is_address(host) and not is_public_address(host))
 
 
-def _plugin_name(manifest: dict[str, Any]) -> str:
-    name = manifest.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _Unusable("its name is not made of letters, digits, dots and hyphens")
-    return name
+def _optional_text(manifest: dict[str, Any], field: str, shape: re.Pattern[str], problem: str) -> str:
+    return "" if manifest.get(field) is None else required_text(manifest, field, shape.fullmatch, problem)
 
 
 def _version(manifest: dict[str, Any]) -> str:
-    version = manifest.get("version")
-    return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
-
-
-def _text(manifest: dict[str, Any], field: str) -> str:
-    value = manifest.get(field)
-    return shown(value, 300) if isinstance(value, str) else ""
-
-
-def _parts(manifest: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(words for field, words in _PARTS.items() if manifest.get(field))
-
-
-def _skills(manifest: dict[str, Any]) -> tuple[str, ...] | None:
-    written = manifest.get("skills")
-    if written is None:
-        return None
-    paths = [written] if isinstance(written, str) else written
-    if not isinstance(paths, list) or len(paths) > MAX_PLUGINS:
-        raise _Unusable("its skills are no list of folders")
-    return tuple(dict.fromkeys(_folder(path, "skills") for path in paths))
+    version = text_at(manifest, "version")
+    return version if _VERSION.fullmatch(version) else ""
 
 
 def _folder(path: object, field: str) -> str:
     """A folder below another, without `.` and `..`; empty for that folder itself."""
     if not isinstance(path, str):
-        raise _Unusable(f"its {field} is no path")
+        raise ValueError(f"its {field} is no path")
     if "\\" not in path and normpath(path or "..") == ".":
         return ""
     try:
         return "/".join(checked_path(path))
     except MetierError:
-        raise _Unusable(f"its {field} leads out of it, or is no path: {shown(path)!r}") from None
+        raise ValueError(f"its {field} leads out of it, or is no path: {shown(path)!r}") from None
 
 
-def _json_object(data: bytes, name: str) -> dict[str, Any]:
+@contextlib.contextmanager
+def _refused(name: str) -> Iterator[None]:
+    """A manifest is refused where something in it that all the rest depends on is wrong."""
     try:
-        return parse_object(data, most=MAX_MANIFEST_BYTES)
+        yield
     except ValueError as problem:
-        raise _refusal(name, f"cannot be used: {problem}") from None
-
-
-def _refusal(name: str, problem: str) -> SourceUnavailable:
-    return SourceUnavailable(f"{name} {problem}.", hint="Ask the author of the source to correct it.")
+        raise SourceUnavailable(
+            f"{name} cannot be used: {problem}.", hint="Ask the author of the source to correct it."
+        ) from None

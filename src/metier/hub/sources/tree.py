@@ -7,18 +7,18 @@ skills in the same files.
 from __future__ import annotations
 
 import functools
-import os
 from posixpath import basename, dirname
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from metier._lazy import dataclass
 from metier.errors import PackageTooLarge, SkillNotFound
 from metier.hub.sources.fetch import Candidate
-from metier.skill import FolderPackage, shown
+from metier.skill import shown
 from metier.skill.package import EXCLUDED, MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES
 from metier.source.unpack import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from metier.skill.package import FileMode, Files
     from metier.source.unpack import ArchiveMember
@@ -30,38 +30,23 @@ _HOLD_SKILLS = frozenset(
 """Hidden folders that people keep skills in; in no other one are they looked for."""
 
 
-class Tree(Protocol):
+@dataclass(frozen=True, slots=True)
+class Tree:
     """Files by their paths, with `/` between folders."""
 
-    @property
-    def modes(self) -> Mapping[str, FileMode]:
-        """All files, and what each of them is."""
-        ...
-
-    def read(self, paths: Sequence[str]) -> list[bytes]:
-        """The contents of files, in the order that they were asked for; of a link, where it leads."""
-        ...
+    modes: Mapping[str, FileMode]
+    """All files, and what each of them is."""
+    read: Callable[[Sequence[str]], list[bytes]]
+    """Gives the contents of files, in the order that they were asked for; of a link, where it leads."""
 
 
-class MemoryTree:
-    """Files that are in memory already.
+def memory_tree(files: Files) -> Tree:
+    """The tree of files that are in memory already.
 
-    >>> tree = MemoryTree({"pdf/SKILL.md": ("file", b"...")})
-    >>> [candidate.folder for candidate in candidates_of(tree)]
+    >>> [candidate.folder for candidate in candidates_of(memory_tree({"pdf/SKILL.md": ("file", b"...")}))]
     ['pdf']
     """
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
-
-    @functools.cached_property
-    def modes(self) -> Mapping[str, FileMode]:
-        """All files, and what each of them is."""
-        return {path: mode for path, (mode, _) in self._files.items()}
-
-    def read(self, paths: Sequence[str]) -> list[bytes]:
-        """The contents of files."""
-        return [self._files[path][1] for path in paths]
+    return Tree({path: mode for path, (mode, _) in files.items()}, lambda paths: [files[path][1] for path in paths])
 
 
 def files_of_archive(members: Mapping[str, ArchiveMember]) -> Files:
@@ -69,46 +54,9 @@ def files_of_archive(members: Mapping[str, ArchiveMember]) -> Files:
     return {path: ("exec" if one.executable else "file", one.data) for path, one in members.items()}
 
 
-def archive_tree(data: bytes) -> MemoryTree:
+def archive_tree(data: bytes) -> Tree:
     """The files of an archive."""
-    return MemoryTree(files_of_archive(unpack(data)))
-
-
-class FolderTree:
-    """The files below a folder of the disk; links are not followed."""
-
-    def __init__(self, root: str) -> None:
-        self.root = os.path.realpath(root)
-        self._package = FolderPackage(self.root, contain=self.root)
-
-    @functools.cached_property
-    def modes(self) -> Mapping[str, FileMode]:
-        """All files, and what each of them is."""
-        found: dict[str, FileMode] = {}
-        for folder, folders, files in os.walk(self.root):
-            folders[:] = [name for name in folders if name not in EXCLUDED]
-            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            below = os.path.relpath(folder, self.root).replace(os.sep, "/")
-            prefix = "" if below == "." else f"{below}/"
-            for name in (*files, *links):
-                path = os.path.join(folder, name)
-                if os.path.islink(path):
-                    found[prefix + name] = "link"
-                else:
-                    # A pipe or a device, too, so that a skill with one is refused when it is read.
-                    found[prefix + name] = "exec" if os.access(path, os.X_OK) else "file"
-                if len(found) > MAX_TREE_FILES:
-                    raise PackageTooLarge(
-                        f"{shown(self.root, 300)} has more than {MAX_TREE_FILES:,} files.", hint="Name a folder in it."
-                    )
-        return found
-
-    def read(self, paths: Sequence[str]) -> list[bytes]:
-        """The contents of files."""
-        modes = self.modes
-        return [
-            self._package.link_target(path) if modes[path] == "link" else self._package.read(path) for path in paths
-        ]
+    return memory_tree(files_of_archive(unpack(data)))
 
 
 def skill_folders(paths: Iterable[str], below: str = "") -> list[str]:
@@ -133,10 +81,10 @@ def skill_folders(paths: Iterable[str], below: str = "") -> list[str]:
 
 
 def candidates_of(
-    tree: Tree, below: str = "", *, folders: Sequence[str] | None = None, package: str = "", version: str = ""
+    tree: Tree, folders: Iterable[str] | None = None, *, package: str = "", version: str = ""
 ) -> list[Candidate]:
-    """The skills of a tree, or of a folder in it; `folders` says where they lie where something else told that."""
-    files: dict[str, list[str]] = {folder: [] for folder in folders or skill_folders(tree.modes, below)}
+    """The skills of a tree; `folders` says where they lie where something else told that."""
+    files: dict[str, list[str]] = {folder: [] for folder in (skill_folders(tree.modes) if folders is None else folders)}
     for path in tree.modes:
         # The skill that a file belongs to is the nearest folder above it that is one.
         at = dirname(path)

@@ -19,7 +19,7 @@ from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUn
 from metier.hub.sources.discovery_index import MAX_INDEX, parse_index
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
 from metier.hub.sources.http import ARCHIVE, MARKDOWN, HttpClient, joined, sha256_of, shown_url
-from metier.hub.sources.tree import MemoryTree, archive_tree, candidates_of
+from metier.hub.sources.tree import archive_tree, candidates_of, memory_tree
 from metier.skill import MAX_SKILL_BYTES, read_frontmatter, shown
 from metier.skill.package import MAX_FILE_BYTES, digest_of_files
 from metier.source.unpack import ArchiveLimits
@@ -153,7 +153,7 @@ def _files(entry: IndexEntry, client: HttpClient) -> Files:
             raise SkillInvalid(f"The archive of {entry.name} has no SKILL.md at its root.", hint="Ask its author.")
         found = candidates_of(tree, folders=[""])[0].files()
     else:
-        found = candidates_of(MemoryTree(_downloaded(entry, client, what)), folders=[""])[0].files()
+        found = candidates_of(memory_tree(_downloaded(entry, client, what)), folders=[""])[0].files()
     name = read_frontmatter(found["SKILL.md"][1]).mapping.get("name")
     if isinstance(name, str) and name.strip() != entry.name:
         raise SkillInvalid(
