@@ -137,7 +137,11 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Metie
     "deep JSON": (_with(SIGNATURE_FILE, b"[" * 100_000), SignatureMismatch, "cannot be read"),
     "another bundle": (_resigned(_set("mediaType", value="text/x")), SignatureMismatch, "its media type is text/x"),
     "no key": (_resigned(_set("verificationMaterial", value={})), SignatureMismatch, "one key or certificate"),
-    "a text as key": (_resigned(_set("verificationMaterial", value={"publicKey": "x"})), SignatureMismatch, "no key"),
+    "a text as key": (
+        _resigned(_set("verificationMaterial", value={"publicKey": "x"})),
+        SignatureMismatch,
+        "one key or certificate",
+    ),
     "no signature": (_resigned(_set("dsseEnvelope", "signatures", value=[])), SignatureMismatch, "not made by"),
     "another payload": (
         _resigned(_set("dsseEnvelope", "payloadType", value="text/x")),

@@ -8,14 +8,14 @@ modes of files, which the content digest covers.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
-import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from metier._extras import optional
+from metier._json_object import parse_object
 from metier._lazy import dataclass
 from metier.errors import SignatureMismatch, SignatureMissing, SignerUnknown, UnsignedFile
 from metier.guard.signers import TRUST_ROOT
@@ -23,16 +23,22 @@ from metier.skill import shown
 from metier.skill.package import EXCLUDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from metier.guard.signers import TrustedKey, TrustedSigners
     from metier.skill.package import Files
 
 SIGNATURE_FILE = "skill.oms.sig"
 SignatureKind: TypeAlias = Literal["oms", "sigstore", "none"]
-PREDICATE = "https://model_signing/signature/v1.0"
 _BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+_PREDICATE = "https://model_signing/signature/v1.0"
+_MATERIALS = {
+    "publicKey": (),
+    "x509CertificateChain": (),
+    "certificate": ("tlogEntries", "timestampVerificationData"),
+}
+"""The ways to name a signer in a bundle, and the fields that prove it beside that one."""
 _MAX_BYTES = 16 * 1024 * 1024
 _AGAIN = "Get the skill again from its author; do not use this one."
 
@@ -46,26 +52,6 @@ class Signature:
     """The signer as policies and locks name it; empty where there is none that counts."""
     status: Literal["valid", "unsigned", "signer-unknown"] = "unsigned"
     """Whether it counts, there is none, or one by somebody that nobody here has named."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bundle:
-    """A signature file, with what it says; nothing of it is believed yet."""
-
-    material: Mapping[str, Any]
-    envelope: Mapping[str, Any]
-    resources: Mapping[str, str]
-    """The sha256 of each file that was signed."""
-
-    def as_json(self, material: Mapping[str, Any] | None = None) -> str:
-        """The bundle with nothing but the fields that were read here, so that no library reads another statement."""
-        return json.dumps(
-            {
-                "mediaType": _BUNDLE,
-                "verificationMaterial": self.material if material is None else material,
-                "dsseEnvelope": self.envelope,
-            }
-        )
 
 
 def verify(files: Files, trusted: TrustedSigners, *, required: bool = False) -> Signature:
@@ -83,9 +69,9 @@ def verify(files: Files, trusted: TrustedSigners, *, required: bool = False) -> 
             )
         return Signature()
     bundle = _read_bundle(data)
-    _compare(bundle.resources, files)
+    _compare(bundle.signed, files)
     is_keyless = "certificate" in bundle.material
-    signer = _keyless_signer(bundle, trusted) if is_keyless else _key_signer(bundle, files, trusted.keys)
+    signer = _keyless_signer(bundle, trusted) if is_keyless else _key_signer(bundle, files, trusted)
     if signer:
         return Signature(kind="sigstore" if is_keyless else "oms", signer=signer, status="valid")
     if required:
@@ -96,98 +82,107 @@ def verify(files: Files, trusted: TrustedSigners, *, required: bool = False) -> 
     return Signature(status="signer-unknown")
 
 
+class _Bundle(NamedTuple):
+    """The fields of a signature file that are read here; nothing of it is believed yet."""
+
+    material: dict[str, Any]
+    envelope: dict[str, Any]
+    signed: dict[str, str]
+    """The sha256 of each file that was signed."""
+
+    def as_json(self, **material: Any) -> str:
+        """The bundle with these fields and no others, so that no library reads another statement."""
+        both = {"verificationMaterial": self.material | material, "dsseEnvelope": self.envelope}
+        return json.dumps({"mediaType": _BUNDLE, **both})
+
+
 def _read_bundle(data: bytes) -> _Bundle:
     """The fields of a signature file; raises `SignatureMismatch` where it cannot be read."""
     try:
-        if len(data) > _MAX_BYTES:
-            raise ValueError("it is too large")
-        found = json.loads(data)
+        found = parse_object(data, most=_MAX_BYTES)
         if found["mediaType"] != _BUNDLE:
             raise ValueError(f"its media type is {shown(str(found['mediaType']))}")
         material, envelope = found["verificationMaterial"], found["dsseEnvelope"]
-        kinds = [name for name in ("publicKey", "x509CertificateChain", "certificate") if material.get(name)]
-        if len(kinds) != 1:
+        kinds = [name for name in _MATERIALS if material.get(name)]
+        if len(kinds) != 1 or not isinstance(material[kinds[0]], dict):
             raise ValueError("it does not name one key or certificate")
-        payload = base64.b64decode(envelope["payload"], validate=True)
         if envelope["payloadType"] != _PAYLOAD:
             raise ValueError(f"it signs a {shown(str(envelope['payloadType']))}")
+        proofs = {name: material[name] for name in (*kinds, *_MATERIALS[kinds[0]]) if name in material}
         signatures = [{"sig": str(one["sig"]), "keyid": ""} for one in envelope["signatures"]]
-        names = (kinds[0], *(("tlogEntries", "timestampVerificationData") if kinds == ["certificate"] else ()))
+        statement = parse_object(base64.b64decode(envelope["payload"], validate=True), most=_MAX_BYTES)
         return _Bundle(
-            material={"tlogEntries": []} | {name: material[name] for name in names if name in material},
+            material={"tlogEntries": [], **proofs},
             envelope={"payload": envelope["payload"], "payloadType": _PAYLOAD, "signatures": signatures},
-            resources=_resources(json.loads(payload)),
+            signed=_signed_files(statement),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}" if isinstance(error, KeyError | TypeError) else str(error)
-        raise SignatureMismatch(f"{SIGNATURE_FILE} cannot be read: {shown(why, 200)}.", hint=_AGAIN) from None
+        raise _mismatch(f"{SIGNATURE_FILE} cannot be read: {shown(why, 200)}.") from None
 
 
-def _resources(statement: Any) -> dict[str, str]:
-    if (statement["_type"], statement["predicateType"]) != (_STATEMENT, PREDICATE):
+def _signed_files(statement: dict[str, Any]) -> dict[str, str]:
+    if (statement["_type"], statement["predicateType"]) != (_STATEMENT, _PREDICATE):
         raise ValueError(f"it states {shown(str(statement['predicateType']))}")
-    predicate = statement["predicate"]
-    method = predicate["serialization"]
+    method = statement["predicate"]["serialization"]
     if method["method"] != "files" or method["hash_type"] != "sha256":
         raise ValueError("it does not name each file by its sha256")
     found: dict[str, str] = {}
-    for one in predicate["resources"]:
+    for one in statement["predicate"]["resources"]:
         name, digest = str(one["name"]), str(one["digest"])
         if one["algorithm"] != "sha256" or found.setdefault(name, digest) != digest:
             raise ValueError(f"it does not name {shown(name)!r} by one sha256")
     return found
 
 
+def _mismatch(problem: str, **context: Any) -> SignatureMismatch:
+    return SignatureMismatch(problem, hint=_AGAIN, **context)
+
+
 def _compare(signed: Mapping[str, str], files: Files) -> None:
     """Raise unless files are those that were signed, all of them and no others."""
-    own = {path: one for path, one in files.items() if path != SIGNATURE_FILE}
+    own = {
+        path: "" if mode == "link" else hashlib.sha256(data).hexdigest()
+        for path, (mode, data) in files.items()
+        if path != SIGNATURE_FILE
+    }
+    changed = sorted(path for path in own if own[path] != signed.get(path, own[path]))
     # Folders that are no part of any skill may have been signed: they are not installed.
-    lost = [path for path in signed if path not in own and EXCLUDED.isdisjoint(path.split("/"))]
-    changed = [
-        path
-        for path, (mode, data) in own.items()
-        if path in signed and (mode == "link" or hashlib.sha256(data).hexdigest() != signed[path])
-    ]
-    for paths, what in ((changed, "is not what was signed"), (lost, "was signed and is missing")):
-        if paths:
-            raise SignatureMismatch(f"{_names(paths)} {what}.", hint=_AGAIN, paths=sorted(paths))
-    extra = [path for path in own if path not in signed]
-    if extra:
-        raise UnsignedFile(f"{_names(extra)} was added to a signed skill.", hint=_AGAIN, paths=sorted(extra))
+    lost = sorted(path for path in signed if path not in own and EXCLUDED.isdisjoint(path.split("/")))
+    added = sorted(path for path in own if path not in signed)
+    if changed:
+        raise _mismatch(f"{_names(changed)} is not what was signed.", paths=changed)
+    if lost:
+        raise _mismatch(f"{_names(lost)} was signed and is missing.", paths=lost)
+    if added:
+        raise UnsignedFile(f"{_names(added)} was added to a signed skill.", hint=_AGAIN, paths=added)
 
 
 def _names(paths: list[str]) -> str:
     more = f" (and {len(paths) - 1:,} more)" if len(paths) > 1 else ""
-    return f"{shown(min(paths))!r}{more}"
+    return f"{shown(paths[0])!r}{more}"
 
 
-def _key_signer(bundle: _Bundle, files: Files, keys: Iterable[TrustedKey]) -> str:
+def _key_signer(bundle: _Bundle, files: Files, trusted: TrustedSigners) -> str:
     """The key that signed; raises `SignatureMismatch` where a known one is named and did not."""
-    material = bundle.material
-    named = material.get("publicKey")
-    if named is not None and not isinstance(named, dict):
-        raise SignatureMismatch(f"{SIGNATURE_FILE} names no key.", hint=_AGAIN)
-    hint = str((named or {}).get("hint") or "")
-    for key in keys:
-        if key.is_certificate == (named is not None) or (hint and hint != key.fingerprint):
-            continue
-        own = material if named is None else {"publicKey": {"hint": key.fingerprint}, "tlogEntries": []}
-        if _is_signed_by(key, bundle.as_json(own), files):
-            return key.signer
-        if hint:
-            raise SignatureMismatch(f"{SIGNATURE_FILE} was not made by the key that it names.", hint=_AGAIN)
-    return ""
+    named = bundle.material.get("publicKey")
+    hint = str(named.get("hint") or "") if named is not None else ""
+    keys = [one for one in trusted.keys if one.is_certificate != bool(named) and hint in ("", one.fingerprint)]
+    signer = next((key.signer for key in keys if _is_signed_by(key, bundle, files)), "")
+    if hint and keys and not signer:
+        raise _mismatch(f"{SIGNATURE_FILE} was not made by the key that it names.")
+    return signer
 
 
-def _is_signed_by(key: TrustedKey, bundle: str, files: Files) -> bool:
+def _is_signed_by(key: TrustedKey, bundle: _Bundle, files: Files) -> bool:
     with optional("Signatures of skills", "model-signing", extra="sign"):
         from model_signing import verifying
 
     with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-        key_path, bundle_path = os.path.join(folder, "key.pem"), os.path.join(folder, SIGNATURE_FILE)
-        for path, data in ((key_path, key.pem), (bundle_path, bundle.encode())):
-            with open(path, "xb") as file:
-                file.write(data)
+        key_path, bundle_path = Path(folder, "key.pem"), Path(folder, SIGNATURE_FILE)
+        key_path.write_bytes(key.pem)
+        material = {} if key.is_certificate else {"publicKey": {"hint": key.fingerprint}}
+        bundle_path.write_text(bundle.as_json(**material))
         config: Any = cast("Any", verifying).Config().set_hashing_config(hashing_of(files))
         try:
             if key.is_certificate:
@@ -231,31 +226,27 @@ def _keyless_signer(bundle: _Bundle, trusted: TrustedSigners) -> str:
         from sigstore.models import Bundle, TrustedRoot
         from sigstore.verify import Verifier, policy
 
-    wanted = {signer: signer.removeprefix("sigstore:").rpartition("@") for signer in trusted.identities}
-    policies = {
-        signer: policy.Identity(identity=identity, issuer=issuer)
-        for signer, (identity, _, issuer) in wanted.items()
-        if identity and issuer
-    }
-    with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-        path = os.path.join(folder, "trusted_root.json")
-        with open(path, "xb") as file:
-            file.write(trusted.trust_root)
+    try:
+        with tempfile.TemporaryDirectory(prefix="metier-") as folder:
+            path = Path(folder, TRUST_ROOT)
+            path.write_bytes(trusted.trust_root)
+            verifier = Verifier(trusted_root=TrustedRoot.from_file(str(path)))
+        read = Bundle.from_json(bundle.as_json())
+    except (Error, ValueError, KeyError, TypeError) as error:
+        raise _mismatch(f"{SIGNATURE_FILE} or {TRUST_ROOT} cannot be read: {shown(str(error), 200)}.") from None
+    for signer in trusted.identities:
+        identity, _, issuer = signer.removeprefix("sigstore:").rpartition("@")
+        if not identity or not issuer:
+            continue  # to the library, no issuer is any
+        wanted = policy.Identity(identity=identity, issuer=issuer)
         try:
-            verifier = Verifier(trusted_root=TrustedRoot.from_file(path))
-            read = Bundle.from_json(bundle.as_json())
-        except (Error, ValueError, KeyError, TypeError) as error:
-            problem = f"{SIGNATURE_FILE} or {TRUST_ROOT} cannot be read: {shown(str(error), 200)}."
-            raise SignatureMismatch(problem, hint=_AGAIN) from None
-        for signer, identity in policies.items():
-            try:
-                identity.verify(read.signing_certificate)
-            except (Error, ValueError, ExtensionNotFound):
-                continue
-            try:
-                verifier.verify_dsse(read, identity)
-            except (Error, ValueError, ExtensionNotFound) as error:
-                problem = f"{SIGNATURE_FILE} does not prove that it is by {shown(signer)}: {shown(str(error), 200)}."
-                raise SignatureMismatch(problem, hint=_AGAIN) from None
-            return signer
+            wanted.verify(read.signing_certificate)
+        except (Error, ValueError, ExtensionNotFound):
+            continue
+        try:
+            verifier.verify_dsse(read, wanted)
+        except (Error, ValueError, ExtensionNotFound) as error:
+            problem = f"{SIGNATURE_FILE} does not prove that it is by {shown(signer)}: {shown(str(error), 200)}."
+            raise _mismatch(problem) from None
+        return signer
     return ""

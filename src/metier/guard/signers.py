@@ -7,6 +7,7 @@ that of a certificate which issues others. In a policy file `oms:keys/acme.pub`,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from typing import TYPE_CHECKING
@@ -77,29 +78,28 @@ def read_key(data: bytes) -> TrustedKey | None:
 def is_signer(signer: str, wanted: Iterable[str]) -> bool:
     """Whether a signer is one of those that a policy names, by fingerprint or by the file of a key.
 
-    >>> is_signer("sigstore:ada@example.com@https://id.example.com", ["oms:acme.pub"])
+    >>> is_signer("sigstore:ada@example.com@https://id.example.com", ["oms:sha256:7168"])
     False
     """
-    if not signer:
-        return False
-    return any(signer == one or any(key.signer == signer for key in _key_files((one,))) for one in wanted)
+    names = set(wanted)
+    return bool(signer) and (signer in names or any(signer == key.signer for key in _keys_at(_key_paths(names))))
 
 
 def trusted_signers(effective: EffectivePolicy) -> TrustedSigners:
     """The signers that policy files of administrators and of the user name, and those in their folders of keys."""
-    named = tuple(_policy_signers(effective))
-    keys = [*_key_files(named)]
-    identities = [one for one in named if one.startswith("sigstore:")]
-    trust_root = b""
-    for folder in _key_folders():
-        keys += _keys_in(folder)
-        lines = _read(os.path.join(folder, IDENTITIES)).decode("utf-8", "replace").splitlines()
-        identities += [f"sigstore:{line.strip()}" for line in lines if line.strip() and not line.startswith("#")]
+    named = list(_policy_signers(effective))
+    paths, identities, trust_root = _key_paths(named), [one for one in named if one.startswith("sigstore:")], b""
+    home = home_folder()
+    for base in (os.path.dirname(system_policy()), *([os.path.join(home, ".metier")] if home is not None else [])):
+        folder = os.path.join(base, KEYS_FOLDER)
+        with contextlib.suppress(OSError):
+            files = sorted(name for name in os.listdir(folder) if name.endswith((".pub", ".pem")))
+            paths += [os.path.join(folder, name) for name in files[:_MAX_KEYS]]
+        lines = map(str.strip, _read(os.path.join(folder, IDENTITIES)).decode("utf-8", "replace").splitlines())
+        identities += [f"sigstore:{line}" for line in lines if line and not line.startswith("#")]
         trust_root = trust_root or _read(os.path.join(folder, TRUST_ROOT))
     return TrustedSigners(
-        keys=tuple({key.fingerprint: key for key in reversed(keys)}.values()),
-        identities=tuple(dict.fromkeys(identities)),
-        trust_root=trust_root,
+        keys=tuple(dict.fromkeys(_keys_at(paths))), identities=tuple(dict.fromkeys(identities)), trust_root=trust_root
     )
 
 
@@ -108,35 +108,20 @@ def _policy_signers(effective: EffectivePolicy) -> Iterator[str]:
     if auto is not None and all(origin.layer in _TRUSTED_LAYERS for origin in origins):
         yield from auto.signer
     for signers in effective.sources_signers.values():
-        for text, origin in signers:
-            if origin is None or origin.layer in _TRUSTED_LAYERS:
-                yield text
+        yield from (text for text, origin in signers if origin is None or origin.layer in _TRUSTED_LAYERS)
 
 
-def _key_files(names: Iterable[str]) -> Iterator[TrustedKey]:
-    for name in names:
-        if name.startswith("oms:") and not name.startswith("oms:sha256:"):
-            key = read_key(_read(name[4:]))
-            if key is None:
-                log.warning("%s is no key or certificate that can be read.", name[4:])
-            else:
-                yield key
+def _key_paths(signers: Iterable[str]) -> list[str]:
+    return [name[4:] for name in signers if name.startswith("oms:") and not name.startswith("oms:sha256:")]
 
 
-def _key_folders() -> Iterator[str]:
-    yield os.path.join(os.path.dirname(system_policy()), KEYS_FOLDER)
-    home = home_folder()
-    if home is not None:
-        yield os.path.join(home, ".metier", KEYS_FOLDER)
-
-
-def _keys_in(folder: str) -> list[TrustedKey]:
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith((".pub", ".pem")))
-    except OSError:
-        return []
-    found = (read_key(_read(os.path.join(folder, name))) for name in names[:_MAX_KEYS])
-    return [key for key in found if key is not None]
+def _keys_at(paths: Iterable[str]) -> Iterator[TrustedKey]:
+    for path in paths:
+        key = read_key(_read(path))
+        if key is not None:
+            yield key
+        else:
+            log.warning("%s is no key or certificate that can be read.", path)
 
 
 def _read(path: str) -> bytes:
