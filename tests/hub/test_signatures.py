@@ -26,7 +26,7 @@ from metier.errors import (
 from metier.guard.policy.files import Policies
 from metier.guard.signatures import SIGNATURE_FILE, Signature, verify
 from metier.guard.signers import TrustedKey, TrustedSigners, read_key, trusted_signers
-from metier.hub.signatures import check_signer, sign
+from metier.hub.signatures import judge_signature, sign
 from metier.hub.skill_files import package_of
 from metier.scan import scan
 
@@ -195,15 +195,25 @@ def test_a_missing_signature_is_refused_where_one_is_needed() -> None:
 
 
 @pytest.mark.covers("A-38")
-def test_another_signer_than_before_is_an_error_until_a_person_accepts_it(keys: Path, signed: dict[str, Any]) -> None:
-    now = verify(signed, trusting(keys / "acme.pub"))
-    check_signer("", now)
-    check_signer(now.signer, now)
-    for other in (now, Signature(), Signature(status="signer-unknown")):
-        with pytest.raises(SignerChanged, match="The signer changed: it was oms:sha256:0000") as caught:
-            check_signer(f"oms:sha256:{'0' * 64}", other)
-        assert caught.value.code == "signer-changed"
-        check_signer(f"oms:sha256:{'0' * 64}", other, is_accepted=True)
+def test_another_signer_than_before_is_decided_against_until_a_person_accepts_it(
+    keys: Path, signed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".metier/keys").mkdir(parents=True)
+    (tmp_path / ".metier/keys/acme.pub").write_bytes((keys / "acme.pub").read_bytes())
+    effective = Policies().current()
+    signer = trusting(keys / "acme.pub").keys[0].signer
+    for previous in ("", signer):
+        judged = judge_signature(signed, effective, "dir:/skills", previous=previous, accept_signer="unneeded")
+        assert (judged.signature.signer, judged.against, judged.exceptions) == (signer, None, ())
+    other = f"oms:sha256:{'0' * 64}"
+    for files in (signed, FILES):
+        against = judge_signature(files, effective, "dir:/skills", previous=other).against
+        assert against is not None
+        assert against.code == SignerChanged.code
+        assert "The signer changed: it was oms:sha256:0000" in against.reason
+        judged = judge_signature(files, effective, "dir:/skills", previous=other, accept_signer="They said so.")
+        assert (judged.against, judged.exceptions) == (None, ("Another signer: They said so.",))
 
 
 def test_a_certificate_counts_by_the_one_that_issued_it(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from metier._extras import optional
@@ -19,9 +20,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from metier.guard import Decision
     from metier.guard.policy.effective import EffectivePolicy
+    from metier.guard.signers import TrustedKey
     from metier.skill.package import Files
-
-_MAX_KEY_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,23 @@ def judge_signature(
     allow_unsigned: str = "",
     accept_signer: str = "",
 ) -> JudgedSignature:
-    """Check the signature of files of a source; `previous` is the signer of the content before, the others reasons."""
-    signature = Signature()
+    """Check the signature of files of a source; `previous` is the signer of the content before, the others reasons.
+
+    The decision against another signer than before has the code of `SignerChanged`: a person who is told of it may
+    answer with a reason to accept it, which is recorded with the installation.
+    """
     is_demanded = "none" not in effective.sources_require.signature or any(
         denies_source(pattern, source) for pattern in effective.sources_signers
     )
     # In the other modes policy says what it would have denied, and denies nothing.
     required = is_demanded and effective.mode == "enforce" and not allow_unsigned.strip()
+    signature = Signature()
     try:
         trusted = trusted_signers(effective) if SIGNATURE_FILE in files else TrustedSigners()
         signature = verify(files, trusted, required=required)
-        check_signer(previous, signature, is_accepted=bool(accept_signer.strip()))
+        is_other = previous not in ("", signature.signer)
+        if is_other and not accept_signer.strip():
+            raise _changed(previous, signature.signer)
     except SignatureRefused as error:
         refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
         if isinstance(error, SignerUnknown):
@@ -72,23 +78,15 @@ def judge_signature(
     return JudgedSignature(
         signature=signature,
         unsigned_because=allow_unsigned.strip() if is_demanded and signature.kind == "none" else "",
-        signer_because=accept_signer.strip() if previous not in ("", signature.signer) else "",
+        signer_because=accept_signer.strip() if is_other else "",
     )
 
 
-def check_signer(previous: str, signature: Signature, *, is_accepted: bool = False) -> None:
-    """Raise `SignerChanged` where content before had a signer, and this has another or none.
-
-    `is_accepted` is the word of a person who was told of it, which is recorded with the installation.
-    """
-    if not previous or previous == signature.signer or is_accepted:
-        return
-    now = shown(signature.signer) if signature.signer else "nobody whose signature counts here"
-    raise SignerChanged(
+def _changed(previous: str, signer: str) -> SignerChanged:
+    now = shown(signer) if signer else "nobody whose signature counts here"
+    return SignerChanged(
         f"The signer changed: it was {shown(previous)}, and is {now}.",
         hint=for_people("Ask its author whether that is so; `--accept-signer REASON` says why it is."),
-        previous=previous,
-        signer=signature.signer,
     )
 
 
@@ -102,20 +100,19 @@ def sign(files: Files, key: str, *, name: str = "skill") -> bytes:
     with optional("Signatures of skills", "model-signing", extra="sign"):
         from model_signing import signing
 
+    config: Any = cast("Any", signing).Config().set_hashing_config(hashing_of(files, name))
+    try:
+        config.use_elliptic_key_signer(private_key=key)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no elliptic key without a password, as PEM"
+        raise InvalidArgument(
+            f"The key {shown(key, 300)} cannot be used: {why}.",
+            hint="`openssl ecparam -name prime256v1 -genkey -noout -out KEY` makes one.",
+        ) from None
     with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-        path = os.path.join(folder, SIGNATURE_FILE)
-        config: Any = cast("Any", signing).Config().set_hashing_config(hashing_of(files, name))
-        try:
-            config.use_elliptic_key_signer(private_key=key)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no elliptic key without a password, as PEM"
-            raise InvalidArgument(
-                f"The key {shown(key, 300)} cannot be used: {why}.",
-                hint="`openssl ecparam -name prime256v1 -genkey -noout -out KEY` makes one.",
-            ) from None
+        path = Path(folder, SIGNATURE_FILE)
         config.sign(folder, path)
-        with open(path, "rb") as file:
-            return file.read()
+        return path.read_bytes()
 
 
 def sign_files(files: Files, key: str, *, name: str = "skill") -> Files:
@@ -123,24 +120,20 @@ def sign_files(files: Files, key: str, *, name: str = "skill") -> Files:
 
     Each signature has other bytes, so that otherwise the same skill would be another content each time.
     """
-    public = read_key(_public_half(key))
-    if public is not None and SIGNATURE_FILE in files:
-        try:
+    public = _public_half(key)
+    if public is not None:
+        with contextlib.suppress(SignatureRefused):  # it is of other content
             if verify(files, TrustedSigners(keys=(public,))).signer:
                 return files
-        except SignatureRefused:
-            pass  # it is of other content
     plain = {path: one for path, one in files.items() if path != SIGNATURE_FILE}
     return {**plain, SIGNATURE_FILE: ("file", sign(plain, key, name=name))}
 
 
-def _public_half(path: str) -> bytes:
-    """The public half of a private key, as PEM; empty where there is none, which signing tells about."""
+def _public_half(path: str) -> TrustedKey | None:
+    """The public half of a private key; None where there is none, which signing tells about."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-    try:
-        with open(path, "rb") as file:
-            key = load_pem_private_key(file.read(_MAX_KEY_BYTES), None)
-        return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    except (OSError, ValueError, TypeError):
-        return b""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        public = load_pem_private_key(Path(path).read_bytes(), None).public_key()
+        return read_key(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return None
