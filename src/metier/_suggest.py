@@ -27,9 +27,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("deplyo", ["deploy", "delete", "list"])
     "Did you mean 'deploy'? "
     """
-    from metier.skill import shown
-
-    close = [repr(shown(one)) for one in suggestions(word, known, 2)]
+    close = [repr(one[:_LONGEST]) for one in suggestions(word, known, 2)]
     return f"Did you mean {' or '.join(close)}? " if close else ""
 
 

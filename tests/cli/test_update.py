@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import zipfile
@@ -16,7 +17,9 @@ from metier.hub import updates
 from metier.hub.sources import fetch as seam
 from metier.hub.sources.address import parse_address
 from metier.library.lock_file import LockedSkill, LockFile
+from metier.library.skills_lock import computed_hash
 from metier.skill import FolderPackage
+from metier.skill.package import files_of
 
 Metier = Callable[..., tuple[int, str, str]]
 
@@ -183,6 +186,19 @@ def test_a_removed_skill_is_gone_from_folder_and_locks_and_stays_in_the_history(
     assert "helo" in err
 
 
+def test_the_history_of_a_removed_skill_stays_and_a_rollback_says_how_to_get_it_back(
+    metier: Metier, installed: Path
+) -> None:
+    before = digest(installed / "hello")
+    said(metier, "remove", "hello", "--yes")
+    assert said(metier, "history", "hello")["versions"][-1]["digest"] == before
+    code, _, err = metier("rollback", "hello")
+    command = shlex.split(err.partition("`")[2].partition("`")[0])
+    assert (code, command[:2]) == (1, ["metier", "add"])
+    said(metier, *command[1:], "--yes")
+    assert digest(installed / "hello") == before
+
+
 def test_copies_in_the_folders_of_clients_go_with_a_removed_skill(
     metier: Metier, project: Path, shared: Path, own_home: Path
 ) -> None:
@@ -252,6 +268,8 @@ def test_a_rollback_to_the_version_before_an_update_is_locked_and_works_at_once(
     assert metier("rollback", "hello", "--reason", "It talks too much.")[0] == 0
     assert digest(installed / "hello") == before
     assert said(metier, "lock", "--check")["ok"] is True
+    skills = json.loads((installed.parent.parent / "skills-lock.json").read_text())["skills"]
+    assert skills["hello"]["computedHash"] == computed_hash(files_of(FolderPackage(installed / "hello")))
     assert said(metier, "outdated")["skills"][0]["name"] == "hello"
 
 

@@ -14,6 +14,7 @@ from metier.cli.output import Style, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
 from metier.guard.remedies import restore_or_propose
 from metier.hub.proposal_page import shown_lines
+from metier.hub.skill_location import removal_of
 
 
 def add(parser: Parser) -> None:
@@ -47,6 +48,7 @@ def run(options: Namespace) -> None:
             return
         versions = scope.versions.of(home.location)
         there = metier.skill.FolderPackage(home.folder).digest() if os.path.isdir(home.folder) else None
+        again = removal_of(scope, home)
     if options.json:
         print_json({"skill": home.ref, "location": home.location, "now": there, "versions": versions})
         return
@@ -69,7 +71,7 @@ def run(options: Namespace) -> None:
     ]
     print(table(style, ("VERSION", "DIGEST", "SINCE", "BY", "PROPOSAL", "WHY"), rows))
     if there is None:
-        way = f"`metier rollback {Style.text(home.ref)}` brings back the last version."
+        way = f"`{Style.text(again or f'metier rollback {home.ref}', 1_000)}` brings back the last version."
         print(style.warn(f"The skill is gone from its folder. {way}"))
     elif not is_there:
         print(style.warn(f"The skill was changed by hand since. {restore_or_propose(home.ref)}"))

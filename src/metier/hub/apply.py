@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import replace
-from metier.errors import MetierError, NotPermitted
+from metier.errors import LockInvalid, MetierError, NotPermitted
 from metier.guard.approvals.decisions import grant, reason_against_deciding
 from metier.guard.approvals.quarantine import release_changed
 from metier.guard.approvals.status import approval_status
@@ -14,7 +15,8 @@ from metier.guard.audit.governance_events import actor_of, record_event
 from metier.guard.content_records import REPLACING, announced, since
 from metier.hub.folder_replacement import digest_at, replacing
 from metier.hub.skill_files import capabilities_of, keep_files
-from metier.library.lock_file import noting_content
+from metier.library.lock_file import lock_path_for, locked_skill, noting_content
+from metier.library.skills_lock import change_skills_lock, entry_of
 from metier.skill import FolderPackage, shown
 from metier.skill.package import digest_of_files, files_of
 from metier.store import ApprovalRequest, Install
@@ -46,9 +48,9 @@ def put_in_place(
 ) -> Version:
     """Put a content in place of the one whose digest is `over`, with a version and a record of what belongs there.
 
-    `also` writes down what else is to be on record, in the same transaction. What lay there stays in the history. A
-    content that is in its place already, as after a crash at the last moment, only needs the records. Raises
-    `SkillChanged` when something else lies there by now.
+    `also` writes down what else is to be on record, in the same transaction. What lay there stays in the history, and
+    lock files name what lies there now. A content that is in its place already, as after a crash at the last moment,
+    only needs the records. Raises `SkillChanged` when something else lies there by now.
     """
     require_own(scope, home)
     digest = digest_of_files(files)
@@ -76,6 +78,9 @@ def put_in_place(
             if put is not None:
                 # Last, so that next to nothing can come between it and the end of the transaction.
                 put()
+    if home.layer == "project" and (locked := locked_skill(home.location)) is not None:
+        with contextlib.suppress(LockInvalid):
+            change_skills_lock(os.path.dirname(lock_path_for(home.location)), {locked.name: entry_of(locked, files)})
     return version
 
 

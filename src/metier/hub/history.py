@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument
+from metier.errors import InvalidArgument, SkillNotFound
 from metier.guard import Action, Guard
 from metier.guard.audit.governance_events import actor_of, record_event, record_refusal
+from metier.hints import for_people
 from metier.hub.apply import CHANGED, expire_others, finish, put_in_place
 from metier.hub.authorisation import require_person
 from metier.hub.diff import difference
 from metier.hub.folder_replacement import digest_at
-from metier.hub.skill_location import subject_in
+from metier.hub.skill_location import removal_of, subject_in
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ def rollback(
     """
     require_person(scope, person, "reviewer", "bring back a version", type="skill.rolled-back", skill=home.ref)
     there = digest_at(home.folder)
+    if again := removal_of(scope, home):
+        raise SkillNotFound(
+            f"{shown(home.ref)!r} was removed, and is in no lock file any more.",
+            hint=for_people("`{again}` brings it again.", again=again),
+            name=home.name,
+        )
     finish(scope, home, there, actor_of(person, scope, environment))
     wanted = _wanted(scope, home, there, to)
     files = scope.revisions.files(wanted.digest)

@@ -157,6 +157,7 @@ def remove_skill(scope: TenantScope, effective: EffectivePolicy, person: Person,
             digest=there or one.locked.digest,
             path=home.location,
             reason=f"Removed; it came from {one.locked.source}.",
+            notes=(one.add_command,),
         )
     after = change_lock(one.lock.path, lambda lock: lock.without(one.locked.folder))
     if home.layer == "project" and all(skill.name != one.locked.name for skill in after.skills):

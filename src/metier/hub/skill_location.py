@@ -126,7 +126,17 @@ def find_location(library: SkillLookup, scope: TenantScope, name: str) -> SkillL
         for one in scope.installs.all():
             if name in (one.skill, f"{one.skill}@{one.source}"):
                 return location_at(one.location, f"{one.skill}@{one.source}")
+        for record in scope.audit.search(type="skill.removed", skill=name, limit=1):
+            return location_at(record["path"], f"{record['skill']}@{record['source']}")
         raise
+
+
+def removal_of(scope: TenantScope, home: SkillLocation) -> str:
+    """The command that brings a skill again which `metier remove` took away; empty for one that it did not."""
+    if scope.installs.get(home.location) is None and not os.path.lexists(home.location):
+        for record in scope.audit.search(type="skill.removed", skill=home.ref, limit=1):
+            return str(next(iter(record.get("notes", ())), ""))
+    return ""
 
 
 def find_skill(library: SkillLookup, scope: TenantScope, name: str) -> tuple[SkillLookup, Entry]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
@@ -47,6 +48,13 @@ class InstalledSkill:
     def location(self) -> str:
         """The folder that it lies in."""
         return self.lock.folder_of(self.locked)
+
+    @property
+    def add_command(self) -> str:
+        """The command that brings it again once it was removed."""
+        place = "personal" if os.path.basename(self.lock.root) == ".metier" else "project"
+        ref = ("--ref", self.locked.ref) if self.locked.ref else ()
+        return shlex.join(("metier", "add", self.locked.source, self.locked.name, *ref, "--to", place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
