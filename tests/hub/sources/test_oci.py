@@ -16,8 +16,7 @@ from tests.hub.sources.loopback import Site, answer, as_json, digest, serving, s
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, MetierError, SourceUnavailable
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Resolved, Transfer, fetch, resolve
-from metier.hub.sources.oci import COLLECTION, CONFIG, CONTENT, SKILL
-from metier.hub.sources.oci_registry import INDEX, MANIFEST
+from metier.hub.sources.oci import COLLECTION, CONFIG, CONTENT, INDEX, MANIFEST, SKILL
 from metier.skill.package import Files
 
 REPOSITORY = "/v2/acme/pdf"
@@ -180,7 +179,7 @@ HOSTILE: dict[str, tuple[Callable[[Site], Any], type[MetierError], str]] = {
     "two readings": (lambda _: b'{"schemaVersion": 2, "schemaVersion": 2}', SourceUnavailable, "no OCI manifest"),
     "an old schema": (lambda site: manifest(site, schemaVersion=1), SourceUnavailable, "no OCI manifest"),
     "a manifest that is endless": (lambda _: b" " * 5_000_000, SourceUnavailable, "more than"),
-    "a collection of too many": (lambda _: collection(*[{}] * 1_001), SourceUnavailable, "at most 1,000 skills"),
+    "a collection of too many": (lambda _: collection(*[{}] * 1_001), SourceUnavailable, "at most 1,000 manifests"),
     "a collection of nothing": (lambda _: collection({}), SourceUnavailable, "names a skill by no sha256"),
     "a collection that is no list": (
         lambda _: {"schemaVersion": 2, "artifactType": COLLECTION, "manifests": {}},

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 from metier.errors import SkillExists, SourceUnavailable
 from metier.hub.publish.pack import pack
 from metier.hub.sources.http import sha256_of
-from metier.hub.sources.oci import CONFIG, CONTENT, NAME, SKILL, TITLE, VERSION
-from metier.hub.sources.oci_registry import MANIFEST, OciRepository, oras_registry
+from metier.hub.sources.oci import (
+    CONFIG,
+    CONTENT,
+    MANIFEST,
+    NAME,
+    SKILL,
+    TITLE,
+    VERSION,
+    OciRepository,
+    oras_registry,
+)
 from metier.skill import shown
 
 if TYPE_CHECKING:

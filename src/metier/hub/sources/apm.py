@@ -6,11 +6,13 @@ The archive's digest, as the list of versions announces it, is the state; a vers
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
 
-from metier._lazy import dataclass, replace
+from metier._lazy import replace
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Resolved
+from metier.hub.sources.fields import bounded_list, object_at, required_text, text_at
 from metier.hub.sources.http import ARCHIVE, HttpClient, is_digest, shown_url
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
@@ -28,73 +30,50 @@ _MAX_LIST = 8 * 1024 * 1024
 _MAX_VERSIONS = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Version:
+class _Version(NamedTuple):
     version: str
     digest: str
-    published: str = ""
-    yanked: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
-    client: HttpClient
-    version: _Version
+    published: str
+    yanked: str
 
 
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The version that an address names, or the newest one that was not withdrawn."""
-    chosen = _chosen(address, address.ref, transfer)
-    revision = chosen.version.digest
-    return Resolved(address=address, revision=revision, is_exact=address.ref == revision, data=chosen)
+    package = _identity(address)
+    client = HttpClient(address.location, transfer)
+    url = f"{address.location.removesuffix(package)}v1/packages/{package}/versions"
+    data, listing = client.get_json(url, "the list of versions", max_bytes=_MAX_LIST)
+    chosen = _choice(_versions(data, url), address.ref, package)
+    is_exact = address.ref == chosen.digest
+    return Resolved(
+        address=address, revision=chosen.digest, is_exact=is_exact, data=(client, url, chosen, listing.warnings)
+    )
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in the archive of a version."""
-    chosen = resolved.data
-    if not isinstance(chosen, _Chosen):
-        chosen = _chosen(resolved.address, resolved.revision, transfer)
-    from urllib.parse import quote
-
-    address, version = resolved.address, chosen.version
-    url = f"{_package_url(address)}/versions/{quote(version.version, safe='')}/download"
-    what = f"version {shown(version.version, 60)} of {_identity(address)}"
-    most = ArchiveLimits().archive_bytes
-    body = chosen.client.get(url, what, types=ARCHIVE, max_bytes=most, digest=version.digest).body
-    found = candidates_by_layout(archive_tree(body), resolved)
-    yield replace(
-        found,
-        candidates=[
-            replace(
-                one,
-                package=one.package or _identity(address),
-                version=one.version or version.version,
-                yanked=version.yanked,
-            )
-            for one in found.candidates
-        ],
-        warnings=(*found.warnings, *chosen.client.warnings),
+    data = resolved.data or resolve(replace(resolved.address, ref=resolved.revision), transfer).data
+    client, url, chosen, warnings = cast("tuple[HttpClient, str, _Version, tuple[str, ...]]", data)
+    package = _identity(resolved.address)
+    archive = client.get(
+        f"{url}/{quote(chosen.version, safe='')}/download",
+        f"version {shown(chosen.version, 60)} of {package}",
+        types=ARCHIVE,
+        max_bytes=ArchiveLimits().archive_bytes,
+        digest=chosen.digest,
     )
-
-
-def _chosen(address: SourceAddress, ref: str, transfer: Transfer) -> _Chosen:
-    client = HttpClient(address.location, transfer)
-    url = f"{_package_url(address)}/versions"
-    data, _ = client.get_json(url, "the list of versions", max_bytes=_MAX_LIST)
-    return _Chosen(client=client, version=_choice(_versions(data, url), ref, _identity(address)))
-
-
-def _package_url(address: SourceAddress) -> str:
-    """The address of a package below its registry: `BASE/v1/packages/OWNER/REPOSITORY`."""
-    identity = _identity(address)
-    return f"{address.location[: -len(identity) - 1]}/v1/packages/{identity}"
+    found = candidates_by_layout(archive_tree(archive.body), resolved)
+    candidates = [
+        replace(one, package=one.package or package, version=one.version or chosen.version, yanked=chosen.yanked)
+        for one in found.candidates
+    ]
+    yield replace(found, candidates=candidates, warnings=(*found.warnings, *warnings, *archive.warnings))
 
 
 def _identity(address: SourceAddress) -> str:
     """The package: the last two segments of the address, or the last one where its slashes are written as %2F."""
-    path = address.location.partition("://")[2].partition("/")[2]
-    parts = path.split("/")
+    parts = address.location.partition("://")[2].partition("/")[2].split("/")
     if "%2f" in parts[-1].lower():
         return parts[-1]
     if len(parts) < 2 or not all(parts) or {".", ".."} & set(parts):
@@ -106,47 +85,40 @@ def _identity(address: SourceAddress) -> str:
 
 
 def _versions(data: dict[str, Any], url: str) -> list[_Version]:
-    listed = data.get("versions")
-    if not isinstance(listed, list) or len(listed) > _MAX_VERSIONS:
+    try:
+        listed = bounded_list(data, "versions", _MAX_VERSIONS)
+    except ValueError as problem:
         raise SourceUnavailable(
-            f"{shown_url(url)} has no list of at most {_MAX_VERSIONS:,} versions.",
-            hint="Ask whoever runs the registry.",
-        )
+            f"{shown_url(url)} cannot be used: {problem}.", hint="Ask whoever runs the registry."
+        ) from None
     found: dict[str, _Version] = {}
     for one in listed:
-        version, digest = (one.get("version"), one.get("digest")) if isinstance(one, dict) else ("", "")
-        if not isinstance(version, str) or not 0 < len(version) <= 200 or not version.isprintable():
-            continue
-        if not isinstance(digest, str) or not is_digest(digest):
-            continue
-        published, yanked = one.get("published_at"), one.get("yanked")
-        entry = _Version(
-            version=version,
-            digest=digest,
-            published=published if isinstance(published, str) else "",
-            yanked=shown(yanked, 200) if isinstance(yanked, str) else "withdrawn" if yanked else "",
-        )
-        if found.setdefault(version, entry).digest != digest:
-            raise IntegrityFailed(
-                f"{shown_url(url)} has two contents for version {shown(version, 60)}.",
-                hint="Do not install it; ask whoever runs the registry.",
-            )
+        with contextlib.suppress(ValueError):  # one without a name or digest is no version
+            version = required_text(one, "version", lambda text: text.isprintable() and 0 < len(text) <= 200, "")
+            digest = required_text(one, "digest", is_digest, "")
+            yanked = text_at(one, "yanked") or ("withdrawn" if object_at(one).get("yanked") else "")
+            entry = found.setdefault(version, _Version(version, digest, text_at(one, "published_at"), yanked))
+            if entry.digest != digest:
+                raise IntegrityFailed(
+                    f"{shown_url(url)} has two contents for version {shown(version, 60)}.",
+                    hint="Do not install it; ask whoever runs the registry.",
+                )
     return list(found.values())
 
 
 def _choice(versions: list[_Version], ref: str, package: str) -> _Version:
-    by_digest = [one for one in versions if one.digest == ref]
-    if by_digest:
-        return by_digest[0]  # a lock names it; that it was withdrawn is told, and does not stop it
-    wanted = [one for one in versions if one.version == ref] or [
-        one for one in versions if ref and version_of(ref) is not None and version_of(one.version) == version_of(ref)
+    for one in versions:
+        if one.digest == ref:
+            return one  # a lock names it; that it was withdrawn is told, and does not stop it
+    wanted = [one for one in versions if ref in ("", one.version)] or [
+        one for one in versions if version_of(ref) is not None and version_of(one.version) == version_of(ref)
     ]
-    found = [one for one in (wanted if ref else versions) if not one.yanked]
+    found = [one for one in wanted if not one.yanked]
     if not found:
         names = ", ".join(shown(one.version, 40) for one in versions[:10] if not one.yanked)
-        gone = next((f" It was withdrawn: {one.yanked}." for one in wanted), "")
+        gone = f" It was withdrawn: {wanted[0].yanked}." if wanted else ""
         raise SourceUnavailable(
-            f"{package} has no version {shown(ref, 80)!r}.{gone}" if ref else f"{package} is empty.",
+            f"{package} has no version {shown(ref, 80)!r}.{gone}" if ref else f"{package} is empty.{gone}",
             hint=f"There are {names}." if names else "Choose another package.",
         )
     return max(found, key=_age)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Resolved
-from metier.hub.sources.http import ARCHIVE, HttpClient, check_digest, is_digest, sha256_of
+from metier.hub.sources.http import ARCHIVE, Download, HttpClient, check_digest, is_digest, sha256_of
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown
@@ -21,45 +21,35 @@ if TYPE_CHECKING:
     from metier.hub.sources.fetch import Fetched, Transfer
 
 
-class Content(NamedTuple):
-    """A file that was downloaded or read, and sentences about that."""
-
-    data: bytes
-    warnings: tuple[str, ...] = ()
-
-
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The archive as it is now: its digest is its state."""
     if address.ref and not is_digest(address.ref):
         raise InvalidArgument(
             f"An archive has no state {shown(address.ref)!r}.", hint="Write #sha256= and its digest, or nothing."
         )
-    content = _content(address.location, address.ref, transfer)
-    return Resolved(address=address, revision=sha256_of(content.data), is_exact=bool(address.ref), data=content)
+    found = _archive(address.location, address.ref, transfer)
+    return Resolved(address=address, revision=sha256_of(found.body), is_exact=bool(address.ref), data=found)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in an archive."""
-    content = resolved.data
-    if not isinstance(content, Content):
-        content = _content(resolved.address.location, resolved.revision, transfer)
-    found = candidates_by_layout(archive_tree(content.data), resolved)
-    yield replace(found, warnings=(*found.warnings, *content.warnings))
+    archive = resolved.data
+    if not isinstance(archive, Download):
+        archive = _archive(resolved.address.location, resolved.revision, transfer)
+    found = candidates_by_layout(archive_tree(archive.body), resolved)
+    yield replace(found, warnings=(*found.warnings, *archive.warnings))
 
 
-def _content(location: str, digest: str, transfer: Transfer) -> Content:
+def _archive(location: str, digest: str, transfer: Transfer) -> Download:
     what = f"the archive {shown(location.partition('?')[0].rpartition('/')[2])}"
-    most = ArchiveLimits().archive_bytes
-    return read_content(location, what, transfer, types=ARCHIVE, most=most, digest=digest)
+    return read_content(location, what, transfer, types=ARCHIVE, most=ArchiveLimits().archive_bytes, digest=digest)
 
 
-def read_content(location: str, what: str, transfer: Transfer, *, types: str, most: int, digest: str = "") -> Content:
+def read_content(location: str, what: str, transfer: Transfer, *, types: str, most: int, digest: str = "") -> Download:
     """The file that an address or a path names, of at most so many bytes and with the digest that was announced."""
     if "://" in location:
-        client = HttpClient(location, transfer)
-        found = client.get(location, what, types=types, max_bytes=most, digest=digest)
-        return Content(found.body, tuple(client.warnings))
+        return HttpClient(location, transfer).get(location, what, types=types, max_bytes=most, digest=digest)
     try:
         with open(location, "rb") as file:
             data = file.read(most + 1)
@@ -70,4 +60,4 @@ def read_content(location: str, what: str, transfer: Transfer, *, types: str, mo
     if len(data) > most:
         raise SourceUnavailable(f"{shown(location, 300)} is larger than {most:,} bytes.", hint="Name a smaller one.")
     check_digest(shown(location, 300), data, digest)
-    return Content(data)
+    return Download(data)

@@ -11,7 +11,7 @@ from typing import Any
 
 from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError, SourceUnavailable
-from metier.hub.sources.fields import few
+from metier.hub.sources.fields import bounded_list, few, object_at, required_text, text_at
 from metier.hub.sources.http import is_digest, joined, sha256_of, shown_url
 from metier.skill import is_valid_name, shown
 from metier.skill.package import MAX_FILES
@@ -58,79 +58,75 @@ class IndexEntry:
     def at(self, ref: str) -> IndexEntry | None:
         """The release of a version or of a digest; one that was yanked only by its digest, as locks name it."""
         for one in (self, *self.releases):
-            if ref in ("", one.state) or (ref == one.version and not one.yanked):
-                return replace(one, releases=self.releases)
+            if ref == one.state or (ref == one.version and not one.yanked):
+                return replace(one, releases=self.releases, deprecated=self.deprecated)
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryIndex:
-    """The entries of an index that can be used, and what is to be said of the others."""
-
-    entries: tuple[IndexEntry, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-def parse_index(data: dict[str, Any], url: str) -> DiscoveryIndex:
-    """The entries of an index that lies at an address."""
-    skills, schema = data.get("skills"), data.get("$schema")
-    if not isinstance(skills, list) or len(skills) > _MAX_ENTRIES:
+def parse_index(data: dict[str, Any], url: str) -> tuple[list[IndexEntry], tuple[str, ...]]:
+    """The entries of an index that lies at an address, and warnings about those that cannot be used."""
+    try:
+        skills = bounded_list(data, "skills", _MAX_ENTRIES)
+    except ValueError as problem:
         raise SourceUnavailable(
-            f"{shown_url(url)} has no list of at most {_MAX_ENTRIES:,} skills.", hint="Ask whoever runs the site."
-        )
+            f"The index {shown_url(url)} cannot be used: {problem}.", hint="Ask whoever runs the site."
+        ) from None
+    schema = data.get("$schema")
     if schema not in (None, OLD_SCHEMA, SCHEMA):
-        told = f"The index {shown_url(url)} is of another form ({shown(str(schema))}), and was not read."
-        return DiscoveryIndex(warnings=(told,))
-    extension = _extension(data)
-    warnings: list[str] = []
+        return [], (f"The index {shown_url(url)} is of another form ({shown(str(schema))}), and was not read.",)
+    extension = object_at(data, "extensions", EXTENSION)
+    if schema == SCHEMA:
+        skills = [*skills, *_withdrawn(skills, extension)]
     entries: dict[str, IndexEntry] = {}
     doubles: set[str] = set()
+    warnings: list[str] = []
     for number, written in enumerate(skills, 1):
-        named = shown(str(written.get("name")), 80) if isinstance(written, dict) else f"no. {number}"
         try:
-            entry = _old_entry(written, url) if schema != SCHEMA else _entry(written, url, extension)
+            entry = _entry(written, url, extension) if schema == SCHEMA else _old_entry(written, url)
         except (MetierError, ValueError) as problem:
-            told = problem.message if isinstance(problem, MetierError) else f"{problem}."
-            warnings.append(f"The entry {named} of the index was left out: {told}")
+            name = text_at(written, "name", 80) or f"no. {number}"
+            why = problem.message if isinstance(problem, MetierError) else f"{problem}."
+            warnings.append(f"The entry {name} of the index was left out: {why}")
             continue
         if entries.setdefault(entry.name, entry) != entry:
             doubles.add(entry.name)
-    for name in sorted(doubles):
-        del entries[name]
-        warnings.append(f"The entry {name} of the index was left out: it is there with two contents.")
-    if not all(entry.state for entry in entries.values()):
+    warnings += [
+        f"The entry {name} of the index was left out: it is there with two contents." for name in sorted(doubles)
+    ]
+    usable = [entry for entry in entries.values() if entry.name not in doubles]
+    if not all(entry.state for entry in usable):
         warnings.insert(0, "The index is of v0.1.0 and announces no digests: nothing shows whether files are complete.")
-    return DiscoveryIndex(entries=tuple(entries.values()), warnings=few(warnings))
+    return usable, few(warnings)
 
 
-def _name(written: object) -> str:
-    name = _table(written).get("name")
-    if not isinstance(name, str) or not is_valid_name(name):
-        raise ValueError("its name is no name of a skill")
-    return name
+def _withdrawn(skills: list[Any], extension: dict[str, Any]) -> list[dict[str, Any]]:
+    """Entries for the skills of which all releases were yanked: no index announces them, but locks name them."""
+    announced = {text_at(one, "name") for one in skills}
+    return [
+        {**object_at(one[0]), "name": name, "type": "archive", "extensions": {EXTENSION: one[0]}}
+        for name, one in list(object_at(extension, "releases").items())[:_MAX_ENTRIES]
+        if isinstance(one, list) and one and name not in announced and all(text_at(each, "yanked") for each in one)
+    ]
 
 
 def _entry(written: object, url: str, extension: dict[str, Any]) -> IndexEntry:
-    name, fields = _name(written), _table(written)
-    kind = fields.get("type")
+    name = _name(written)
+    kind = object_at(written).get("type")
     if kind not in ("skill-md", "archive"):
         raise ValueError(f"its type {shown(str(kind), 40)!r} is not known")
-    own = _extension(fields)
-    gone = _table(_table(extension.get("deprecated")).get(name) or own.get("deprecated"))
-    entry = replace(
-        _artifact(name, kind, url, fields, own),
-        deprecated=deprecation(gone) if gone else "",
-    )
-    listed = _table(extension.get("releases")).get(name)
-    releases = [
-        replace(_artifact(name, "archive", url, _table(one), _table(one)), deprecated=entry.deprecated)
+    own = object_at(written, "extensions", EXTENSION)
+    entry = _artifact(name, kind, url, written, own)
+    listed = object_at(extension, "releases").get(name)
+    releases = tuple(
+        _artifact(name, "archive", url, one, one)
         for one in (listed[:_MAX_RELEASES] if isinstance(listed, list) else ())
-    ]
+    )
     contents = {(one.version, one.digest) for one in (entry, *releases) if one.version}
     if len(contents) != len({version for version, _ in contents}):
         raise ValueError("one of its versions is there with two contents")
+    gone = object_at(extension, "deprecated", name) or object_at(own, "deprecated")
     yanked = next((one.yanked for one in releases if one.digest == entry.digest), "")
-    return replace(entry, yanked=yanked, releases=tuple(releases))
+    return replace(entry, yanked=yanked, releases=releases, deprecated=deprecation(gone) if gone else "")
 
 
 def deprecation(said: object) -> str:
@@ -139,34 +135,32 @@ def deprecation(said: object) -> str:
     >>> deprecation({"successor": "documents", "reason": "It is old."})
     'Deprecated. Use documents instead. It is old.'
     """
-    successor, reason = (_text(_table(said), key) for key in ("successor", "reason"))
+    successor, reason = (text_at(said, key) for key in ("successor", "reason"))
     return " ".join(filter(None, ("Deprecated.", f"Use {successor} instead." if successor else "", reason)))
 
 
-def _artifact(name: str, kind: str, url: str, fields: dict[str, Any], more: dict[str, Any]) -> IndexEntry:
-    where, digest, about = (fields.get(key) for key in ("url", "digest", "description"))
-    content = more.get("content")
-    if not isinstance(digest, str) or not is_digest(digest):
-        raise ValueError("it has no digest")
-    if not isinstance(where, str) or not where:
-        raise ValueError("it has no address")
+def _name(written: object) -> str:
+    return required_text(written, "name", is_valid_name, "its name is no name of a skill")
+
+
+def _artifact(name: str, kind: str, url: str, fields: object, more: object) -> IndexEntry:
+    content = object_at(more).get("content")
+    digest = required_text(fields, "digest", is_digest, "it has no digest")
     return IndexEntry(
         name=name,
         type=kind,
-        url=joined(url, where),
+        url=joined(url, required_text(fields, "url", bool, "it has no address")),
         digest=digest,
-        about=shown(about, 1_024) if isinstance(about, str) else "",
-        version=_text(more, "version"),
-        content=content if isinstance(content, str) and is_digest(content) else "",
-        yanked=_text(more, "yanked"),
+        about=text_at(fields, "description", 1_024),
+        version=text_at(more, "version"),
+        content=str(content) if is_digest(content) else "",
+        yanked=text_at(more, "yanked"),
     )
 
 
 def _old_entry(written: object, url: str) -> IndexEntry:
-    name, listed = _name(written), _table(written).get("files")
-    if not isinstance(listed, list) or len(listed) > MAX_FILES:
-        raise ValueError(f"it lists no files, or more than {MAX_FILES:,}")
-    files = tuple(_listed(file) for file in listed)
+    name = _name(written)
+    files = tuple(_listed(file) for file in bounded_list(written, "files", MAX_FILES))
     checked_listing(path for path, _ in files)
     if "SKILL.md" not in dict(files):
         raise ValueError("it lists no SKILL.md")
@@ -175,20 +169,7 @@ def _old_entry(written: object, url: str) -> IndexEntry:
 
 def _listed(file: object) -> tuple[str, str]:
     """Path and digest of a file: a text, or an object as drafts of v0.2.0 had it."""
-    path, digest = (file.get("path"), file.get("digest")) if isinstance(file, dict) else (file, "")
-    if not isinstance(path, str) or (isinstance(file, dict) and not is_digest(digest)):
-        raise ValueError("it lists something that is no file")
-    return path, str(digest)
-
-
-def _extension(fields: dict[str, Any]) -> dict[str, Any]:
-    return _table(_table(fields.get("extensions")).get(EXTENSION))
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(fields: dict[str, Any], key: str) -> str:
-    value = fields.get(key)
-    return shown(value, 200) if isinstance(value, str) else ""
+    if isinstance(file, str):
+        return file, ""
+    problem = "it lists something that is no file"
+    return required_text(file, "path", bool, problem), required_text(file, "digest", is_digest, problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import NamedTuple
 
 from metier._hosts import authority, split_authority
 from metier.errors import InvalidArgument
@@ -14,17 +13,8 @@ TOKENS = "METIER_REGISTRY_TOKENS"
 """The variable with tokens: `registry.example.com=TOKEN`, several with blanks between."""
 
 
-class Proxy(NamedTuple):
-    """A proxy that connections go through."""
-
-    host: str
-    port: int
-    header: str
-    """The line that says who uses it."""
-
-
-def proxy_for(host: str) -> Proxy | None:
-    """The proxy for a host, as `https_proxy` and `no_proxy` or the system's settings name it."""
+def proxy_for(host: str) -> tuple[str, int, str] | None:
+    """Host and port of the proxy that `https_proxy` and `no_proxy` or the system's settings name, and credentials."""
     from urllib.parse import unquote
     from urllib.request import getproxies, proxy_bypass
 
@@ -35,19 +25,18 @@ def proxy_for(host: str) -> Proxy | None:
     scheme, _, rest = written.rpartition("://")
     who, _, place = rest.partition("/")[0].rpartition("@")
     try:
-        name, port = split_authority(place)
+        name, port = split_authority(place if scheme in ("http", "") else "")
     except ValueError:
-        name, port = "", None
-    if scheme not in ("http", "") or not name:
         raise InvalidArgument(
             f"The proxy {shown(place)!r} cannot be used.", hint="Set https_proxy to one such as http://proxy:3128."
-        )
-    header = f"Proxy-Authorization: {_basic(unquote(who))}\r\n" if who else ""
-    return Proxy(name, port or 80, header)
+        ) from None
+    return name, port or 80, _basic(unquote(who)) if who else ""
 
 
 def credentials_for(host: str, port: int) -> str:
     """The value of `Authorization` for a host; empty where nothing names exactly this one."""
+    import netrc
+
     for entry in os.environ.get(TOKENS, "").split():
         place, _, token = entry.partition("=")
         try:
@@ -58,19 +47,13 @@ def credentials_for(host: str, port: int) -> str:
             ) from None
         if named == host and at in (None, port) and token.isascii() and token.isprintable():
             return f"Bearer {token}"
-    return _from_netrc(authority(host))
-
-
-def _from_netrc(host: str) -> str:
-    import netrc
-
-    path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
     try:
-        found = netrc.netrc(path).hosts.get(host)
+        # The entry `default` is for any host at all; it is not asked for.
+        entries = netrc.netrc(os.environ.get("NETRC") or os.path.expanduser("~/.netrc")).hosts
     except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
         return ""
-    # The entry `default` is for any host at all; it is not asked for.
-    return _basic(f"{found[0]}:{found[2]}") if found and found[2] else ""
+    login, _, password = entries.get(authority(host), ("", "", ""))
+    return _basic(f"{login}:{password}") if password else ""
 
 
 def _basic(text: str) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import pattern, replace
 from metier.errors import IntegrityFailed
-from metier.hub.sources.archive import Content, read_content
+from metier.hub.sources.archive import read_content
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.fetch import fetch as fetch_source
 from metier.hub.sources.fetch import resolve as resolve_source
 from metier.hub.sources.fields import few
 from metier.hub.sources.folder import folder_tree
-from metier.hub.sources.http import JSON, sha256_of
+from metier.hub.sources.http import JSON, Download, sha256_of
 from metier.hub.sources.layout import candidates_by_layout, unopened
 from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
 from metier.skill import shown
@@ -36,18 +36,18 @@ _PIN = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}|sha256:[0-9a-f]{64}")
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The list as it is now: its digest is its state."""
     content = _read(address.location, transfer)
-    return Resolved(address=address, revision=sha256_of(content.data), data=content)
+    return Resolved(address=address, revision=sha256_of(content.body), data=content)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The plugins of a marketplace, and the skills of those that lie beside its file."""
     location = resolved.address.location
-    content = resolved.data if isinstance(resolved.data, Content) else _read(location, transfer)
+    content = resolved.data if isinstance(resolved.data, Download) else _read(location, transfer)
     if location.endswith(f"/{MARKETPLACE}") and os.path.isfile(location):
         yield candidates_by_layout(folder_tree(location.removesuffix(MARKETPLACE)), resolved)
         return
-    plugins, warnings = parse_marketplace(content.data, resolved.address)
+    plugins, warnings = parse_marketplace(content.body, resolved.address)
     alone = [plugin.name for plugin in plugins if plugin.source is None]
     warning = (
         f"Plugins that lie in the same repository as the marketplace are left out: {', '.join(alone[:20])}. "
@@ -115,5 +115,5 @@ def _own_skills(plugin: Candidate, address: SourceAddress, found: Sequence[Candi
     return [one for one in skills if one.package] or own or skills
 
 
-def _read(location: str, transfer: Transfer) -> Content:
+def _read(location: str, transfer: Transfer) -> Download:
     return read_content(location, "the marketplace", transfer, types=JSON, most=MAX_MANIFEST_BYTES)

@@ -11,10 +11,10 @@ import contextlib
 import functools
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
-from metier._lazy import dataclass
+from metier._lazy import replace
 from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUnavailable
 from metier.hub.sources.discovery_index import MAX_INDEX, parse_index
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metier.hub.sources.address import SourceAddress
-    from metier.hub.sources.discovery_index import DiscoveryIndex, IndexEntry
+    from metier.hub.sources.discovery_index import IndexEntry
     from metier.hub.sources.fetch import Transfer
     from metier.skill.package import Files
 
@@ -36,79 +36,47 @@ _FOLDERS = ("agent-skills", "skills")
 """Where an index lies, the newer one first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
-    client: HttpClient
-    entries: tuple[IndexEntry, ...]
-    warnings: tuple[str, ...]
-    revision: str
-
-
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
-    """The state of the index; empty where it announces no digests, so that only the files tell."""
-    chosen = _chosen(address, address.ref, transfer)
-    is_exact = bool(address.ref) and address.ref == chosen.revision
+    """The skills of an index, or the one that an address names, as they are or of a version or digest.
+
+    The state is empty where no digests are announced, so that only the files tell.
+    """
+    client = HttpClient(address.location, transfer)
+    listed, warnings = _read_index(address.location, client)
+    entries = [entry for entry in listed if address.path in ("", entry.name)]
+    if address.path and not entries:
+        raise SkillNotFound(
+            f"{shown_url(address.location)} has no skill {shown(address.path)!r}.",
+            hint="Name the site alone to see them all.",
+        )
+    if address.ref not in ("", _state(entries, address)):
+        entries = _entries_at(address, entries)
+    revision = _state(entries, address)
     return Resolved(
         address=address,
-        revision=chosen.revision,
-        is_exact=is_exact,
-        data=chosen,
-        parts={entry.name: entry.state for entry in chosen.entries},
-        deprecated={entry.name: entry.deprecated for entry in chosen.entries if entry.deprecated},
+        revision=revision,
+        is_exact=bool(revision) and revision == address.ref,
+        data=([_candidate(entry, client) for entry in entries], warnings),
+        parts={entry.name: entry.state for entry in entries},
+        deprecated={entry.name: entry.deprecated for entry in entries if entry.deprecated},
     )
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills of an index; each is downloaded when it is read."""
-    chosen = resolved.data
-    if not isinstance(chosen, _Chosen):
-        chosen = _chosen(resolved.address, resolved.revision, transfer)
-    yield Fetched(
-        resolved=resolved,
-        candidates=[_candidate(entry, chosen.client) for entry in chosen.entries],
-        warnings=(*chosen.warnings, *chosen.client.warnings),
-    )
+    data = resolved.data or resolve(replace(resolved.address, ref=resolved.revision), transfer).data
+    candidates, warnings = cast("tuple[list[Candidate], tuple[str, ...]]", data)
+    yield Fetched(resolved=resolved, candidates=candidates, warnings=warnings)
 
 
-def _chosen(address: SourceAddress, ref: str, transfer: Transfer) -> _Chosen:
-    """The entries that an address means: all of them or one, as they are or of a version or digest."""
-    client, index = _read_index(address, transfer)
-    name = address.path
-    entries = tuple(entry for entry in index.entries if name in ("", entry.name))
-    if name and not entries:
-        raise SkillNotFound(
-            f"{shown_url(address.location)} has no skill {shown(name)!r}.", hint="Name the site alone to see them all."
-        )
-    revision = _state(entries, is_one=bool(name))
-    if ref not in ("", revision):
-        entries = tuple(found for entry in entries if (found := entry.at(ref)) is not None)
-        if not entries:
-            versions = [one.version for entry in index.entries if entry.name == name for one in entry.releases]
-            raise SourceUnavailable(
-                f"{shown_url(address.location)} has nothing of version {shown(ref, 80)!r}, or it was withdrawn.",
-                hint=f"There are {', '.join(versions[:10])}." if any(versions) else "Leave the version out.",
-            )
-        revision = _state(entries, is_one=bool(name))
-    return _Chosen(client=client, entries=entries, warnings=index.warnings, revision=revision)
-
-
-def _state(entries: tuple[IndexEntry, ...], *, is_one: bool) -> str:
-    states = sorted([entry.name, entry.type, entry.state] for entry in entries)
-    if is_one or not all(entry.state for entry in entries):
-        return entries[0].state if is_one else ""
-    return sha256_of(json.dumps(states).encode())
-
-
-def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient, DiscoveryIndex]:
-    """The index of a site."""
-    base = address.location
-    client = HttpClient(base, transfer)
+def _read_index(site: str, client: HttpClient) -> tuple[list[IndexEntry], tuple[str, ...]]:
     missing: SourceUnavailable | None = None
-    for place in _FOLDERS:
-        url = f"{base}/.well-known/{place}/index.json"
+    for folder in _FOLDERS:
         try:
-            data, found = client.get_json(url, "an index of skills", max_bytes=MAX_INDEX)
+            data, found = client.get_json(
+                f"{site}/.well-known/{folder}/index.json", "an index of skills", max_bytes=MAX_INDEX
+            )
         except SourceUnavailable as error:
             # Only where there is none is the other one looked for: it has no digests, and whoever damages the newer
             # one must not get what they want by that.
@@ -116,17 +84,36 @@ def _read_index(address: SourceAddress, transfer: Transfer) -> tuple[HttpClient,
                 raise
             missing = missing or error
             continue
-        return client, parse_index(data, found.url)
-    raise missing or SourceUnavailable(f"{shown_url(base)} announces no skills.", hint="Check the address.")
+        entries, warnings = parse_index(data, found.url)
+        return entries, (*warnings, *found.warnings)
+    raise missing or SourceUnavailable(f"{shown_url(site)} announces no skills.", hint="Check the address.")
+
+
+def _entries_at(address: SourceAddress, entries: list[IndexEntry]) -> list[IndexEntry]:
+    """The releases of a version or digest; raises `SourceUnavailable` where there are none."""
+    found = [one for entry in entries if (one := entry.at(address.ref)) is not None]
+    if not found:
+        releases = [one for entry in entries for one in entry.releases]
+        gone = next((f" It was withdrawn: {one.yanked}" for one in releases if one.version == address.ref), "")
+        versions = dict.fromkeys(one.version for one in releases if one.version and not one.yanked)
+        raise SourceUnavailable(
+            f"{shown_url(address.location)} has no version {shown(address.ref, 80)!r}.{gone}",
+            hint=f"There are {', '.join(list(versions)[:10])}." if versions else "Leave the version out.",
+        )
+    return found
+
+
+def _state(entries: list[IndexEntry], address: SourceAddress) -> str:
+    if address.path:
+        return entries[0].state
+    states = sorted([entry.name, entry.type, entry.state] for entry in entries)
+    return sha256_of(json.dumps(states).encode()) if all(entry.state for entry in entries) else ""
 
 
 def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
     files = functools.cache(functools.partial(_files, entry, client))
-    notes = []
-    if urlsplit(entry.url).netloc != urlsplit(client.origin).netloc:
-        notes.append(f"Its files come from {shown(urlsplit(entry.url).netloc)}.")
-    if entry.deprecated:
-        notes.append(entry.deprecated)
+    host = urlsplit(entry.url).netloc
+    elsewhere = "" if host == urlsplit(client.origin).netloc else f"Its files come from {shown(host)}."
     return Candidate(
         folder=entry.name,
         path=entry.name,
@@ -135,41 +122,41 @@ def _candidate(entry: IndexEntry, client: HttpClient) -> Candidate:
         about=entry.about,
         version=entry.version,
         yanked=entry.yanked,
-        notes=tuple(notes),
+        notes=tuple(filter(None, (elsewhere, entry.deprecated))),
     )
 
 
 def _files(entry: IndexEntry, client: HttpClient) -> Files:
     """The files of a skill, verified by the digests of the index before anything is unpacked."""
     what = f"the skill {entry.name}"
-    if entry.type == "skill-md":
-        body = client.get(entry.url, what, types=MARKDOWN, max_bytes=MAX_SKILL_BYTES, digest=entry.digest).body
-        found: Files = {"SKILL.md": ("file", body)}
-    elif entry.type == "archive":
+    if entry.type == "archive":
         most = ArchiveLimits().archive_bytes
-        body = client.get(entry.url, what, types=ARCHIVE, max_bytes=most, digest=entry.digest).body
-        tree = archive_tree(body)
-        if "SKILL.md" not in tree.modes:
-            raise SkillInvalid(f"The archive of {entry.name} has no SKILL.md at its root.", hint="Ask its author.")
-        found = candidates_of(tree, folders=[""])[0].files()
+        tree = archive_tree(client.get(entry.url, what, types=ARCHIVE, max_bytes=most, digest=entry.digest).body)
+    elif entry.type == "skill-md":
+        body = client.get(entry.url, what, types=MARKDOWN, max_bytes=MAX_SKILL_BYTES, digest=entry.digest).body
+        tree = memory_tree({"SKILL.md": ("file", body)})
     else:
-        found = candidates_of(memory_tree(_downloaded(entry, client, what)), folders=[""])[0].files()
+        tree = memory_tree(_single_files(entry, client, what))
+    if "SKILL.md" not in tree.modes:
+        raise SkillInvalid(f"The archive of {entry.name} has no SKILL.md at its root.", hint="Ask its author.")
+    found = candidates_of(tree, folders=[""])[0].files()
     name = read_frontmatter(found["SKILL.md"][1]).mapping.get("name")
     if isinstance(name, str) and name.strip() != entry.name:
         raise SkillInvalid(
             f"The entry {entry.name} of the index has the skill {shown(name)!r}.", hint="Ask whoever runs the site."
         )
-    if entry.content and digest_of_files(found) != entry.content:
+    actual = digest_of_files(found)
+    if entry.content not in ("", actual):
         raise IntegrityFailed(
             f"The files of {entry.name} are not those that the index announces.",
             hint="Do not install it; ask whoever runs the site.",
             expected=entry.content,
-            actual=digest_of_files(found),
+            actual=actual,
         )
     return found
 
 
-def _downloaded(entry: IndexEntry, client: HttpClient, what: str) -> Files:
+def _single_files(entry: IndexEntry, client: HttpClient, what: str) -> Files:
     # One limit of time and size for all files together, as for one archive.
     until = time.monotonic() + client.transfer.seconds
     left = min(client.transfer.max_bytes, ArchiveLimits().bytes)
