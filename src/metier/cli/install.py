@@ -85,7 +85,7 @@ def run(options: Namespace) -> int:
                         withdrawn.append(f"{one.locked.name} was withdrawn by its author: {candidate.yanked}")
             if not options.json:
                 for _, plan in plans:
-                    if not plan.is_unchanged:
+                    if not plan.is_unchanged or plan.packages.lines:
                         print_plan(plan)
             is_agreed = not (options.frozen and problems) and (not asks or not plans or _agreed(plans))
             for one, plan in plans if is_agreed else ():

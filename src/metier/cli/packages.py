@@ -74,7 +74,7 @@ def package_state(entry: Entry, guard: Guard) -> PackageState | None:
         packages_for(entry.name, digest, set(declared.values()))
     except MetierError as error:
         missing = error.message
-    is_approved = not any(decision.check == "packages" for decision in considered)
+    is_approved = not any(decision.check.startswith("packages") for decision in considered)
     return PackageState(files=tuple(declared), missing=missing, is_approved=is_approved)
 
 

@@ -28,6 +28,7 @@ from metier.guard.run_checks import file_settings
 from metier.guard.signers import is_signer
 from metier.skill import shown
 from metier.skill.names import may_name, names_skill, readings
+from metier.skill.script_packages import grant_of, package_names, package_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -326,20 +327,28 @@ def approval(context: DecisionContext) -> Iterator[Decision]:
 
 
 def script_packages(context: DecisionContext) -> Iterator[Decision]:
-    """Ask for an approval of the packages that the scripts of exactly this content declare.
+    """Ask for an approval of the packages that the scripts of exactly this content declare, and of their resolution.
 
-    It holds in every mode, in every layer and without any policy file: they are the code of strangers.
+    It holds in every mode, in every layer and without any policy file: they are the code of strangers. Whoever changes
+    a lock changes what is built, and nothing of that reaches a script before a person approved of exactly this list.
     """
     subject = context.subject
-    if subject is None or "packages" in context.approval_status.grants or context.denied is not None:
+    if subject is None or context.denied is not None:
         return
+    grants = context.approval_status.grants
     try:
-        is_lacking = context.declares_packages
+        if "packages" not in grants and not context.declares_packages:
+            return
     except MetierError as error:
         yield from cannot_tell(context, f"which packages skill {subject.name!r} needs", error)
         return
-    if is_lacking:
-        yield amend(_wanting(context, ("packages",)), check="packages", holds_always=True)
+    resolved = package_record(subject.digest).packages
+    wanted = grant_of(resolved)
+    if "packages" in grants and wanted in ("", *grants):
+        return
+    decision = _wanting(context, ("packages",))
+    listed = f" They are {shown(', '.join(package_names(resolved)), 2_000)}." if resolved else ""
+    yield amend(decision, check=wanted or "packages", reason=f"{decision.reason}{listed}", holds_always=True)
 
 
 @functools.lru_cache(1_024)

@@ -12,6 +12,7 @@ from metier.guard.decision import amend
 from metier.guard.inspection import PackageSnapshot
 from metier.guard.question import TERMINAL
 from metier.guard.remedies import approve_request
+from metier.skill.script_packages import grant_of, package_names, package_record
 from metier.store import ApprovalRequest, Person
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def _request(scope: TenantScope, context: DecisionContext, subject: Subject) -> 
     """Ask for an approval, with all that whoever decides has to see; approvals of other content have fallen."""
     from metier.guard.approvals.requests import expire_requests, lapse_earlier_approvals, request_approval
 
-    found = context.capabilities
+    found, packages = context.capabilities, package_record(subject.digest).packages
+    reason = _REASONS.get(context.trigger, "Somebody wanted to use it.")
     with scope.transaction():
         # A request that waited too long is not the same once more.
         expire_requests(scope, context.effective, actor=context.actor)
@@ -135,12 +137,12 @@ def _request(scope: TenantScope, context: DecisionContext, subject: Subject) -> 
         return request_approval(
             scope,
             subject,
-            capabilities=found.names,
+            capabilities=(*found.names, *filter(None, [grant_of(packages)])),
             new=context.new,
             scripts=found.scripts,
             actor=context.actor,
             environment=context.environment,
-            reason=_REASONS.get(context.trigger, "Somebody wanted to use it."),
+            reason=f"{reason} Its packages are {', '.join(package_names(packages))}." if packages else reason,
         )
 
 

@@ -19,10 +19,11 @@ from metier.library.lock_file import lock_path_for, locked_skill, noting_content
 from metier.library.skills_lock import change_skills_lock, entry_of
 from metier.skill import FolderPackage, shown
 from metier.skill.package import digest_of_files, files_of
+from metier.skill.script_packages import grant_of
 from metier.store import ApprovalRequest, Install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from metier.guard import Actor
     from metier.guard.policy.effective import EffectivePolicy
@@ -158,11 +159,12 @@ def approve_content(
     reason: str,
     *,
     environment: str = "",
+    packages: Collection[str] = (),
 ) -> str:
     """Let a decision about a content count as an approval of it, on the terms of policy; why it does not, or "".
 
     It counts in the layer that the content was put into, and in `environment`, by default in all. Requests that wait
-    for no more than that have their answer.
+    for no more than that have their answer. `packages` are those that were resolved for it, and shown to the person.
     """
     wanted = ApprovalRequest(
         digest=digest,
@@ -170,7 +172,7 @@ def approve_content(
         location=home.location,
         layer=home.layer,
         environment=environment,
-        capabilities=capabilities_of(scope.revisions.get(digest)),
+        capabilities=(*capabilities_of(scope.revisions.get(digest)), *filter(None, [grant_of(packages)])),
     )
     waiting = [one for one in scope.approvals.requests("pending") if one.digest == digest]
     for one in (wanted, *waiting):

@@ -22,6 +22,7 @@ from metier.library.places import TrustStore, project_root
 from metier.library.skills_lock import change_skills_lock, entry_of, require_skills_lock
 from metier.skill import FolderPackage, shown
 from metier.skill.package import files_of
+from metier.skill.script_packages import grant_of
 from metier.store.rows import now
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ def install(
     locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)
+    packages = plan.packages.lines
+
+    def approve(reason: str) -> str:
+        return approve_content(scope, effective, person, home, plan.digest, reason, packages=packages)
+
     # After a crash at the last moment the content is in its place, and its records and its approval are not.
     is_unchanged = plan.is_unchanged and before is not None and recorded is not None and recorded.digest == plan.digest
     if is_unchanged and before is not None:
@@ -110,10 +116,10 @@ def install(
         given = scope.approvals.of(plan.digest)
         quorum = effective.approval.quorum
         found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
-        why = ["" if found.is_approved else _NOBODY]
-        if not found.is_approved and approves:
-            reason = f"Agreed to; it is from {plan.resolved.address.name}."
-            why = [approve_content(scope, effective, person, home, plan.digest, reason)]
+        is_approved = found.is_approved and grant_of(packages) in ("", *found.grants)
+        why = ["" if is_approved else _NOBODY]
+        if not is_approved and approves:
+            why = [approve(f"Agreed to; it is from {plan.resolved.address.name}.")]
     else:
         why = []
 
@@ -124,7 +130,7 @@ def install(
             notes += (*plan.judged.exceptions, *((f"signed by {signer}",) if signer else ()))
             record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
             reason = accepted or version.reason
-            why.append(approve_content(scope, effective, person, home, plan.digest, reason) if approves else _NOBODY)
+            why.append(approve(reason) if approves else _NOBODY)
             expire_others(scope, home.location, plan.digest, actor)
 
         reason = f"{'Installed' if plan.action.point == 'install' else 'Updated'} from {plan.resolved.address.name}."

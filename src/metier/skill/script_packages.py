@@ -169,16 +169,21 @@ def package_record(digest: str) -> PackageRecord:
 
 
 def grant_of(packages: Collection[str]) -> str:
-    """The grant that an approval of these packages has; empty where the content of the skill names them all itself.
+    """The grant that an approval of exactly these packages has; empty where the content of the skill names them itself.
 
-    A lock of npm is part of the content, and so approved with it. Python packages are resolved from outside of it: by
-    an index, or by a `metier.lock` that anybody may have changed.
+    A lock of npm is part of the content, and approved with it. Python packages are resolved from outside of it: by an
+    index, or by a `metier.lock` that anybody may have changed.
 
     >>> grant_of(["npm:ms@2.1.3 sha512-..."]), grant_of(["tiny==1.0 --hash=sha256:..."])[:13]
     ('', 'packages:4c4b')
     """
     lines = sorted(line for line in packages if not line.startswith(NPM_PREFIX))
     return f"packages:{short_digest(chr(10).join(lines).encode(), 32)}" if lines else ""
+
+
+def package_names(packages: Iterable[str]) -> tuple[str, ...]:
+    """The packages of a list with their versions, for people: `pandas==3.0.1`."""
+    return tuple(line.split(" ")[0] for line in packages)
 
 
 def environments_folder() -> str:

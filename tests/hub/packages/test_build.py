@@ -21,7 +21,7 @@ from metier.hub.packages.build import environments_of, provide, resolve_packages
 from metier.hub.packages.plan import PackagePlan
 from metier.run import Outcome
 from metier.skill.package import Files, digest_of_files
-from metier.skill.script_packages import environments_folder
+from metier.skill.script_packages import environments_folder, grant_of, package_record
 from metier.store import Approval, Store
 
 TINY = skill_files(requirements_txt="tiny\n")
@@ -45,12 +45,14 @@ class Machine:
         self.store = Store.open(f"sqlite:///{folder}/data/metier.db")
 
     def approve(self, files: Files, *grants: str) -> None:
+        """Approve of a content, and of the packages that it has now."""
+        resolved = grant_of(package_record(digest_of_files(files)).packages)
         self.store.of().approvals.add(
             Approval(
                 digest=digest_of_files(files),
                 skill="peek@skills",
                 decision="approved",
-                grants=grants or ("packages", "scripts"),
+                grants=grants or ("packages", resolved, "scripts"),
                 decided_by="ada",
             )
         )
@@ -91,6 +93,24 @@ def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: P
     provide(changed, tiny)
     with pytest.raises(Refused, match="packages"):
         machine.run(changed)
+
+
+def test_other_packages_for_the_same_content_are_asked_about_again(
+    index: PackageIndex, tiny: PackagePlan, machine: Machine
+) -> None:
+    """A lock that somebody changed may name other packages, and more of them, than those that were approved."""
+    machine.approve(TINY)
+    index.add_wheel("extra")
+    more = resolve_packages(skill_files(requirements_txt="tiny\nextra\n"))
+    provide(TINY, resolve_packages(TINY, locked=more.lines))
+    with pytest.raises(Refused, match=r"approval of its content for packages. They are extra==1.0, tiny==1.0"):
+        machine.run(TINY)
+    (request,) = machine.store.of().approvals.requests("pending")
+    assert grant_of(more.lines) in request.capabilities
+    assert "extra==1.0" in request.reason
+    # The list that was approved needs no second word, and the request for the other one no longer stands alone.
+    provide(TINY, tiny)
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
 
 
 def test_an_approval_of_scripts_alone_is_none_of_packages(tiny: PackagePlan, machine: Machine) -> None:

@@ -208,7 +208,8 @@ def _checked_grants(request: ApprovalRequest, grants: Collection[str] | None) ->
         if what not in request.capabilities:
             listed = ", ".join(request.capabilities) or "no capability"
             raise InvalidArgument(f"{shown(what)!r} was not asked for.", hint=f"It asks for {listed}.")
-    return tuple(what for what in request.capabilities if what in grants)
+    # The packages that were resolved for a content, `packages:...`, are granted with the capability.
+    return tuple(what for what in request.capabilities if what in grants or what.partition(":")[0] in grants)
 
 
 def _checked_tool_rules(tools: Sequence[str]) -> tuple[str, ...]:

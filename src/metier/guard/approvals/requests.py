@@ -61,6 +61,10 @@ def request_approval(
     )
     with scope.transaction():
         request = scope.approvals.request(wanted)
+        if request.id != wanted.id and request.capabilities != wanted.capabilities:
+            # The same content was given other packages since.
+            scope.approvals.set_request(request.id, "superseded", expected="pending")
+            request = scope.approvals.request(wanted)
         if request.id != wanted.id:
             return request
         place = (request.location, request.layer, request.environment)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass, field
 from metier.errors import IsolationMissing, PackagesMissing, PackagesRefused, PartMissing
 from metier.hints import for_person
+from metier.skill.script_packages import package_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -41,7 +42,7 @@ class PackagePlan:
     @property
     def names(self) -> tuple[str, ...]:
         """The packages with their versions, for people: `pandas==3.0.1`."""
-        return tuple(line.split(" ")[0] for line in self.lines)
+        return package_names(self.lines)
 
 
 NO_PACKAGES = PackagePlan()
