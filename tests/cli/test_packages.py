@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,39 @@ def test_a_skill_that_was_added_runs_with_its_packages(
     code, _, err = metier("run", "peek", "peek.py")
     assert code != 0
     assert "tiny" not in err
+
+
+def test_packages_that_only_a_lock_names_run_once_a_person_agreed_to_them(
+    metier: Call, index: PackageIndex, project: Path, tmp_path: Path, typed: None
+) -> None:
+    source = write_files(tmp_path / "source/peek", TINY)
+    assert metier("add", source, "--to", "project", "--yes")[0] == 0
+    index.add_wheel("tiny", "2.0")
+    lock = project / "metier.lock"
+    (locked,) = LockFile.read(lock).skills
+    digest = sha256((index.root / "simple/tiny/tiny-2.0-py3-none-any.whl").read_bytes()).hexdigest()
+    other = f"tiny==2.0 --hash=sha256:{digest}"
+    lock.write_text(lock.read_text().replace(locked.packages[0], other))
+    # They are built, as CI has nobody to ask, and no script gets them.
+    assert metier("install", "--frozen")[0] == 0
+    code, _, err = metier("run", "peek", "peek.py", given="")
+    assert (code, "[approval-needed]" in err, "They are tiny==2.0." in err) == (4, True, True)
+    assert "built, not approved" in metier("show", "peek")[1]
+    # An update that brings nothing approves of nothing.
+    metier("update", "--all", "--yes")
+    assert metier("run", "peek", "peek.py", given="")[0] == 4
+    assert metier("approve", "grant", "peek")[0] == 0
+    assert metier("run", "peek", "peek.py") == (0, "tiny 2.0\n", "")
+
+
+def test_packages_that_no_skill_uses_are_deleted(metier: Call, index: PackageIndex, tmp_path: Path) -> None:
+    skills = write_files(tmp_path / "skills/peek", TINY).parent
+    assert metier("--skills", skills, "packages", "peek")[0] == 0
+    assert metier("--skills", skills, "packages", "--prune")[1].startswith("\u2713 0 environments deleted")
+    write_files(skills / "peek", skill_files(requirements_txt="tiny<2\n"))
+    found = json.loads(metier("--skills", skills, "packages", "--prune", "--json")[1])
+    assert (found["removed"], found["bytes"] > 100) == (1, True)
+    assert "have not been built" in metier("--skills", skills, "doctor")[1]
 
 
 def test_what_is_not_built_is_said_and_built_by_name(metier: Call, index: PackageIndex, tmp_path: Path) -> None:

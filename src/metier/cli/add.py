@@ -68,8 +68,8 @@ def run(options: Namespace) -> int:
     address = parse_address(options.source, ref=options.ref)
     folder = install_folder(options.to, os.getcwd())
     named_clients(several(options.client), "project")  # so that a typo is found before anything is installed
-    terms = terms_of(options, folder, is_pinned=options.pin)
     with TransferLine() as line:
+        terms = terms_of(options, folder, line, is_pinned=options.pin)
         store = looking(options) if options.dry_run else acting(options)
         with contextlib.ExitStack() as stack:
             scope, person = stack.enter_context(store)

@@ -207,8 +207,8 @@ def _unready(library: Library) -> dict[str, str]:
     guard = metier.Guard()
     for entry in library.entries():
         packages = package_state(entry, guard)
-        if packages is not None and not packages.is_ready:
-            found.setdefault(entry.name, []).append(f"packages of its scripts: {packages}")
+        if packages is not None and packages.problem:
+            found.setdefault(entry.name, []).append(f"packages of its scripts: {packages.problem}")
     return {name: "; ".join(why) for name, why in found.items()}
 
 

@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
                 lock = replace(one.lock, skills=(replace(one.locked, replaces=there[one.location] or ""),))
-                terms = terms_of(options, os.path.dirname(one.location), is_pinned=one.locked.pinned)
+                terms = terms_of(options, os.path.dirname(one.location), line, is_pinned=one.locked.pinned)
                 try:
                     if isinstance(candidate, MetierError):
                         raise candidate

@@ -46,6 +46,13 @@ class TransferLine:
             of = f" of {total / 1e6:,.1f}" if total else ""
             print(f"\r\x1b[K{Style.text(what, 60)} {done / 1e6:,.1f}{of} MB", end="", file=sys.stderr, flush=True)
 
+    def say(self, step: str) -> None:
+        """Name the step that is under way, of which nobody knows how far it is; without one, take the line away."""
+        self.end()
+        if self._is_active and step:
+            self._is_shown = True
+            print(f"{Style.text(step, 60)} ...", end="", file=sys.stderr, flush=True)
+
     def end(self) -> None:
         """Take the line away."""
         if self._is_shown:
@@ -62,7 +69,7 @@ def asks_first(options: Namespace, hint: str) -> bool:
     return True
 
 
-def terms_of(options: Namespace, folder: str, *, is_pinned: bool = False) -> InstallTerms:
+def terms_of(options: Namespace, folder: str, line: TransferLine, *, is_pinned: bool = False) -> InstallTerms:
     """The wishes of the person who gave a command that installs skills."""
     from metier.hub.install_plan import InstallTerms
 
@@ -72,6 +79,7 @@ def terms_of(options: Namespace, folder: str, *, is_pinned: bool = False) -> Ins
         is_pinned=is_pinned,
         allow_unsigned=options.allow_unsigned,
         accept_signer=options.accept_signer,
+        progress=line.say,
     )
 
 

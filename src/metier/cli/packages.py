@@ -13,7 +13,8 @@ from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.json_shapes import digest_of
 from metier.cli.output import Style, plural, print_done, print_json, table
 from metier.cli.parser import Parser, library_of
-from metier.errors import LockInvalid, MetierError
+from metier.errors import InvalidArgument, LockInvalid, MetierError
+from metier.hints import for_person
 
 if TYPE_CHECKING:
     from metier.guard import Guard
@@ -28,12 +29,16 @@ class PackageState:
     files: tuple[str, ...]
     missing: str = ""
     """The reason why they are not there for a run; empty where they are."""
+    hint: str = ""
+    """The command that builds them."""
     is_approved: bool = False
 
     @property
-    def is_ready(self) -> bool:
-        """Whether scripts can import them."""
-        return not self.missing and self.is_approved
+    def problem(self) -> str:
+        """The state and what to do about it; empty where scripts can import them."""
+        if self.missing:
+            return f"{self}. {self.missing} {self.hint}"
+        return "" if self.is_approved else f"{self}. A run asks for an approval of them."
 
     def __str__(self) -> str:
         return f"{'not built' if self.missing else 'built'}, {'approved' if self.is_approved else 'not approved'}"
@@ -69,13 +74,13 @@ def package_state(entry: Entry, guard: Guard) -> PackageState | None:
         considered = guard.consider(guard.context(Action(point="run", skill=subject_of(entry, digest), by="user")))
     except (MetierError, OSError):
         return None
-    missing = ""
+    missing = hint = ""
     try:
         packages_for(entry.name, digest, set(declared.values()))
     except MetierError as error:
-        missing = error.message
+        missing, hint = error.message, for_person(error.hint)
     is_approved = not any(decision.check.startswith("packages") for decision in considered)
-    return PackageState(files=tuple(declared), missing=missing, is_approved=is_approved)
+    return PackageState(files=tuple(declared), missing=missing, hint=hint, is_approved=is_approved)
 
 
 def add(parser: Parser) -> None:
@@ -88,11 +93,16 @@ def add(parser: Parser) -> None:
         nargs="*",
         complete="skills",
     )
+    parser.flag(
+        "--prune", "delete packages that no skill here and no installed skill uses, and say how large they were"
+    )
     parser.json()
 
 
 def run(options: Namespace) -> int:
     library = library_of(options)
+    if options.prune:
+        return _prune(options, library)
     if options.skill:
         return _build(options, [library.get(name) for name in options.skill])
     guard = metier.Guard()
@@ -110,15 +120,16 @@ def run(options: Namespace) -> int:
 
 
 def _build(options: Namespace, entries: list[Entry]) -> int:
+    from metier.cli.install_view import TransferLine
     from metier.hub.packages.plan import build_packages, plan_packages
     from metier.skill.package import files_of
 
     effective = metier.Guard().governance.effective
-    style, shapes = Style(sys.stdout), []
+    style, shapes, line = Style(sys.stdout), [], TransferLine()
     for entry in entries:
         files = files_of(entry.package)
-        plan = plan_packages(files, ("packages",), effective, locked=_locked(entry))
-        problem = build_packages(files, plan, effective)
+        plan = plan_packages(files, ("packages",), effective, locked=_locked(entry), progress=line.say)
+        problem = build_packages(files, plan, effective, progress=line.say)
         shapes.append(_shape(entry, plan, problem))
         if options.json:
             continue
@@ -141,11 +152,29 @@ def _shape(entry: Entry, plan: PackagePlan, problem: str) -> dict[str, object]:
 
 
 def _locked(entry: Entry) -> tuple[str, ...]:
-    """The packages that a lock names for what lies in the skill's folder."""
+    """The packages that a lock names for what lies in the skill's folder, else those that it was given before."""
     from metier.library.lock_file import locked_skill
+    from metier.skill.script_packages import package_record
 
+    digest = digest_of(entry) or ""
     try:
         locked = locked_skill(os.path.dirname(entry.location))
     except LockInvalid:
         return ()
-    return locked.packages if locked is not None and locked.digest == digest_of(entry) else ()
+    return locked.packages if locked is not None and locked.digest == digest else package_record(digest).packages
+
+
+def _prune(options: Namespace, library: metier.Library) -> int:
+    from metier.cli.identity import looking
+    from metier.hub.packages.build import prune
+
+    if options.skill:
+        raise InvalidArgument("--prune names no skills.", hint="It deletes what no skill uses.")
+    with looking(options) as (scope, _):
+        installed = {one.digest for one in scope.installs.all()}
+    removed, size = prune({*installed, *filter(None, map(digest_of, library.entries(all=True)))})
+    if options.json:
+        print_json({"removed": removed, "bytes": size})
+    else:
+        print_done(f"{plural(removed, 'environment')} deleted, {size / 1e6:,.1f} MB.")
+    return FINE

@@ -89,7 +89,7 @@ def run(options: Namespace) -> None:
     rows.append(("readiness", _readiness(entry)))
     packages = package_state(entry, metier.Guard())
     if packages is not None:
-        rows.append(("packages", f"{packages}: declared in {', '.join(packages.files)}"))
+        rows.append(("packages", f"declared in {', '.join(packages.files)}: {packages.problem or packages}"))
     rows.append(("listing", str(mode)))
     if status is not None and status.status == "denied":
         rows.append(("policy", f"{status.status}: {status.sentence}"))

@@ -136,7 +136,7 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine, t
             line.end()
             for one in wanted:
                 try:
-                    found = _planned(scope, person, guard, library, options, one, fetched, notes)
+                    found = _planned(scope, person, guard, library, options, one, fetched, notes, line)
                 except MetierError as error:
                     problems.append(f"{one.locked.name}: {error.message}")
                     continue
@@ -152,9 +152,9 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine, t
         is_agreed = not options.dry_run and (not asks or not changed or _agreed(changed))
         for one, plan in plans if is_agreed else ():
             if plan.decision.is_allowed:
-                done.append(
-                    install(scope, person, guard, plan, lock_path=one.lock.path, approves=may_decide(scope.store))
-                )
+                # What has not changed was neither shown nor agreed to.
+                approves = not plan.is_unchanged and may_decide(scope.store)
+                done.append(install(scope, person, guard, plan, lock_path=one.lock.path, approves=approves))
     updated = [one for one in done if not one.plan.is_unchanged]
     problems += [
         f"Scripts of {one.plan.skill.name} lack their packages. {one.packages_problem}"
@@ -194,6 +194,7 @@ def _planned(
     one: InstalledSkill,
     fetched: Fetched,
     notes: list[str],
+    line: TransferLine,
 ) -> list[InstallPlan]:
     """The plan of a skill, behind those of the skills that it newly needs; none where it stays as it is."""
     from metier.hub.install_plan import plan_install
@@ -213,7 +214,7 @@ def _planned(
             "stays as it is: a version never changes. Ask whoever publishes it, and add it again if that is right."
         )
         return []
-    terms = terms_of(options, os.path.dirname(one.location))
+    terms = terms_of(options, os.path.dirname(one.location), line)
 
     def planned(candidate: Candidate) -> InstallPlan:
         return plan_install(

@@ -30,7 +30,7 @@ from metier.skill.package import digest_of_files
 from metier.source.unpack import is_portable_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from metier.guard import Actor, Decision, Guard
     from metier.hub.packages.plan import PackagePlan
@@ -62,6 +62,8 @@ class InstallTerms:
     """The reason why it needs no signature, although policy wants one."""
     accept_signer: str = ""
     """The reason why another signer than before is as good."""
+    progress: Callable[[str], None] | None = None
+    """Gets the name of each step that may take long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +240,9 @@ def plan_install(
         decision = against(report, terms.accept_findings) or decision
     packages = NO_PACKAGES
     if decision.is_allowed:
-        # Those that are locked for a content stay what they are while it does.
-        same = locked.packages if locked is not None and locked.digest == digest else ()
-        packages = plan_packages(files, found, effective, locked=same)
+        # Packages that are locked for a content stay what they are while it does.
+        lines = locked.packages if locked is not None and locked.digest == digest else ()
+        packages = plan_packages(files, found, effective, locked=lines, progress=terms.progress)
     stronger = [entry for entry in others if LAYERS.index(entry.layer) < LAYERS.index(home.layer)]
     return InstallPlan(
         candidate=candidate,

@@ -141,7 +141,7 @@ def install(
     if approves and not home.trusted and not why[0]:
         # What was approved is vouched for; what it is changed into is not what is on record, and denied.
         TrustStore().trust(home.folder)
-    lacking = build_packages(plan.files, plan.packages, effective)
+    lacking = build_packages(plan.files, plan.packages, effective, progress=plan.terms.progress)
     return Installed(plan=plan, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
 
 

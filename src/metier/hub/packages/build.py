@@ -23,6 +23,7 @@ from metier.skill.script_packages import (
     NPM_PREFIX,
     declaring_files,
     environments_folder,
+    package_record,
     read_cached,
     record_path,
 )
@@ -122,6 +123,27 @@ def _build(plan: PackagePlan, kind: PackageKind, folder: str, tools: PackageTool
         os.rename(staging, folder)
     finally:
         safe_rmtree(staging)
+
+
+def prune(digests: Collection[str]) -> tuple[int, int]:
+    """Remove the environments that none of these contents of skills uses; how many they were, and their bytes."""
+    above = environments_folder()
+    records = os.path.dirname(record_path(""))
+    if not os.path.isdir(records):
+        return 0, 0
+    used, sizes = {os.path.basename(records)}, []
+    with locked_folder(above):
+        for name in os.listdir(records):
+            if f"sha256:{name}" in digests:
+                used |= {*package_record(name).environments.values()}
+            else:
+                os.unlink(os.path.join(records, name))
+        for name in {*os.listdir(above)} - used:
+            folder = os.path.join(above, name)
+            paths = (os.path.join(parent, file) for parent, _, files in os.walk(folder) for file in files)
+            sizes.append(sum(os.lstat(path).st_size for path in paths))
+            safe_rmtree(folder)
+    return len(sizes), sum(sizes)
 
 
 def _close(folder: str) -> None:

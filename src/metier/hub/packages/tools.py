@@ -184,7 +184,7 @@ class PackageTools:
     may_run_unsandboxed: bool = False
     """Whether policy lets jobs run without a sandbox, on a machine that has none."""
     progress: Callable[[str], None] = field(default=lambda _: None, compare=False)
-    """Gets a few words about each step when it begins."""
+    """Gets a few words about each step when it begins, and an empty text when it has ended."""
 
     def uv(self, *command: str, folder: str, what: str) -> None:
         """Run a command of `uv pip`; see `run`."""
@@ -225,7 +225,10 @@ class PackageTools:
 
             job = replace(job, sandbox=False, network="host", hosts=(), places=())
         self.progress(what)
-        outcome = runner.run_blocking(job)
+        try:
+            outcome = runner.run_blocking(job)
+        finally:
+            self.progress("")
         if not outcome.is_success:
             raise _failed(what, outcome)
 
