@@ -7,7 +7,7 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Self
 
-from metier.cli.identity import is_at_terminal
+from metier.cli import identity
 from metier.cli.layout import pad, width_of
 from metier.cli.output import Style, plural, shortened
 from metier.errors import InvalidArgument
@@ -64,7 +64,7 @@ def asks_first(options: Namespace, hint: str) -> bool:
     """Tell whether somebody is to be asked before anything is changed; raises where nobody is here."""
     if options.yes or getattr(options, "dry_run", False) or getattr(options, "frozen", False):
         return False
-    if options.json or not is_at_terminal():
+    if options.json or not identity.is_at_terminal():
         raise InvalidArgument("Nobody is here to be asked.", hint=hint)
     return True
 
