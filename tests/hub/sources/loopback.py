@@ -55,7 +55,7 @@ def tarred(*members: tarfile.TarInfo | tuple[str, bytes]) -> bytes:
                 info = tarfile.TarInfo(member[0])
                 info.size = len(member[1])
                 archive.addfile(info, io.BytesIO(member[1]))
-    return gzip.compress(file.getvalue())
+    return gzip.compress(file.getvalue(), mtime=0)
 
 
 def digest(data: bytes) -> str:
