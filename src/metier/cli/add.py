@@ -112,14 +112,14 @@ def run(options: Namespace) -> int:
 def _names(options: Namespace, listed: Fetched, *, picks: bool) -> list[str]:
     """The skills and plugins that are wanted; none for the only one that there is."""
     names: list[str] = options.skill
-    skills = [one.path for one in listed.candidates if not one.is_plugin]
+    offered = listed.offered
     if options.all:
         if names:
             raise InvalidArgument("--all and names of skills exclude each other.", hint="Leave one of them out.")
-        return skills
-    if names or len(listed.candidates) > 1:
-        return names if names or not picks else ask_names(listed.candidates)
-    return [one.folder for one in listed.candidates if one.is_plugin]
+        return [one.path for one in offered if not one.is_plugin]
+    if names or len(offered) > 1:
+        return names if names or not picks else ask_names(offered)
+    return [one.folder for one in offered if one.is_plugin]
 
 
 def _whole(chosen: list[Candidate]) -> tuple[list[Candidate], list[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
 from metier._suggest import did_you_mean
-from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound
+from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound, SourceUnavailable
 from metier.guard import Action
 from metier.guard.audit.governance_events import actor_of, denied
 from metier.hints import for_people
@@ -127,9 +127,17 @@ def source_permit(guard: Guard, person: Person | None = None, scope: TenantScope
 def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
     """The candidates that are meant by names; without any, the only one that there is.
 
-    Raises `SkillNotFound` for a name that none has, and `InvalidArgument` where somebody has to choose.
+    Raises `SkillNotFound` for a name that none has, `SourceUnavailable` for one that was withdrawn, and
+    `InvalidArgument` where somebody has to choose.
     """
-    candidates, source = fetched.candidates, shown(fetched.resolved.address.name, 300)
+    candidates, source = fetched.offered, shown(fetched.resolved.address.name, 300)
+    for one in fetched.candidates:
+        if one.yanked and not fetched.resolved.address.ref and (one.folder in names or not candidates):
+            raise SourceUnavailable(
+                f"{shown(one.folder)!r} was withdrawn by its author: {one.yanked}",
+                hint="Choose another version, or another skill.",
+                name=one.folder,
+            )
     if not candidates:
         path = fetched.resolved.address.path
         within = f" in {shown(path, 200)!r}" if path else ""

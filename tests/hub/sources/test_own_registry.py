@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.hub.sources.loopback import Site, answer, skill_text
 
+from metier.errors import SourceUnavailable
+from metier.hub.install_plan import choose
 from metier.hub.publish.registry_folder import RegistryFolder
 from metier.hub.publish.site import build_site
 from metier.hub.sources.address import parse_address
@@ -67,6 +69,25 @@ def test_what_was_yanked_and_deprecated_there_is_known_here(
     with fetch(resolve(parse_address(site.url, ref=locked))) as found:
         assert [(one.version, one.yanked) for one in found.candidates] == [("1.1", "It deletes files.")]
         assert b"Version 1.1." in found.candidates[0].skill_file()
+
+
+@pytest.mark.covers("A-37")
+def test_a_skill_whose_every_version_was_withdrawn_is_refused_with_the_reason_and_stays_for_locks(
+    site: Site, tmp_path: Path, registry: RegistryFolder
+) -> None:
+    build(site, tmp_path)
+    locked = resolve(parse_address(f"{site.url}/.well-known/agent-skills/pdf")).revision
+    for version in ("1.0", "1.1"):
+        registry.yank("pdf", version, "It deletes files.")
+    build(site, tmp_path)
+    for names in ([], ["pdf"]):
+        with (
+            fetch(resolve(parse_address(site.url))) as found,
+            pytest.raises(SourceUnavailable, match="'pdf' was withdrawn by its author: It deletes files"),
+        ):
+            choose(found, names)
+    with fetch(resolve(parse_address(site.url, ref=locked))) as found:
+        assert b"Version 1.1." in choose(found, ["pdf"])[0].skill_file()
 
 
 def test_the_older_index_of_a_site_that_we_built_has_the_same_files(

@@ -101,6 +101,11 @@ class Fetched:
     candidates: Sequence[Candidate]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def offered(self) -> list[Candidate]:
+        """The skills to choose from: one that was withdrawn only where the address names its version or digest."""
+        return [one for one in self.candidates if not one.yanked or self.resolved.address.ref]
+
 
 KINDS: dict[Kind, str] = {
     "dir": "metier.hub.sources.folder",
