@@ -10,12 +10,7 @@ from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import (
-    capabilities_of,
-    current_suppressions,
-    scan_report_of,
-    signer_of,
-)
+from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of, signer_of
 from metier.guard.policy.rules import ALIASES
 from metier.guard.signers import trusted_signers
 from metier.scan.finding import rank

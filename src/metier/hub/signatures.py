@@ -33,15 +33,8 @@ class JudgedSignature:
     """The decision against the skill, where its signature speaks against it."""
     unsigned_because: str = ""
     """The reason of an exception, where policy wants a signature and there is none."""
-    signer_because: str = ""
-    """The reason of an exception, where another signer signed before."""
-
-    @property
-    def exceptions(self) -> tuple[str, ...]:
-        """The exceptions that somebody who may decide about skills has to answer for, in words."""
-        unsigned, signer = self.unsigned_because, self.signer_because
-        found = (unsigned and f"Unsigned: {unsigned}", signer and f"Another signer: {signer}")
-        return tuple(text for text in found if text)
+    exceptions: tuple[str, ...] = ()
+    """The exceptions that somebody who may decide about skills has to answer for, in words."""
 
 
 def judge_signature(
@@ -58,27 +51,28 @@ def judge_signature(
     The decision against another signer than before has the code of `SignerChanged`: a person who is told of it may
     answer with a reason to accept it, which is recorded with the installation.
     """
+    unsigned, accepted = allow_unsigned.strip(), accept_signer.strip()
     is_demanded = "none" not in effective.sources_require.signature or any(
         denies_source(pattern, source) for pattern in effective.sources_signers
     )
     # In the other modes policy says what it would have denied, and denies nothing.
-    required = is_demanded and effective.mode == "enforce" and not allow_unsigned.strip()
+    required = is_demanded and effective.mode == "enforce" and not unsigned
     signature = Signature()
     try:
         trusted = trusted_signers(effective) if SIGNATURE_FILE in files else TrustedSigners()
         signature = verify(files, trusted, required=required)
         is_other = previous not in ("", signature.signer)
-        if is_other and not accept_signer.strip():
+        if is_other and not accepted:
             raise _changed(previous, signature.signer)
     except SignatureRefused as error:
         refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
         if isinstance(error, SignerUnknown):
             signature = Signature(status="signer-unknown")
         return JudgedSignature(signature=signature, against=refusal)
+    unsigned = unsigned if is_demanded and signature.kind == "none" else ""
+    exceptions = (unsigned and f"Unsigned: {unsigned}", is_other and f"Another signer: {accepted}")
     return JudgedSignature(
-        signature=signature,
-        unsigned_because=allow_unsigned.strip() if is_demanded and signature.kind == "none" else "",
-        signer_because=accept_signer.strip() if is_other else "",
+        signature=signature, unsigned_because=unsigned, exceptions=tuple(text for text in exceptions if text)
     )
 
 

@@ -70,25 +70,19 @@ def _one_spelling(text: str) -> str:
     >>> _one_spelling("git+https://GitHub.com.:443//good/../%65vil/./skills")
     'git+https://github.com/evil/skills'
     """
+    from posixpath import normpath
     from unicodedata import normalize
     from urllib.parse import unquote
 
     for _ in range(3):  # some servers decode what was decoded already
         text = unquote(text)
     kind, colon, rest = normalize("NFKC", text).casefold().replace("\\", "/").partition(":")
-    start = "//" if rest.startswith("//") else ""
-    host = ""
+    start, host = "//" if rest.startswith("//") else "", ""
     if start or kind in _HOSTED:
         host, _, rest = rest.removeprefix("//").partition("/")
-        host = _DEFAULT_PORT.sub("", host)
-        rest = f"/{rest}"
-    segments: list[str] = []
-    for segment in rest.split("/"):
-        if segment == "..":
-            segments = segments[:-1]
-        elif segment not in ("", "."):
-            segments.append(segment)
-    return f"{kind}{colon}{start}{host}{'/' if rest.startswith('/') else ''}{'/'.join(segments)}"
+        host, rest = _DEFAULT_PORT.sub("", host), f"/{rest}"
+    path = normpath(f"/{rest.lstrip('/')}")
+    return f"{kind}{colon}{start}{host}{path if rest.startswith('/') else path[1:]}"
 
 
 def _split(text: str) -> _Source:

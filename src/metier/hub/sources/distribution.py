@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, cast
 
 from metier._lazy import pattern, replace
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, PartMissing, SourceUnavailable
@@ -47,11 +47,6 @@ _HINT = "Check its name and version, and the index that pip is configured for. O
 _MISTRUST = "Do not install it; ask its author for a clean wheel."
 
 
-class _Wheel(NamedTuple):
-    name: str
-    data: bytes
-
-
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     """The wheel that the index has now: its digest is its state."""
     if not _NAME.fullmatch(address.location) or (address.ref and not _VERSION.fullmatch(address.ref)):
@@ -61,23 +56,22 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
         )
     # Names that are written in other ways mean the same; policies and locks have one of them.
     address = replace(address, location=normalized_name(address.location))
-    wheel = _downloaded(f"{address.location}=={address.ref}" if address.ref else address.location, transfer)
-    return Resolved(address=address, revision=sha256_of(wheel.data), data=wheel)
+    file, data = _downloaded(f"{address.location}=={address.ref}" if address.ref else address.location, transfer)
+    return Resolved(address=address, revision=sha256_of(data), data=(file, data))
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in a wheel."""
-    if not isinstance(resolved.data, _Wheel):
+    if resolved.data is None:
         expected = resolved.revision
         resolved = resolve(resolved.address, transfer)
         if resolved.revision != expected:
             raise IntegrityFailed(
                 f"The index has another wheel of {resolved.address.location} than before.", hint=_MISTRUST
             )
-    wheel = resolved.data
-    assert isinstance(wheel, _Wheel)
-    yield Fetched(resolved=resolved, candidates=skills_of_wheel(wheel.name, wheel.data, resolved.address.location))
+    file, data = cast("tuple[str, bytes]", resolved.data)
+    yield Fetched(resolved=resolved, candidates=skills_of_wheel(file, data, resolved.address.location))
 
 
 def skills_of_wheel(file: str, data: bytes, distribution: str) -> list[Candidate]:
@@ -93,7 +87,8 @@ def skills_of_wheel(file: str, data: bytes, distribution: str) -> list[Candidate
     return candidates_of(tree, folders=folders, package=distribution, version=version)
 
 
-def _downloaded(requirement: str, transfer: Transfer) -> _Wheel:
+def _downloaded(requirement: str, transfer: Transfer) -> tuple[str, bytes]:
+    """The name and the content of a wheel."""
     options = "download --no-deps --only-binary :all: --no-input --disable-pip-version-check --no-color --quiet"
     transfer.progress(f"the wheel of {requirement}", 0, None)
     most = min(LIMITS.archive_bytes, transfer.max_bytes)
@@ -119,7 +114,7 @@ def _downloaded(requirement: str, transfer: Transfer) -> _Wheel:
     if len(data) > most:
         raise SourceUnavailable(f"The wheel of {requirement} is larger than a source may be.", hint=_MISTRUST)
     transfer.progress(f"the wheel of {requirement}", len(data), len(data))
-    return _Wheel(wheels[0], data)
+    return wheels[0], data
 
 
 def _pip() -> tuple[str, ...]:
