@@ -256,6 +256,18 @@ def test_an_update_brings_the_skills_that_it_newly_needs(
     assert said(metier, "lock", "--check")["ok"] is True
 
 
+def test_a_skill_that_another_source_of_the_lock_has_is_brought_from_there(
+    metier: Metier, installed: Path, shared: Path, tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    write_skill(shared / "wave", description="Waves. Use when far away.")
+    write_skill(tmp_path / "other/greet", description="Greets. Use when polite.", more="requires: [wave]\n")
+    shape = said(metier, "add", tmp_path / "other", "greet", "--to", "project", "--yes")
+    assert ([one["name"] for one in shape["skills"]], shape["warnings"]) == (["wave", "greet"], [])
+    sources = {one["name"]: one["source"] for one in said(metier, "lock")[0]["skills"]}
+    assert sources["wave"] == f"dir:{shared}"
+    assert said(metier, "lock", "--check")["ok"] is True
+
+
 @pytest.mark.covers("A-40")
 def test_a_rollback_to_the_version_before_an_update_is_locked_and_works_at_once(
     metier: Metier, installed: Path, shared: Path

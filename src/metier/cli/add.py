@@ -62,6 +62,7 @@ def run(options: Namespace) -> int:
     from metier.hub.sources.address import parse_address
     from metier.hub.sources.fetch import Transfer, fetch, resolve
     from metier.hub.sources.marketplace import opened
+    from metier.hub.updates import other_sources
     from metier.library.lock_file import LockFile, lock_path_for
 
     asks = asks_first(options, "Add --yes to install it, or --dry-run to look first.")
@@ -81,8 +82,10 @@ def run(options: Namespace) -> int:
             chosen, broken = _whole(choose(fetched, names)) if options.all else (choose(fetched, names), [])
             line.end()
             library, lock = library_of(options), LockFile.read(lock_path_for(folder))
+            source = fetched.resolved.address.name
+            elsewhere = other_sources(lock, source, transfer, stack)
             chosen, lacking = with_requirements(
-                chosen, fetched.candidates, lock.skills, library, source=fetched.resolved.address.name
+                chosen, fetched.candidates, lock.skills, library, source=source, elsewhere=elsewhere
             )
             fetched = replace(fetched, warnings=(*fetched.warnings, *broken, *lacking))
             plans = [

@@ -19,6 +19,8 @@ from metier.errors import InvalidArgument, MetierError
 from metier.hub.proposal_page import shown_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metier.guard import Guard
     from metier.hub.install_plan import InstallPlan
     from metier.hub.sources.fetch import Candidate, Fetched, Transfer
@@ -115,6 +117,7 @@ def _problems(states: list[SourceState]) -> list[str]:
 def _update(options: Namespace, states: list[SourceState], line: TransferLine, transfer: Transfer) -> int:
     from metier.hub.installation import install
     from metier.hub.sources.fetch import fetch
+    from metier.hub.updates import other_sources
 
     asks = asks_first(options, "Add --yes to update, or --dry-run to look first.")
     plans: list[tuple[InstalledSkill, InstallPlan]] = []
@@ -136,7 +139,8 @@ def _update(options: Namespace, states: list[SourceState], line: TransferLine, t
             line.end()
             for one in wanted:
                 try:
-                    found = _planned(scope, person, guard, library, options, one, fetched, notes, line)
+                    elsewhere = other_sources(one.lock, state.address.name, transfer, stack)
+                    found = _planned(scope, person, guard, library, options, one, fetched, elsewhere, notes, line)
                 except MetierError as error:
                     problems.append(f"{one.locked.name}: {error.message}")
                     continue
@@ -193,6 +197,7 @@ def _planned(
     options: Namespace,
     one: InstalledSkill,
     fetched: Fetched,
+    elsewhere: Iterable[Candidate],
     notes: list[str],
     line: TransferLine,
 ) -> list[InstallPlan]:
@@ -225,7 +230,9 @@ def _planned(
     if plan.is_unchanged or not plan.skill.requires:
         return [plan]
     source = fetched.resolved.address.name
-    needed, lacking = with_requirements([candidate], fetched.candidates, one.lock.skills, library, source=source)
+    needed, lacking = with_requirements(
+        [candidate], fetched.candidates, one.lock.skills, library, source=source, elsewhere=elsewhere
+    )
     notes += lacking
     pinned = {skill.path for skill in one.lock.skills if skill.pinned}
     return [*(planned(other) for other in needed if other is not candidate and other.path not in pinned), plan]
