@@ -12,6 +12,7 @@ import pytest
 from tests.hub.conftest import ADA, BUILDER, EVE, records
 from tests.hub.publish.conftest import HIGH, write_release
 from tests.hub.publish.test_oci import registry
+from tests.hub.sources.git_repositories import served_by_http
 from tests.signing import new_key, sign_folder
 
 from metier import Guard
@@ -357,3 +358,28 @@ def test_whatever_is_made_of_releases_is_on_record_where_there_is_a_store(pdf: P
     assert (found["skill.packed"]["path"], found["registry.built"]["path"]) == (f"{tmp_path}/pdf.zip", site)
     assert (found["skill.yanked"]["reason"], found["skill.yanked"]["notes"]) == ("It loses data.", ["version 1.0.0"])
     assert all(one["user"] for one in found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.covers("A-37")
+def test_a_version_is_pushed_over_http_unless_the_server_refuses(
+    pdf: Path, repository: Path, tmp_path: Path, scope: TenantScope, guard: Guard
+) -> None:
+    with served_by_http(tmp_path) as (url, _):
+        to = f"git+{url}/skills.git"
+        with pytest.raises(SourceUnavailable, match=r"(?s)Nothing was published.*403") as caught:
+            publish(scope, ADA, pdf, to, guard=guard)  # a server of git takes nothing from strangers
+        assert "may push" in (caught.value.hint or "")
+        git("config", "http.receivepack", "true", at=repository)
+        done = publish(scope, ADA, pdf, to, guard=guard)
+        assert git("rev-parse", "pdf/v1.0.0", at=repository) == git("rev-parse", "main", at=repository) == done.revision
+        with fetch(resolve(parse_address(f"{to}@pdf/v1.0.0"))) as fetched:
+            found = {one.folder: digest_of_files(one.files()) for one in fetched.candidates}
+        assert found["pdf"] == done.release.digest
+        (repository / "hooks/pre-receive").write_text(
+            "#!/bin/sh\necho 'Releases are frozen until Monday.' >&2\nexit 1\n"
+        )
+        (repository / "hooks/pre-receive").chmod(0o755)
+        with pytest.raises(SourceUnavailable, match=r"Nothing was published.*frozen until Monday"):
+            publish(scope, ADA, write_release(tmp_path / "newer/pdf", "1.1"), to, guard=guard)
+    assert git("tag", at=repository) == "pdf/v1.0.0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from metier.errors import InvalidArgument, MetierError, SkillExists, SourceUnavailable
+from metier.errors import InvalidArgument, MetierError, SourceUnavailable
+from metier.hub.publish.release import require_new
 from metier.hub.sources.git_process import repository
 from metier.skill import shown
-from metier.skill.skill_requirement import version_of
 
 if TYPE_CHECKING:
     from metier.hub.publish.release import Release
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOLDER = "skills"
 """The folder of the repository that skills lie in, where the address names none."""
 _NEW = "refs/heads/metier-release"
-_MODES = {"file": "100644", "exec": "100755"}
+_MODES = {"file": b"100644", "exec": b"100755"}
 
 
 def push_release(
@@ -33,7 +33,8 @@ def push_release(
     tag = f"{release.name}/v{release.version}"
     with repository(address.location, transfer) as git:
         refs = _refs(git, address.location)
-        _require_new(release, refs)
+        start = f"refs/tags/{release.name}/v"
+        require_new(release, (name.removeprefix(start) for name in refs if name.startswith(start)))
         branch = f"refs/heads/{address.ref}" if address.ref else refs.get("HEAD", "refs/heads/main")
         if not branch.startswith("refs/heads/") or (address.ref and refs and branch not in refs):
             raise InvalidArgument(
@@ -47,18 +48,18 @@ def push_release(
         if parent:
             # Folders alone: files of others are neither needed nor read.
             git.fetch("--depth=1", "origin", parent, filter="blob:none")
-        message = f"Publish {release.name} {release.version}\n\n{reason.strip()}".strip()
+        message = f"Publish {release.name} {release.version}\n\n{reason}".strip()
         folder = f"{address.path or _FOLDER}/{release.name}"
         git.run("fast-import", "--quiet", given=_stream(release, folder, parent, _committer(git, by), message))
         commit = git.run("rev-parse", "--verify", _NEW).decode().strip()
+        config = {"push.recurseSubmodules": "no", "push.gpgSign": "false", "remote.origin.promisor": "true"}
+        names = (f"{_NEW}:{branch}", f"{_NEW}:refs/tags/{tag}")
         try:
-            config = {"push.recurseSubmodules": "no", "push.gpgSign": "false", "remote.origin.promisor": "true"}
-            git.run(
-                "push", "--quiet", "--atomic", "origin", f"{_NEW}:{branch}", f"{_NEW}:refs/tags/{tag}", config=config
-            )
+            git.run("push", "--quiet", "--atomic", "origin", *names, config=config)
         except SourceUnavailable as error:
+            why = error.context.get("said", error.message)
             raise SourceUnavailable(
-                f"Nothing was published. {error.message}",
+                f"Nothing was published: {shown(address.location, 300)} did not take it. {why}",
                 hint="Try again if somebody pushed meanwhile; else check that you may push.",
             ) from None
     return tag, commit
@@ -67,24 +68,11 @@ def push_release(
 def _refs(git: GitRepository, location: str) -> dict[str, str]:
     """The branches and tags of a repository with their commits; `HEAD` is the name of its main branch."""
     found: dict[str, str] = {}
-    listing = git.run("ls-remote", "--symref", "--", location).decode(errors="replace")
-    for line in listing.splitlines():
+    for line in git.run("ls-remote", "--symref", "--", location).decode(errors="replace").splitlines():
         value, _, name = line.partition("\t")
-        if value.startswith("ref: "):
+        if value.startswith("ref: ") or name != "HEAD":
             found[name] = value.removeprefix("ref: ")
-        elif name != "HEAD":
-            found[name] = value
     return found
-
-
-def _require_new(release: Release, refs: dict[str, str]) -> None:
-    start = f"refs/tags/{release.name}/v"
-    for name in refs:
-        if name.startswith(start) and version_of(name.removeprefix(start)) == version_of(release.version):
-            raise SkillExists(
-                f"{shown(name.removeprefix('refs/tags/'))} is published already, and a version never changes.",
-                hint="Publish it under a new version.",
-            )
 
 
 def _committer(git: GitRepository, by: str) -> bytes:
@@ -93,27 +81,22 @@ def _committer(git: GitRepository, by: str) -> bytes:
         identity = git.run("var", "GIT_COMMITTER_IDENT", config={"user.useConfigOnly": "true"}).strip()
         return identity.rpartition(b">")[0] + b">"
     except MetierError:
-        name = "".join(letter for letter in by if letter.isprintable() and letter not in "<>\n") or "metier"
+        name = "".join(letter for letter in by if letter.isprintable() and letter not in "<>") or "metier"
         return f"{name} <>".encode()
 
 
 def _stream(release: Release, folder: str, parent: str, committer: bytes, message: str) -> bytes:
     """The commands of `git fast-import` for one commit."""
-    parts = [b"commit %s\n" % _NEW.encode(), b"committer %s %d +0000\n" % (committer, int(time.time()))]
-    parts += _data(message.encode(errors="replace") + b"\n")
-    if parent:
-        parts.append(b"from %s\n" % parent.encode())
-    parts.append(b"D %s\n" % _quoted(folder))
-    for path in sorted(release.files):
-        mode, data = release.files[path]
-        parts.append(b"M %s inline %s\n" % (_MODES[mode].encode(), _quoted(f"{folder}/{path}")))
-        parts += _data(data)
+
+    def data(text: bytes) -> bytes:
+        return b"data %d\n%b\n" % (len(text), text)
+
+    def quoted(path: str) -> bytes:
+        return b'"%b"' % path.replace("\\", "\\\\").replace('"', '\\"').encode(errors="surrogateescape")
+
+    parts = [b"commit %b\ncommitter %b %d +0000\n" % (_NEW.encode(), committer, int(time.time()))]
+    parts += [data(message.encode(errors="replace") + b"\n"), b"from %b\n" % parent.encode() if parent else b""]
+    parts.append(b"D %b\n" % quoted(folder))
+    for path, (mode, content) in sorted(release.files.items()):
+        parts += [b"M %b inline %b\n" % (_MODES[mode], quoted(f"{folder}/{path}")), data(content)]
     return b"".join(parts)
-
-
-def _data(data: bytes) -> list[bytes]:
-    return [b"data %d\n" % len(data), data, b"\n"]
-
-
-def _quoted(path: str) -> bytes:
-    return b'"' + path.replace("\\", "\\\\").replace('"', '\\"').encode(errors="surrogateescape") + b'"'

@@ -61,29 +61,26 @@ def pack(files: Files, kind: ArchiveKind = "zip") -> bytes:
     return data
 
 
-def without_links(files: Files) -> tuple[dict[str, tuple[FileMode, bytes]], tuple[str, ...]]:
-    """The files with a copy in place of each link, and the links that were replaced.
+def without_links(files: Files) -> dict[str, tuple[FileMode, bytes]]:
+    """The files with a copy in place of each link.
 
     Raises `FileRefused` for a link that leads out of the skill, to a folder or to another link.
 
     >>> without_links({"a": ("file", b"A"), "b": ("link", b"a")})
-    ({'a': ('file', b'A'), 'b': ('file', b'A')}, ('b',))
+    {'a': ('file', b'A'), 'b': ('file', b'A')}
     """
-    found: dict[str, tuple[FileMode, bytes]] = {}
+    found = dict(files)
     for path, (mode, data) in files.items():
-        found[path] = (mode, data)
         if mode == "link":
-            to = data.decode(errors="replace")
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), to))
-            led = files.get(target)
-            if led is None or led[0] == "link" or to.startswith("/"):
+            led = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode(errors="replace")))
+            found[path] = files.get(led, ("link", b""))
+            if found[path][0] == "link":
                 raise FileRefused(
                     f"{shown(path)!r} is a link that leads to no file of the skill.",
                     hint="Replace it by a copy of the file.",
                     path=path,
                 )
-            found[path] = led
-    return found, tuple(sorted(path for path, (mode, _) in files.items() if mode == "link"))
+    return found
 
 
 def _zip(files: Files) -> bytes:
@@ -102,25 +99,16 @@ def _zip(files: Files) -> bytes:
 def _shrinks_moderately(data: bytes) -> bool:
     import zlib
 
-    packed = zlib.compress(data, 9)
-    return len(data) // _MOST_RATIO < len(packed) < len(data)
+    return len(data) // _MOST_RATIO < len(zlib.compress(data, 9)) < len(data)
 
 
 def _tar(files: Files) -> bytes:
-    try:
-        tar = _plain_tar(files, tarfile.USTAR_FORMAT)
-    except ValueError:  # a path of more than 255 bytes, for which some readers do not know the other format
-        tar = _plain_tar(files, tarfile.PAX_FORMAT)
     out = io.BytesIO()
     # `gzip.compress` leaves a byte of the header to whichever zlib is there.
-    with gzip.GzipFile("", "wb", 9, out, mtime=0) as file:
-        file.write(tar)
-    return out.getvalue()
-
-
-def _plain_tar(files: Files, format: int) -> bytes:  # noqa: A002
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=format, encoding="utf-8") as archive:
+    with (
+        gzip.GzipFile("", "wb", 9, out, mtime=0) as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive,
+    ):
         for path in sorted(files):
             mode, data = files[path]
             info = tarfile.TarInfo(path)

@@ -15,7 +15,7 @@ from metier._json_object import read_object
 from metier._paths import locked_folder, write_file
 from metier.errors import IntegrityFailed, InvalidArgument, SkillExists, SkillNotFound, SourceUnavailable
 from metier.hub.folder_replacement import replacing
-from metier.hub.publish.release import read_release, require_version
+from metier.hub.publish.release import read_release, require_new, require_version
 from metier.hub.publish.site_folder import MARKER
 from metier.skill import is_valid_name, shown
 from metier.skill.skill_requirement import version_of
@@ -97,13 +97,8 @@ class RegistryFolder:
                 f"{shown(folder, 300)} holds a skill without its earlier versions.",
                 hint=f"Move what is in it to {shown(release.name)}/VERSION.",
             )
-        known = self.record()["published"].get(release.name, {})
-        for version in (*(_folders(folder) if os.path.isdir(folder) else ()), *known):
-            if version_of(version) == version_of(release.version):
-                raise SkillExists(
-                    f"{shown(release.name)} {shown(version)} is published already, and a version never changes.",
-                    hint="Publish it under a new version.",
-                )
+        published = self.record()["published"].get(release.name, {})
+        require_new(release, (*published, *(_folders(folder) if os.path.isdir(folder) else ())))
         return os.path.join(folder, release.version)
 
     def put(self, release: Release, by: str) -> str:

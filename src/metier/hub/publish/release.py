@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, pattern
 from metier._paths import is_inside, write_file
-from metier.errors import FileRefused, InvalidArgument, SkillInvalid, SourceUnavailable
+from metier.errors import FileRefused, InvalidArgument, SkillExists, SkillInvalid, SourceUnavailable
 from metier.guard import Action, Actor
 from metier.guard.audit.governance_events import governance_record
 from metier.guard.signatures import SIGNATURE_FILE, verify
@@ -26,6 +26,8 @@ from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metier.guard import Decision, Guard
     from metier.scan import ScanReport
     from metier.skill import Skill
@@ -85,7 +87,7 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
     files = read_skill_folder(source) if isinstance(source, str | os.PathLike) else source
     name = name_in(files)
     require_sound(files)
-    plain, copied = without_links(files)
+    plain = without_links(files)
     require_skill(plain, name, deployable=True)
     skill = parse(plain["SKILL.md"][1], folder=name).skill
     own = (skill.version or "").strip()
@@ -97,16 +99,28 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
     found = own or version
     if found:
         require_version(found)
-    plain = dict(sign_files(plain, key, name=name)) if key else plain
-    if SIGNATURE_FILE in plain:
-        verify(plain, TrustedSigners())
-    return Release(skill=skill, version=found, files=plain, digest=digest_of_files(plain), copied=copied)
+    signed = sign_files(plain, key, name=name) if key else plain
+    if SIGNATURE_FILE in signed:
+        verify(signed, TrustedSigners())
+    copied = tuple(sorted(path for path, (mode, _) in files.items() if mode == "link"))
+    return Release(skill=skill, version=found, files=signed, digest=digest_of_files(signed), copied=copied)
 
 
 def require_version(version: str) -> None:
     """Raise `SkillInvalid` unless a version can be compared with others, and be part of a file's name and of a tag."""
     if not _VERSION.fullmatch(version) or version_of(version) is None or ".." in version or version.endswith("."):
         raise SkillInvalid(f"{shown(version)!r} is no version.", hint="Write it as 1.2.0 or 2.0.0rc1.")
+
+
+def require_new(release: Release, published: Iterable[str]) -> None:
+    """Raise `SkillExists` where a version is among those that were published, in whatever spelling."""
+    for version in published:
+        if version_of(version) == version_of(release.version):
+            raise SkillExists(
+                f"{shown(release.name)} {shown(version)} is published already, and a version never changes.",
+                hint="Publish it under a new version.",
+                name=release.name,
+            )
 
 
 def judge_release(
@@ -118,9 +132,7 @@ def judge_release(
     the guard would ask.
     """
     signed = judge_signature(release.files, guard.governance.effective, target)
-    # A signature that counts is nothing that anybody reads, and looks like all kinds of things.
-    left_out = SIGNATURE_FILE if signed.signature.signer else ""
-    report = scan(package_of({path: one for path, one in release.files.items() if path != left_out}))
+    report = scan(package_of(release.files))
     home = SkillLocation(location="", name=release.name, source="release", layer="project")
     action = Action(
         point="publish",

@@ -269,7 +269,7 @@ class GitRepository:
         hint = next((hint for sign, hint in _HINTS if sign in said), _HINT)
         hint = hint.replace("ADDRESS", shown(self._location, 300))
         told = shown(" ".join(lines or said.splitlines()[-1:]) or "git gave no reason", 400)
-        return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {told}", hint=hint)
+        return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {told}", hint=hint, said=told)
 
     def _require_same_host(self, said: str) -> None:
         for led in _REDIRECT.findall(said):
