@@ -21,12 +21,10 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> None:
-    from metier.hub.publish.release import pack_skill
+    from metier.hub.publish.pack import pack_skill
 
-    accepted = options.accept_findings
-    release, told = pack_skill(
-        options.path, options.to, accept_findings=accepted, key=options.sign, guard=metier.Guard(), actor=user_actor()
-    )
+    by, accepted = (metier.Guard(), user_actor()), options.accept_findings
+    release, told = pack_skill(options.path, options.to, accept_findings=accepted, key=options.sign, recorded_by=by)
     if options.json:
         print_json(told)
         return

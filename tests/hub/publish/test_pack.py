@@ -16,8 +16,8 @@ from tests.hub.publish.conftest import HIGH, write_release
 
 from metier.cli import main
 from metier.errors import ArchiveRefused, FileRefused, InvalidArgument, MetierError, Refused, SkillInvalid
-from metier.hub.publish.pack import pack
-from metier.hub.publish.release import pack_skill, read_release
+from metier.hub.publish.pack import pack, pack_skill
+from metier.hub.publish.release import read_release
 from metier.skill import FolderPackage
 from metier.skill.package import digest_of_files
 from metier.source.unpack import unpack

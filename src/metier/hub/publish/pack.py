@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
-import posixpath
+import os
 import stat
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import zlib
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier.errors import FileRefused, InvalidArgument
+from metier._paths import is_inside, write_file
+from metier.errors import FileRefused, InvalidArgument, SourceUnavailable
+from metier.guard.signatures import SIGNATURE_FILE
+from metier.hub.publish.release import read_release, record_made
+from metier.hub.scan_findings import against
+from metier.hub.skill_files import package_of
 from metier.hub.sources.tree import files_of_archive
+from metier.scan import scan
 from metier.skill import shown
+from metier.source.source import absolute, expanded
 from metier.source.unpack import unpack
 
 if TYPE_CHECKING:
-    from metier.skill.package import FileMode, Files
+    from metier.guard import Actor, Guard
+    from metier.hub.publish.release import Release
+    from metier.skill.package import Files
 
 ArchiveKind: TypeAlias = Literal["zip", "tar.gz"]
-SUFFIXES: dict[str, ArchiveKind] = {".skill": "zip", ".zip": "zip", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
+_KINDS: dict[str, ArchiveKind] = {".skill": "zip", ".zip": "zip", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The first moment that a zip can name, in place of all that clocks and time zones say."""
 _MODES = {"file": 0o644, "exec": 0o755}
@@ -27,18 +38,54 @@ _MOST_RATIO = 100
 """A file that shrinks more than that is stored as it is: readers, ours as well, take it for a bomb."""
 
 
-def kind_of_archive(name: str) -> ArchiveKind:
-    """The kind of archive that a file's name asks for.
+def pack_skill(
+    path: str | os.PathLike[str],
+    to: str | os.PathLike[str],
+    *,
+    accept_findings: str = "",
+    key: str = "",
+    recorded_by: tuple[Guard, Actor] | None = None,
+) -> tuple[Release, dict[str, Any]]:
+    """Write the archive of the skill in a folder; the release, and what is to be said of the file.
 
-    >>> kind_of_archive("pdf-1.2.skill"), kind_of_archive("pdf.tar.gz")
-    ('zip', 'tar.gz')
+    `key` is the file of a private key that signs it.
     """
-    found = next((kind for suffix, kind in SUFFIXES.items() if name.lower().endswith(suffix)), None)
-    if found is None:
+    target = absolute(expanded(os.fspath(to)))
+    kind = next((kind for suffix, kind in _KINDS.items() if target.lower().endswith(suffix)), None)
+    if kind is None or os.path.isdir(target):
         raise InvalidArgument(
-            f"{shown(name, 200)!r} is no name of an archive.", hint=f"Let it end with {', '.join(SUFFIXES)}."
+            f"{shown(target, 200)!r} is no name for an archive.", hint=f"Name a file that ends with {', '.join(_KINDS)}."
         )
-    return found
+    if is_inside(os.path.realpath(target), os.path.realpath(absolute(expanded(os.fspath(path))))):
+        raise InvalidArgument(
+            "The archive would become a part of the skill that it is made of.", hint="Name a file elsewhere."
+        )
+    release = read_release(path, key=key)
+    refusal = against(scan(package_of(release.files)), accept_findings)
+    if refusal is not None:
+        raise refusal.as_error()
+    data = pack(release.files, kind)
+    try:
+        write_file(target, data, mode=0o666)
+    except OSError as error:
+        raise SourceUnavailable(
+            f"{shown(target, 300)} cannot be written: {error.strerror}.", hint="Name another file.", path=target
+        ) from None
+    told = {
+        "file": target,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "digest": release.digest,
+        "bytes": len(data),
+        "files": len(release.files),
+        "name": release.name,
+        "version": release.version or None,
+        "copied": list(release.copied),
+        "signed": SIGNATURE_FILE in release.files,
+    }
+    if recorded_by is not None:
+        fields = {"skill": release.name, "new_digest": release.digest, "path": target, "notes": (release.label,)}
+        record_made("skill.packed", recorded_by, **fields, reason=accept_findings.strip())
+    return release, told
 
 
 def pack(files: Files, kind: ArchiveKind = "zip") -> bytes:
@@ -61,45 +108,17 @@ def pack(files: Files, kind: ArchiveKind = "zip") -> bytes:
     return data
 
 
-def without_links(files: Files) -> dict[str, tuple[FileMode, bytes]]:
-    """The files with a copy in place of each link.
-
-    Raises `FileRefused` for a link that leads out of the skill, to a folder or to another link.
-
-    >>> without_links({"a": ("file", b"A"), "b": ("link", b"a")})
-    {'a': ('file', b'A'), 'b': ('file', b'A')}
-    """
-    found = dict(files)
-    for path, (mode, data) in files.items():
-        if mode == "link":
-            led = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode(errors="replace")))
-            found[path] = files.get(led, ("link", b""))
-            if found[path][0] == "link":
-                raise FileRefused(
-                    f"{shown(path)!r} is a link that leads to no file of the skill.",
-                    hint="Replace it by a copy of the file.",
-                    path=path,
-                )
-    return found
-
-
 def _zip(files: Files) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(files):
-            mode, data = files[path]
+        for path, (mode, data) in sorted(files.items()):
             info = zipfile.ZipInfo(path, _EPOCH)
             info.create_system = 3  # Unix, on every system: modes count only then
             info.external_attr = (stat.S_IFREG | _MODES[mode]) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED if _shrinks_moderately(data) else zipfile.ZIP_STORED
+            shrinks = len(data) // _MOST_RATIO < len(zlib.compress(data, 9)) < len(data)
+            info.compress_type = zipfile.ZIP_DEFLATED if shrinks else zipfile.ZIP_STORED
             archive.writestr(info, data)
     return out.getvalue()
-
-
-def _shrinks_moderately(data: bytes) -> bool:
-    import zlib
-
-    return len(data) // _MOST_RATIO < len(zlib.compress(data, 9)) < len(data)
 
 
 def _tar(files: Files) -> bytes:
@@ -109,8 +128,7 @@ def _tar(files: Files) -> bytes:
         gzip.GzipFile("", "wb", 9, out, mtime=0) as file,
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive,
     ):
-        for path in sorted(files):
-            mode, data = files[path]
+        for path, (mode, data) in sorted(files.items()):
             info = tarfile.TarInfo(path)
             info.size, info.mode = len(data), _MODES[mode]
             archive.addfile(info, io.BytesIO(data))

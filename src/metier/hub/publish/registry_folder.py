@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 RECORD = "registry.json"
 _MAX_BYTES = 16 * 1024 * 1024
-_MAX_RELEASES = 20_000
 _TEXT = {"type": "string", "maxLength": 2_000}
 _ENTRIES = {"published": {"type": "object", "additionalProperties": _TEXT}, "yanked": _TEXT, "deprecated": _TEXT}
 """The tables: by name and version `digest`, `at` and `by`; by name and version a reason; by name `reason` and
 `successor`."""
 _SHAPE = {
     "properties": {
-        **dict.fromkeys(("name", "description", "owner", "email", "url"), _TEXT),
+        **dict.fromkeys(("description", "owner", "email", "url"), _TEXT),
+        "name": {"type": "string", "maxLength": 64, "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"},
         **{
             table: {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": entry}}
             for table, entry in _ENTRIES.items()
@@ -68,15 +68,8 @@ class RegistryFolder:
 
     def skills(self) -> Iterator[tuple[str, list[str]]]:
         """The names of all skills, sorted, each with the folders of its releases, the newest first."""
-        count = 0
         for name in _folders(self.path):
-            found = self._folders_of(name)
-            count += len(found)
-            if count > _MAX_RELEASES:
-                raise SourceUnavailable(
-                    f"{shown(self.path, 300)} has more than {_MAX_RELEASES:,} releases.", hint="Use several registries."
-                )
-            if found:
+            if found := self._folders_of(name):
                 yield name, found
 
     def read(self, name: str, folder: str) -> Release:

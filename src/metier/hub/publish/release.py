@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import posixpath
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, pattern
-from metier._paths import is_inside, write_file
-from metier.errors import FileRefused, InvalidArgument, SkillExists, SkillInvalid, SourceUnavailable
-from metier.guard import Action, Actor
+from metier.errors import FileRefused, SkillExists, SkillInvalid
+from metier.guard import Action
 from metier.guard.audit.governance_events import governance_record
 from metier.guard.signatures import SIGNATURE_FILE, verify
 from metier.guard.signers import TrustedSigners
 from metier.hub.deployment import name_in, read_skill_folder
-from metier.hub.publish.pack import kind_of_archive, pack, without_links
 from metier.hub.scan_findings import against, is_bad
 from metier.hub.signatures import judge_signature, sign_files
 from metier.hub.skill_files import package_of, require_skill, require_sound
@@ -23,15 +21,14 @@ from metier.scan import scan
 from metier.skill import parse, shown
 from metier.skill.package import digest_of_files
 from metier.skill.skill_requirement import version_of
-from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from metier.guard import Decision, Guard
+    from metier.guard import Actor, Decision, Guard
     from metier.scan import ScanReport
     from metier.skill import Skill
-    from metier.skill.package import Files
+    from metier.skill.package import FileMode, Files
 
 _VERSION = pattern(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,63}")
 
@@ -87,7 +84,7 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
     files = read_skill_folder(source) if isinstance(source, str | os.PathLike) else source
     name = name_in(files)
     require_sound(files)
-    plain = without_links(files)
+    plain = _without_links(files)
     require_skill(plain, name, deployable=True)
     skill = parse(plain["SKILL.md"][1], folder=name).skill
     own = (skill.version or "").strip()
@@ -104,6 +101,28 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
         verify(signed, TrustedSigners())
     copied = tuple(sorted(path for path, (mode, _) in files.items() if mode == "link"))
     return Release(skill=skill, version=found, files=signed, digest=digest_of_files(signed), copied=copied)
+
+
+def _without_links(files: Files) -> dict[str, tuple[FileMode, bytes]]:
+    """The files with a copy in place of each link.
+
+    Raises `FileRefused` for a link that leads out of the skill, to a folder or to another link.
+
+    >>> _without_links({"a": ("file", b"A"), "b": ("link", b"a")})
+    {'a': ('file', b'A'), 'b': ('file', b'A')}
+    """
+    found = dict(files)
+    for path, (mode, data) in files.items():
+        if mode == "link":
+            led = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode(errors="replace")))
+            found[path] = files.get(led, ("link", b""))
+            if found[path][0] == "link":
+                raise FileRefused(
+                    f"{shown(path)!r} is a link that leads to no file of the skill.",
+                    hint="Replace it by a copy of the file.",
+                    path=path,
+                )
+    return found
 
 
 def require_version(version: str) -> None:
@@ -148,58 +167,9 @@ def judge_release(
     return Judgement(report=report, decision=decision, signer=signed.signature.signer)
 
 
-def record_made(guard: Guard, type: str, actor: Actor, **fields: Any) -> None:  # noqa: A002
+def record_made(type: str, by: tuple[Guard, Actor], **fields: Any) -> None:  # noqa: A002
     """Record that something was made of releases, where anything is recorded: no store is made for that alone."""
+    guard, actor = by
     governance = guard.governance
     if os.environ.get("METIER_AUDIT") or governance.insists_on_records or governance.store() is not None:
         guard.record(governance_record(type, actor=actor, policy=governance.effective.digest, **fields))
-
-
-def pack_skill(
-    path: str | os.PathLike[str],
-    to: str | os.PathLike[str],
-    *,
-    accept_findings: str = "",
-    key: str = "",
-    guard: Guard | None = None,
-    actor: Actor | None = None,
-) -> tuple[Release, dict[str, Any]]:
-    """Write the archive of the skill in a folder; the release, and what is to be said of the file.
-
-    `key` is the file of a private key that signs it. A `guard` has it on record.
-    """
-    target = absolute(expanded(os.fspath(to)))
-    kind = kind_of_archive(os.path.basename(target))
-    folder = os.path.realpath(absolute(expanded(os.fspath(path))))
-    if is_inside(os.path.realpath(target), folder):
-        raise InvalidArgument(
-            "The archive would become a part of the skill that it is made of.", hint="Name a file elsewhere."
-        )
-    release = read_release(path, key=key)
-    refusal = against(scan(package_of(release.files)), accept_findings)
-    if refusal is not None:
-        raise refusal.as_error()
-    data = pack(release.files, kind)
-    if os.path.isdir(target):
-        raise FileRefused(f"{shown(target, 300)} is a folder.", hint="Name the file to write.", path=target)
-    try:
-        write_file(target, data, mode=0o666)
-    except OSError as error:
-        raise SourceUnavailable(
-            f"{shown(target, 300)} cannot be written: {error.strerror}.", hint="Check its folder.", path=target
-        ) from None
-    if guard is not None:
-        fields = {"skill": release.name, "new_digest": release.digest, "path": target, "notes": (release.label,)}
-        record_made(guard, "skill.packed", actor or Actor(), **fields, reason=accept_findings.strip())
-    told = {
-        "file": target,
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "digest": release.digest,
-        "bytes": len(data),
-        "files": len(release.files),
-        "name": release.name,
-        "version": release.version or None,
-        "copied": list(release.copied),
-        "signed": SIGNATURE_FILE in release.files,
-    }
-    return release, told

@@ -16,7 +16,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._lazy import dataclass, replace
+from metier._lazy import dataclass
 from metier.errors import IntegrityFailed, InvalidArgument
 from metier.guard import Actor, Guard
 from metier.guard.signatures import SIGNATURE_FILE
@@ -32,7 +32,7 @@ from metier.hub.sources.plugin_manifest import AGENT_PLUGIN_SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.scan.capabilities import infer
 from metier.skill import shown
-from metier.skill.names import is_valid_name, slug
+from metier.skill.names import slug
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,52 +93,41 @@ def build_site(
     """
     folder, site, guard, actor = RegistryFolder(source), SiteFolder(to), guard or Guard(), actor or Actor()
     record = folder.record()
-    built = _without_skills(folder, site, record, url)
+    url = (url or record.get("url", "")).rstrip("/")
+    if url and not url.startswith(("https://", "http://")):
+        raise InvalidArgument(f"{shown(url)!r} is no address of a site.", hint="Write https://skills.example.com.")
     skills: dict[str, list[Facts]] = {}
-    digests: dict[str, str] = {}
-    notes: set[str] = set()
-    with site.replacing(digests) as before:
+    own_name = record.get("name") or slug(os.path.basename(folder.path)) or "skills"
+    description = record.get("description", "")
+    owner = _filled({"name": record.get("owner") or own_name, "email": record.get("email")})
+    built = BuiltSite(path=site.path, name=own_name, url=url, description=description, owner=owner, skills=skills)
+    notes: list[str] = []
+    with site.replacing() as (before, digests):
         for name, folders in folder.skills():
             skills[name] = []
             for path in folders:
                 release = folder.read(name, path)
                 published = record["published"].get(name, {}).get(release.version, {})
                 _require_unchanged(release, published.get("digest"), before.get(release.label))
-                facts = _facts(release, published, record)
                 judged = judge_release(release, f"dir:{site.path}", guard, actor, accept_findings=accept_findings)
                 if not judged.decision.is_allowed:
                     raise judged.decision.as_error()
-                notes.update(judged.notes(accept_findings))
-                if "yanked" not in facts and all("yanked" in one for one in skills[name]):
-                    _write_files(site, release, facts, built)
+                notes += [f"{release.label}: {note}" for note in judged.notes(accept_findings)]
                 archive = pack(release.files)
+                facts = {**_facts(release, published, record), "digest": sha256_of(archive)}
                 site.write(f"{INDEX}/{facts['url']}", archive)
-                skills[name].append({**facts, "digest": sha256_of(archive)})
+                if "yanked" not in facts and all("yanked" in newer for newer in skills[name]):
+                    _write_files(site, release, facts, built)
+                skills[name].append(facts)
                 digests |= {release.label: release.digest} if release.version else {}
         if not skills:
             raise InvalidArgument(
                 f"There is no skill in {shown(folder.path, 300)}.", hint="Each lies in NAME/ or NAME/VERSION/."
             )
-        built = replace(built, skills=skills)
         _write_lists(site, built)
-    told = tuple(f"{name}: {len(releases)}" for name, releases in skills.items())[:100]
-    reason = f"Built from {folder.path}."
-    record_made(guard, "registry.built", actor, path=site.path, reason=reason, notes=(*told, *sorted(notes)))
+    reason = f"Built from {folder.path}, with {sum(map(len, skills.values()))} releases."
+    record_made("registry.built", (guard, actor), path=site.path, reason=reason, notes=tuple(notes[:100]))
     return built
-
-
-def _without_skills(folder: RegistryFolder, site: SiteFolder, record: Mapping[str, Any], url: str) -> BuiltSite:
-    url = (url or record.get("url", "")).rstrip("/")
-    if url and not url.startswith(("https://", "http://")):
-        raise InvalidArgument(f"{shown(url)!r} is no address of a site.", hint="Write https://skills.example.com.")
-    name = record.get("name") or slug(os.path.basename(folder.path)) or "skills"
-    if not is_valid_name(name):
-        raise InvalidArgument(
-            f"{shown(name)!r} is no name of a registry.", hint="Use a-z, 0-9 and single hyphens in registry.json."
-        )
-    owner = _filled({"name": record.get("owner") or name, "email": record.get("email")})
-    description = record.get("description", "")
-    return BuiltSite(path=site.path, name=name, url=url, description=description, owner=owner, skills={})
 
 
 def _require_unchanged(release: Release, *known: str | None) -> None:

@@ -45,14 +45,15 @@ class SiteFolder:
         self.written[path] = hashlib.sha256(data).hexdigest()
 
     @contextlib.contextmanager
-    def replacing(self, notes: dict[str, str]) -> Iterator[dict[str, Any]]:
-        """Put in place what the block writes, with the notes that it makes; it gets those of the site before.
+    def replacing(self) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+        """Put in place what the block writes; it gets the notes of the site before, and takes notes for the next time.
 
         Raises `FileRefused` where anything in that site is not as we left it.
         """
+        notes: dict[str, str] = {}
         with self._parent.locked(STAGING):
             try:
-                yield self._notes_there()
+                yield self._notes_there(), notes
                 marker = {"files": dict(sorted(self.written.items())), "notes": notes}
                 self.write(MARKER, json.dumps(marker, indent=1, sort_keys=True).encode() + b"\n")
                 self._swap()
@@ -74,8 +75,7 @@ class SiteFolder:
         marker: dict[str, Any] = {}
         with contextlib.suppress(ValueError):
             marker = read_object(os.path.join(self.path, MARKER), most=_MAX_BYTES) or {}
-        files, notes = marker.get("files"), marker.get("notes")
-        files = files if isinstance(files, dict) else {}
+        files, notes = (one if isinstance(one, dict) else {} for one in map(marker.get, ("files", "notes")))
         foreign = [path for path, digest in sorted(there.items()) if path != MARKER and files.get(path) != digest]
         if foreign:
             why = f"{shown(foreign[0])!r} is not as `metier registry build` wrote it, or somebody else's"
@@ -84,7 +84,7 @@ class SiteFolder:
                 hint="Name an empty folder for the site, or move what is in this one.",
                 path=self.path,
             )
-        return notes if isinstance(notes, dict) else {}
+        return notes
 
     def _content(self) -> Iterator[tuple[str, str]]:
         """All that lies in the site but folders, with the SHA-256 of each plain file."""

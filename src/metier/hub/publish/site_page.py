@@ -19,10 +19,10 @@ _STYLE = """\
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 article { border-top: 1px solid #8888; padding: 1rem 0; }
 h2 { margin: 0; font-size: 1.2rem; }
-code, pre { font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; white-space: pre-wrap; }
+pre { font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; margin: .5rem 0; }
 dt { opacity: .7; }
-dd { margin: 0; }
+dd { margin: 0; overflow-wrap: anywhere; }
 .gone { border-left: 4px solid #c60; padding-left: .5rem; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -52,7 +52,8 @@ _ARTICLE = """\
 <h2>%(name)s</h2>
 <p>%(description)s</p>
 %(notes)s<dl>
-%(rows)s</dl>
+%(rows)s<dt>versions</dt><dd>%(versions)s</dd>
+</dl>
 </article>
 """
 
@@ -72,30 +73,30 @@ def page(built: BuiltSite) -> str:
 def _article(releases: Sequence[Facts], address: str) -> str:
     """The text about the newest release of a skill that was not yanked, or about a skill that has none."""
     one = next((one for one in releases if "yanked" not in one), releases[0])
-    base = ".well-known/agent-skills"
-    versions = (
-        f'<a href="{base}/{escape(each["url"])}">{_text(each.get("version", "without a version"))}</a>'
+    is_gone = "yanked" in one
+    rows = {
+        "version": one.get("version"),
+        "licence": one.get("license"),
+        "can": ", ".join(one["permissions"]["capabilities"]) or "instructions only",
+        "requires": ", ".join(one.get("requires", ())),
+        "signature": one.get("signature"),
+        "content": one["content"],
+        "archive": one["digest"],
+        "install": "" if is_gone else f"metier add {address} {one['name']}",
+    }
+    notes = ["Withdrawn: every version was yanked."] if is_gone else []
+    notes += [deprecation(one["deprecated"])] if "deprecated" in one else []
+    links = (
+        f'<a href=".well-known/agent-skills/{escape(each["url"])}">{_text(each.get("version", "archive"))}</a>'
         + (f" (yanked: {_text(each['yanked'])})" if "yanked" in each else "")
         for each in releases
     )
-    notes = ["Withdrawn: every version was yanked."] if "yanked" in one else []
-    notes += [deprecation(one["deprecated"])] if "deprecated" in one else []
-    rows = {
-        "version": _text(one.get("version", "")),
-        "licence": _text(one.get("license", "")),
-        "can": _text(", ".join(one["permissions"]["capabilities"])) or "instructions only",
-        "requires": _text(", ".join(one.get("requires", ()))),
-        "signature": _text(one.get("signature", "")),
-        "content": f"<code>{_text(one['content'])}</code>",
-        "archive": f"<code>{_text(one['digest'])}</code>",
-        "versions": ", ".join(versions),
-        "install": "" if "yanked" in one else f"<code>metier add {_text(address)} {_text(one['name'])}</code>",
-    }
     return _ARTICLE % {
         "name": escape(one["name"]),
         "description": _text(one["description"]),
         "notes": "".join(f'<p class="gone">{_text(note)}</p>\n' for note in notes),
-        "rows": "".join(f"<dt>{name}</dt><dd>{value}</dd>\n" for name, value in rows.items() if value),
+        "rows": "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>\n" for name, value in rows.items() if value),
+        "versions": ", ".join(links),
     }
 
 
