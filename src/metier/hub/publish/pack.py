@@ -54,7 +54,7 @@ def pack_skill(
     kind = next((kind for suffix, kind in _KINDS.items() if target.lower().endswith(suffix)), None)
     if kind is None or os.path.isdir(target):
         raise InvalidArgument(
-            f"{shown(target, 200)!r} is no name for an archive.", hint=f"Name a file that ends with {', '.join(_KINDS)}."
+            f"{shown(target, 200)!r} is no name for an archive.", hint=f"Let it end with {', '.join(_KINDS)}."
         )
     if is_inside(os.path.realpath(target), os.path.realpath(absolute(expanded(os.fspath(path))))):
         raise InvalidArgument(
