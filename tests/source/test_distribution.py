@@ -140,9 +140,7 @@ def test_the_list_of_a_distribution_is_read_again_only_when_it_was_installed_aga
     assert names() == ["signal"]
 
 
-@pytest.mark.each(
-    "damage", [b"", b"{}", b"[7]", b'{"x": 1}', b'{"x": [[1]]}', b'{"x": [["", "", 1, 2, 3, 4]]}', b"[" * 9_999]
-)
+@pytest.mark.each("damage", [b"", b"{}", b"[7]", b'{"x": 1}', b'{"x": [[1]]}', b"[" * 9_999])
 def test_a_damaged_cache_is_made_again(site: Path, own_home: Path, damage: bytes) -> None:
     install(site, "signal", "send")
     (cache,) = (own_home / "metier-cache",)

@@ -96,17 +96,13 @@ def normalized_name(name: str) -> str:
 
 
 def recorded_files(record: str) -> dict[str, str]:
-    """The hashes of the files of a distribution by their paths; raises `ValueError` for a list that is none.
+    """The hashes of the files of a distribution by their paths, as its list of files has them.
 
-    >>> recorded_files("acme/__init__.py,sha256=x,10\\nacme-1.0.dist-info/RECORD,,\\n")
-    {'acme/__init__.py': 'sha256=x', 'acme-1.0.dist-info/RECORD': ''}
+    >>> recorded_files('acme/__init__.py,sha256=x,10\\n"acme/a, b.md",,\\n')
+    {'acme/__init__.py': 'sha256=x', 'acme/a, b.md': ''}
     """
-    import csv
-
-    try:
-        return {row[0]: row[1] for row in csv.reader(record.splitlines()) if len(row) > 1}
-    except csv.Error as error:
-        raise ValueError(str(error)) from None
+    rows = (line.rsplit(",", 2) for line in record.splitlines() if line.count(",") > 1)
+    return {path.strip('"').replace('""', '"'): digest for path, digest, _ in rows}
 
 
 def folders_among(paths: Iterable[str]) -> list[str]:
@@ -197,16 +193,12 @@ def _read_distribution(name: str, site: str, folder: str, installed_ns: int) -> 
             return ""
 
     record = read("RECORD")
-    paths: Iterable[str] = ()
-    if f"/{SKILLS_FOLDER}/" in record:
-        with contextlib.suppress(ValueError):
-            paths = recorded_files(record)
     return InstalledDistribution(
         name=name,
         site=site,
         installed_ns=installed_ns,
         points=announced_folders(read("entry_points.txt")),
-        folders=folders_among(paths),
+        folders=folders_among(recorded_files(record)) if f"/{SKILLS_FOLDER}/" in record else [],
         project=_project(read("direct_url.json")),
     )
 
@@ -247,16 +239,9 @@ def _read_cache() -> dict[str, list[InstalledDistribution]]:
     try:
         with open(os.path.join(folder, _CACHE_FILE), "rb", buffering=0) as file:
             found = json.loads(file.read())
-        return {state: [_from_row(*row) for row in rows] for state, rows in found.items()}
+        return {state: [InstalledDistribution(*row) for row in rows] for state, rows in found.items()}
     except (OSError, ValueError, RecursionError, TypeError, AttributeError):
         return {}
-
-
-def _from_row(
-    name: str, site: str, installed_ns: int, points: dict[str, str], folders: list[str], project: str
-) -> InstalledDistribution:
-    values = {str(key): str(value) for key, value in points.items()}
-    return InstalledDistribution(str(name), str(site), int(installed_ns), values, [*map(str, folders)], str(project))
 
 
 def _write_cache(known: dict[str, list[InstalledDistribution]]) -> None:

@@ -154,10 +154,7 @@ def _folders(members: Mapping[str, ArchiveMember], metadata: str) -> list[str]:
 
 def _require_recorded(members: Mapping[str, ArchiveMember], metadata: str, folders: list[str]) -> None:
     """Refuse a wheel whose list of files does not have those of its skills, exactly as they are."""
-    try:
-        hashes = recorded_files(members[f"{metadata}/RECORD"].data.decode(errors="replace"))
-    except ValueError:
-        raise ArchiveRefused("The wheel's list of files cannot be read.", hint=_MISTRUST) from None
+    hashes = recorded_files(members[f"{metadata}/RECORD"].data.decode(errors="replace"))
     of_skills = tuple(f"{folder}/" for folder in folders)
     for path, member in members.items():
         if path.startswith(of_skills):
