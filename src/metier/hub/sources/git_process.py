@@ -24,7 +24,7 @@ from metier.skill import shown
 from metier.skill.package import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from metier.errors import MetierError
     from metier.hub.sources.fetch import Transfer
@@ -34,7 +34,7 @@ _ABANDONED_S = 600
 _POLL_S = 0.05
 _LEAST_MEMORY = 64 * 1024 * 1024
 _REDIRECT = pattern(r"^warning: redirecting to (\S+)", 8)  # re.MULTILINE
-_CONFIG = {
+_SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "core.bigFileThreshold": "1m",  # larger blobs are hashed piece by piece, never held
@@ -51,6 +51,7 @@ _CONFIG = {
     "fetch.writeCommitGraph": "false",
     "gc.auto": "0",
     "http.followRedirects": "initial",
+    "http.lowSpeedLimit": "1",  # a git whose parent was killed gives up too, where nothing comes any more
     "maintenance.auto": "false",
     "pack.threads": "1",
     "protocol.version": "2",
@@ -94,6 +95,7 @@ class GitRepository:
         self._transfer = transfer
         self.max_bytes = transfer.max_bytes
         self._folder = folder
+        self._packs = os.path.join(folder, "objects", "pack")
         self._open = contextlib.ExitStack()
         self._reader: subprocess.Popen[bytes] | None = None
         self._git = shutil.which("git") or ""
@@ -116,25 +118,22 @@ class GitRepository:
             "LC_ALL": "C",
             "SSH_ASKPASS_REQUIRE": "never",
         }
-        for name in ("objects/pack", "refs"):
-            os.makedirs(os.path.join(folder, name))
-        with open(os.path.join(folder, "HEAD"), "w") as file:
-            file.write("ref: refs/heads/none\n")
-        settings = {
-            "core.repositoryFormatVersion": "1",
-            "core.bare": "true",
-            **({"extensions.objectFormat": "sha256"} if is_sha256 else {}),
-            **_CONFIG,
-            # A git whose parent was killed gives up too, where nothing comes any more.
-            "http.lowSpeedLimit": "1",
+        self._settings = _SETTINGS | {
             "http.lowSpeedTime": str(int(transfer.seconds) + 1),
             "remote.origin.url": location,
         }
-        with open(os.path.join(folder, "config"), "w", encoding="utf-8") as file:
-            file.writelines(_setting(name, value) for name, value in settings.items())
+        os.makedirs(self._packs)
+        os.mkdir(os.path.join(folder, "refs"))
+        extensions = "[extensions]\nobjectFormat = sha256\n" if is_sha256 else ""
+        self._write("HEAD", "ref: refs/heads/none\n")
+        self._write("config", f"[core]\nrepositoryFormatVersion = 1\nbare = true\n{extensions}")
+
+    def _write(self, name: str, text: str) -> None:
+        with open(os.path.join(self._folder, name), "w") as file:
+            file.write(text)
 
     def run(
-        self, *words: str, given: bytes = b"", config: Mapping[str, str] | None = None, max_bytes: int | None = None
+        self, *words: str, given: bytes = b"", config: dict[str, str] | None = None, max_bytes: int | None = None
     ) -> bytes:
         """The output of one command; raises `SourceUnavailable` where it fails or takes too long."""
         with self._file("output") as output, self._file("errors") as errors, self._file("input") as file:
@@ -166,19 +165,16 @@ class GitRepository:
             self._reader = self._open.enter_context(started)
         given, output = self._reader.stdin, self._reader.stdout
         assert given is not None and output is not None
-        try:
+        size = -1
+        with contextlib.suppress(BrokenPipeError):
             given.write(f"{blob}\n".encode())
             given.flush()
             head = output.readline(200).split()
             if head[1:] == [b"missing"]:
                 return None
             size = int(head[2]) if len(head) == 3 and head[1] == b"blob" else -1
-            if 0 <= size <= MAX_FILE_BYTES:
-                data = output.read(size + 1)
-                if len(data) == size + 1:
-                    return data[:-1]
-        except BrokenPipeError:
-            size = -1
+            if 0 <= size <= MAX_FILE_BYTES and len(data := output.read(size + 1)) == size + 1:
+                return data[:-1]
         self.close()
         if size > MAX_FILE_BYTES:
             raise PackageTooLarge(
@@ -189,10 +185,11 @@ class GitRepository:
 
     def clear(self) -> None:
         """Remove all that was received, and what a command that was ended left."""
-        packs = os.path.join(self._folder, "objects", "pack")
-        for path in (*(os.path.join(packs, name) for name in os.listdir(packs)), "shallow", "shallow.lock"):
+        shutil.rmtree(self._packs)
+        os.mkdir(self._packs)
+        for name in ("shallow", "shallow.lock"):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, path))
+                os.unlink(os.path.join(self._folder, name))
 
     def close(self) -> None:
         """End the process that reads."""
@@ -206,13 +203,13 @@ class GitRepository:
         given: IO[bytes] | int,
         output: IO[bytes] | int,
         errors: IO[bytes] | int = subprocess.DEVNULL,
-        config: Mapping[str, str] | None = None,
+        config: dict[str, str] | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A command that is running; it and all that it started have ended when the context ends."""
-        chosen = [word for name, value in (config or {}).items() for word in ("-c", f"{name}={value}")]
+        settings = self._settings | (config or {})
         # Without a terminal of their own neither git nor ssh can ask anybody.
         process = subprocess.Popen(
-            [self._git, *chosen, *words],
+            [self._git, *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")), *words],
             stdin=given,
             stdout=output,
             stderr=errors,
@@ -237,17 +234,19 @@ class GitRepository:
 
     def size(self) -> int:
         """The bytes on disk of all that was received, and of what git said last."""
-        return _size(self._folder)
+        found = 0
+        for folder in (self._folder, self._packs):
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):  # a temporary file that got its name meanwhile
+                        found += entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size
+        return found
 
     def _wait(self, process: subprocess.Popen[bytes], most: int) -> None:
         until = time.monotonic() + self._transfer.seconds
-        is_over = False
-        while not is_over:
-            try:
+        while process.returncode is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_S)
-                is_over = True
-            except subprocess.TimeoutExpired:
-                pass
             size = self.size()
             self._transfer.progress(self._location, size, None)
             if size > most:
@@ -255,7 +254,7 @@ class GitRepository:
                     f"{shown(self._location, 300)} gives more than {most:,} bytes.",
                     hint="Name a folder in it, which is then all that is fetched.",
                 )
-            if time.monotonic() > until and not is_over:
+            if time.monotonic() > until and process.returncode is None:
                 raise SourceUnavailable(
                     f"{shown(self._location, 300)} was not fetched within {self._transfer.seconds:g} s.",
                     hint="Try again later.",
@@ -328,29 +327,5 @@ def _remove_abandoned() -> None:
                         shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _setting(name: str, value: str) -> str:
-    """A setting as it stands in a configuration file of git.
-
-    >>> _setting("fetch.fsck.badEmail", "ignore")
-    '[fetch "fsck"]\\nbadEmail = "ignore"\\n'
-    """
-    head, _, key = name.rpartition(".")
-    section, _, part = head.partition(".")
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    below = f' "{part}"' if part else ""
-    return f'[{section}{below}]\n{key} = "{quoted}"\n'
-
-
 def _host(location: str) -> str:
     return location.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
-
-
-def _size(folder: str) -> int:
-    """The bytes of the files in a folder and in `objects/pack`, where git puts all that it receives."""
-    found = 0
-    for each in (folder, os.path.join(folder, "objects", "pack")):
-        with os.scandir(each) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):  # a temporary file that got its name meanwhile
-                    found += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
-    return found
