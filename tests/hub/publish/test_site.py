@@ -25,9 +25,9 @@ from metier.hub.publish import site_folder
 from metier.hub.publish.registry_folder import RegistryFolder
 from metier.hub.publish.site import build_site
 from metier.hub.publish.site_folder import MARKER
-from metier.hub.sources.discovery_index import EXTENSION, SCHEMA
 from metier.hub.sources.plugin_manifest import AGENT_PLUGIN_SCHEMA
 from metier.hub.sources.tree import archive_tree, candidates_of
+from metier.hub.sources.well_known import EXTENSION, SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.skill import FolderPackage
 from metier.skill.package import digest_of_files, files_of, sha256

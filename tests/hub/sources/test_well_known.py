@@ -82,18 +82,6 @@ def test_the_older_index_is_read_where_there_is_no_newer_one(site: Site) -> None
     assert not found.resolved.revision, "only the files tell whether anything changed"
 
 
-def test_files_of_an_index_may_have_digests_of_their_own(site: Site) -> None:
-    files = [{"path": "SKILL.md", "digest": digest(skill_text())}]
-    site.answers[f"{OLD}/index.json"] = as_json({"version": "0.2.0", "skills": [{"name": "pdf", "files": files}]})
-    site.answers[f"{OLD}/pdf/SKILL.md"] = answer(skill_text(), "text/markdown")
-    found = fetched(site)
-    assert found.candidates[0].skill_file() == skill_text()
-    assert found.resolved.revision
-    site.answers[f"{OLD}/pdf/SKILL.md"] = answer(skill_text(body="Other."), "text/markdown")
-    with pytest.raises(IntegrityFailed):
-        fetched(site).candidates[0].skill_file()
-
-
 @pytest.mark.covers("A-33")
 def test_a_byte_that_changed_is_refused_before_anything_is_unpacked(site: Site) -> None:
     site.index(site.entry("pdf", zipped({"SKILL.md": skill_text()})))

@@ -26,9 +26,9 @@ from metier.hub.publish.release import judge_release, record_made
 from metier.hub.publish.site_folder import SiteFolder
 from metier.hub.publish.site_page import page
 from metier.hub.skill_files import package_of
-from metier.hub.sources.discovery_index import EXTENSION, OLD_SCHEMA, SCHEMA
 from metier.hub.sources.http import sha256_of
 from metier.hub.sources.plugin_manifest import AGENT_PLUGIN_SCHEMA
+from metier.hub.sources.well_known import EXTENSION, OLD_SCHEMA, SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.scan.capabilities import infer
 from metier.skill import shown

@@ -7,7 +7,7 @@ import hashlib
 from html import escape
 from typing import TYPE_CHECKING
 
-from metier.hub.sources.discovery_index import deprecation
+from metier.hub.sources.well_known import deprecation
 from metier.skill import shown
 
 if TYPE_CHECKING:

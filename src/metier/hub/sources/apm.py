@@ -12,13 +12,12 @@ from urllib.parse import quote
 from metier._lazy import replace
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Resolved
-from metier.hub.sources.fields import bounded_list, object_at, required_text, text_at
-from metier.hub.sources.http import ARCHIVE, HttpClient, is_digest, shown_url
+from metier.hub.sources.fields import bounded_list, object_at, refused, required_text, text_at
+from metier.hub.sources.http import HttpClient, is_digest, shown_url
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown
 from metier.skill.skill_requirement import version_of
-from metier.source.unpack import ArchiveLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Fetched, Transfer
 
-_MAX_LIST = 8 * 1024 * 1024
 _MAX_VERSIONS = 10_000
 
 
@@ -42,7 +40,7 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     package = _identity(address)
     client = HttpClient(address.location, transfer)
     url = f"{address.location.removesuffix(package)}v1/packages/{package}/versions"
-    data, listing = client.get_json(url, "the list of versions", max_bytes=_MAX_LIST)
+    data, listing = client.get_json(url, "the list of versions")
     chosen = _choice(_versions(data, url), address.ref, package)
     is_exact = address.ref == chosen.digest
     return Resolved(
@@ -56,13 +54,8 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     data = resolved.data or resolve(replace(resolved.address, ref=resolved.revision), transfer).data
     client, url, chosen, warnings = cast("tuple[HttpClient, str, _Version, tuple[str, ...]]", data)
     package = _identity(resolved.address)
-    archive = client.get(
-        f"{url}/{quote(chosen.version, safe='')}/download",
-        f"version {shown(chosen.version, 60)} of {package}",
-        types=ARCHIVE,
-        max_bytes=ArchiveLimits().archive_bytes,
-        digest=chosen.digest,
-    )
+    what = f"version {shown(chosen.version, 60)} of {package}"
+    archive = client.get_archive(f"{url}/{quote(chosen.version, safe='')}/download", what, chosen.digest)
     found = candidates_by_layout(archive_tree(archive.body), resolved)
     candidates = [
         replace(one, package=one.package or package, version=one.version or chosen.version, yanked=chosen.yanked)
@@ -85,12 +78,8 @@ def _identity(address: SourceAddress) -> str:
 
 
 def _versions(data: dict[str, Any], url: str) -> list[_Version]:
-    try:
+    with refused(shown_url(url)):
         listed = bounded_list(data, "versions", _MAX_VERSIONS)
-    except ValueError as problem:
-        raise SourceUnavailable(
-            f"{shown_url(url)} cannot be used: {problem}.", hint="Ask whoever runs the registry."
-        ) from None
     found: dict[str, _Version] = {}
     for one in listed:
         with contextlib.suppress(ValueError):  # one without a name or digest is no version

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from metier.errors import SourceUnavailable
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _MAX_WARNINGS = 20
 
@@ -43,6 +45,17 @@ def bounded_list(value: object, key: str, most: int) -> list[Any]:
     if not isinstance(found, list) or len(found) > most:
         raise ValueError(f"it has no list of at most {most:,} {key}")
     return found
+
+
+@contextlib.contextmanager
+def refused(name: str) -> Iterator[None]:
+    """A document is refused where something in it that all the rest depends on is wrong."""
+    try:
+        yield
+    except ValueError as problem:
+        raise SourceUnavailable(
+            f"{name} cannot be used: {problem}.", hint="Ask the author of the source to correct it."
+        ) from None
 
 
 def few(warnings: Sequence[str]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from metier.hub.sources.address import SourceAddress
 from metier.hub.sources.fields import text_at
 from metier.hub.sources.http_settings import credentials_for, proxy_for
 from metier.skill import shown
+from metier.source.unpack import ArchiveLimits
 from metier.store.canonical_json import parse_strict
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_HEADERS = 256 * 1024
 _MAX_PROBLEM = 16 * 1024
+_MAX_JSON = 8 * 1024 * 1024
 _PIECE = 64 * 1024
 _PORTS = {"https": 443, "http": 80}
 _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
@@ -121,13 +123,17 @@ class HttpClient:
         moved = f"{shown(first.origin)} sent on to {shown(at.origin)} for {what}."
         return Download(body, url, () if at.origin == first.origin else (moved,))
 
-    def get_json(self, url: str, what: str, *, max_bytes: int) -> tuple[dict[str, Any], Download]:
+    def get_json(self, url: str, what: str) -> tuple[dict[str, Any], Download]:
         """A JSON object, of which nothing has two readings."""
-        found = self.get(url, what, types=JSON, max_bytes=max_bytes)
+        found = self.get(url, what, types=JSON, max_bytes=_MAX_JSON)
         data = parse_strict(found.body.decode("utf-8", "replace"))
         if data is None:
             raise _unavailable(url, f"it is no JSON object that could be {what}", "Check the address.")
         return data, found
+
+    def get_archive(self, url: str, what: str, digest: str) -> Download:
+        """An archive, of at most the size that is unpacked."""
+        return self.get(url, what, types=ARCHIVE, max_bytes=ArchiveLimits().archive_bytes, digest=digest)
 
     def _connect(self, wire: _Wire, url: _Url) -> None:
         """Connect to an address that may be reached, with TLS unless it is this machine."""

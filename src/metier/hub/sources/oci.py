@@ -18,7 +18,7 @@ from metier._hosts import is_local
 from metier._lazy import pattern
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
-from metier.hub.sources.fields import bounded_list, object_at, text_at
+from metier.hub.sources.fields import bounded_list, object_at, refused, text_at
 from metier.hub.sources.http import HttpClient, is_digest, sha256_of
 from metier.hub.sources.tree import archive_tree, candidates_of
 from metier.skill import is_valid_name, shown
@@ -45,6 +45,7 @@ _MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 _MAX_SKILLS = 1_000
 _PIECE = 64 * 1024
 _LATEST = "latest"
+_MANIFEST = "The registry's manifest"
 _HOST = pattern(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
 _NAME = pattern(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 _TAG = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -64,17 +65,15 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skill of an artifact, or the skills of a collection, each of which is fetched when its files are read."""
     repository = OciRepository(resolved.address.location, transfer)
     data = resolved.data if isinstance(resolved.data, bytes) else repository.manifest(resolved.revision)
-    manifest = _read_manifest(data)
-    if manifest.get("artifactType") == COLLECTION:
-        try:
+    with refused(_MANIFEST):
+        manifest = _read_manifest(data)
+        if manifest.get("artifactType") == COLLECTION:
             members = bounded_list(manifest, "manifests", _MAX_SKILLS)
-        except ValueError as problem:
-            raise _unusable(str(problem)) from None
-        # A collection in a collection is not looked into, so that none can hold itself.
-        skills = [one for one in members if isinstance(one, dict) and one.get("artifactType") in (SKILL, None)]
-        candidates = [_member(repository, one, number) for number, one in enumerate(skills, 1)]
-    else:
-        candidates = [_artifact(repository, manifest, basename(resolved.address.location))]
+            # A collection in a collection is not looked into, so that none can hold itself.
+            skills = [one for one in members if isinstance(one, dict) and one.get("artifactType") in (SKILL, None)]
+            candidates = [_member(repository, one, number) for number, one in enumerate(skills, 1)]
+        else:
+            candidates = [_artifact(repository, manifest, basename(resolved.address.location))]
     yield Fetched(resolved=resolved, candidates=candidates)
 
 
@@ -93,19 +92,22 @@ def _artifact(repository: OciRepository, manifest: dict[str, Any], fallback: str
     """The skill of a manifest, whose layer is downloaded when its files are read."""
     kind = manifest.get("artifactType") or object_at(manifest, "config").get("mediaType")
     if kind not in (SKILL, CONFIG):
-        raise _unusable(f"it is {shown(str(kind or 'an image'), 100)}, and no skill")
+        raise ValueError(f"it is {shown(str(kind or 'an image'), 100)}, and no skill")
     layers = manifest.get("layers")
     if not isinstance(layers, list) or len(layers) != 1 or not isinstance(layers[0], dict):
-        raise _unusable("a skill has exactly one layer")
+        raise ValueError("a skill has exactly one layer")
     if layers[0].get("mediaType") != CONTENT:
-        raise _unusable(f"its layer is {shown(str(layers[0].get('mediaType')), 100)}")
+        raise ValueError(f"its layer is {shown(str(layers[0].get('mediaType')), 100)}")
     digest, size = _descriptor(layers[0], "its layer", ArchiveLimits().archive_bytes)
     name = _name(manifest, fallback)
 
     def read() -> Candidate:
-        found = candidates_of(archive_tree(repository.blob(digest, size, shown(name))))
+        data = repository.blob(digest, size, shown(name))
+        if len(data) != size:
+            raise ValueError(f"its layer has {len(data):,} bytes, and its manifest says {size:,}")
+        found = candidates_of(archive_tree(data))
         if len(found) != 1:
-            raise _unusable(f"its layer has {len(found):,} skills, and should have one")
+            raise ValueError(f"its layer has {len(found):,} skills, and should have one")
         return found[0]
 
     return _unread(read, name, "", manifest)
@@ -113,12 +115,17 @@ def _artifact(repository: OciRepository, manifest: dict[str, Any], fallback: str
 
 def _unread(read: Callable[[], Candidate], name: str, path: str, described: dict[str, Any]) -> Candidate:
     """A skill that is downloaded once, and when its files are read; a manifest or descriptor describes it."""
-    read = functools.cache(read)
+
+    @functools.cache
+    def downloaded() -> Candidate:
+        with refused(_MANIFEST):
+            return read()
+
     return Candidate(
         folder=name,
         path=path,
-        skill_file=lambda: read().skill_file(),
-        files=lambda: read().files(),
+        skill_file=lambda: downloaded().skill_file(),
+        files=lambda: downloaded().files(),
         version=text_at(object_at(described, "annotations"), VERSION),
     )
 
@@ -127,9 +134,9 @@ def _descriptor(value: dict[str, Any], what: str, most: int) -> tuple[str, int]:
     """The digest and the size of something, as a manifest names it."""
     digest, size = value.get("digest"), value.get("size")
     if not is_digest(digest) or not isinstance(size, int):
-        raise _unusable(f"it names {what} by no sha256 and size")
+        raise ValueError(f"it names {what} by no sha256 and size")
     if not 0 < size <= most:
-        raise _unusable(f"{what} has {size:,} bytes, and at most {most:,} are taken")
+        raise ValueError(f"{what} has {size:,} bytes, and at most {most:,} are taken")
     return str(digest), size
 
 
@@ -142,12 +149,8 @@ def _name(described: dict[str, Any], fallback: str) -> str:
 def _read_manifest(data: bytes) -> dict[str, Any]:
     found = parse_strict(data.decode("utf-8", "replace"))
     if found is None or found.get("schemaVersion") != 2:
-        raise SourceUnavailable("The registry has no OCI manifest there.", hint="Check the address.")
+        raise ValueError("it is no OCI manifest")
     return found
-
-
-def _unusable(why: str) -> SourceUnavailable:
-    return SourceUnavailable(f"The registry's manifest cannot be used: {why}.", hint="Ask whoever published it.")
 
 
 class OciRepository:
@@ -173,11 +176,8 @@ class OciRepository:
         return self._get(f"manifests/{reference}", f"the manifest {shown(reference, 80)}", max_bytes, digest)
 
     def blob(self, digest: str, size: int, what: str) -> bytes:
-        """A blob that a manifest names, with exactly the size and the digest that it says."""
-        data = self._get(f"blobs/{digest}", what, size, digest)
-        if len(data) != size:
-            raise _unusable(f"{shown(what)} has {len(data):,} bytes, and its manifest says {size:,}")
-        return data
+        """The blob of a digest, of at most so many bytes."""
+        return self._get(f"blobs/{digest}", what, size, digest)
 
     def _get(self, path: str, what: str, most: int, digest: str) -> bytes:
         get = functools.partial(
@@ -240,14 +240,10 @@ def oras_registry(repository: OciRepository, auth_backend: str = "token") -> Any
             response._content, response._content_consumed = body, True
             return response
 
-    class _Registry(oras.provider.Registry):  # type: ignore[misc]
-        def do_request(self, *arguments: Any, **options: Any) -> requests.Response:
-            # Without the library's retries, which wait for minutes.
-            answer: requests.Response = oras.provider.Registry.do_request.__wrapped__(self, *arguments, **options)
-            return answer
-
     oras.logger.setup_logger(quiet=True)
-    registry = _Registry(hostname=repository.host, insecure=repository.is_local, auth_backend=auth_backend)
+    registry = oras.provider.Registry(hostname=repository.host, insecure=repository.is_local, auth_backend=auth_backend)
     registry.session = registry.auth.session = _BoundedSession()
+    # Without the library's retries, which wait for minutes.
+    registry.do_request = functools.partial(oras.provider.Registry.do_request.__wrapped__, registry)
     registry.auth.load_configs(registry.get_container(f"{repository.host}/{repository.name}"))
     return registry

@@ -6,22 +6,21 @@ of Agent Plugins 1.0. A part that is wrong leaves out one plugin, with a sentenc
 
 from __future__ import annotations
 
-import contextlib
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
 from metier._hosts import is_address, is_public_address, split_authority
 from metier._json_object import parse_object
 from metier._lazy import dataclass, pattern, replace
-from metier.errors import MetierError, SourceUnavailable
+from metier.errors import MetierError
 from metier.hub.sources.address import parse_address
-from metier.hub.sources.fields import bounded_list, object_at, required_text, text_at
+from metier.hub.sources.fields import bounded_list, object_at, refused, required_text, text_at
 from metier.skill import shown
 from metier.skill.package import checked_path
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from metier.hub.sources.address import SourceAddress
 
@@ -83,7 +82,7 @@ def parse_marketplace(data: bytes, address: SourceAddress) -> tuple[list[Plugin]
 
     Only one that lies on this machine may name files of it, and only one of a private network other hosts there.
     """
-    with _refused(MARKETPLACE):
+    with refused(MARKETPLACE):
         manifest = parse_object(data, most=MAX_MANIFEST_BYTES)
         listed = bounded_list(manifest, "plugins", MAX_PLUGINS)
     below = object_at(manifest, "metadata").get("pluginRoot")
@@ -116,9 +115,9 @@ def parse_marketplace(data: bytes, address: SourceAddress) -> tuple[list[Plugin]
 def parse_plugin(claude: bytes | None, agent: bytes | None) -> Plugin | None:
     """The plugin that a `.claude-plugin/plugin.json` describes, else a `plugin.json`; None without any of them."""
     if claude is not None:
-        with _refused(CLAUDE_PLUGIN):
+        with refused(CLAUDE_PLUGIN):
             return _described(parse_object(claude, most=MAX_MANIFEST_BYTES))
-    with _refused(AGENT_PLUGIN):
+    with refused(AGENT_PLUGIN):
         return None if agent is None else _agent_plugin(agent)
 
 
@@ -240,14 +239,3 @@ def _folder(path: object, field: str) -> str:
         return "/".join(checked_path(path))
     except MetierError:
         raise ValueError(f"its {field} leads out of it, or is no path: {shown(path)!r}") from None
-
-
-@contextlib.contextmanager
-def _refused(name: str) -> Iterator[None]:
-    """A manifest is refused where something in it that all the rest depends on is wrong."""
-    try:
-        yield
-    except ValueError as problem:
-        raise SourceUnavailable(
-            f"{name} cannot be used: {problem}.", hint="Ask the author of the source to correct it."
-        ) from None
