@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hub.sources.git_repositories import SKILL, File, commit, make_repository
 
 from metier.hub import updates
 from metier.hub.sources import fetch as seam
@@ -295,3 +296,18 @@ def test_what_a_frozen_install_brought_is_approved_by_adding_it(
     [skill] = said(metier, "add", shared, "hello", "--to", "project", "--yes")["skills"]
     assert (skill["changed"], skill["approved"]) == (False, True)
     assert len(said(metier, "approve", "list", "--all")["approvals"]) == 1
+
+
+@pytest.mark.covers("A-34")
+def test_a_skill_of_a_named_folder_is_never_updated_by_another_one_of_the_same_name(
+    metier: Metier, project: Path, tmp_path: Path
+) -> None:
+    repository = make_repository(tmp_path / "repo.git")
+    for text in (b"First ", b"Second "):
+        files: dict[str, File] = {
+            f"{folder}/SKILL.md": SKILL % b"pdf" + text + folder.encode() for folder in ("a/pdf", ".hidden/pdf")
+        }
+        commit(repository, files)
+        command = "update pdf" if text == b"Second " else f"add git+file://{repository}#.hidden/pdf --to project"
+        said(metier, *command.split(), "--yes")
+        assert (project / ".metier/skills/pdf/SKILL.md").read_text().endswith(f"{text.decode()}.hidden/pdf")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from metier.guard.policy.source_patterns import allows_source, denies_source
@@ -83,3 +85,26 @@ def test_what_is_allowed_is_certainly_meant(pattern: str, source: str, expected:
 )
 def test_what_is_denied_is_denied_with_all_below_it(pattern: str, source: str, expected: bool) -> None:
     assert denies_source(pattern, source) is expected
+
+
+@pytest.mark.each("spelling", ["{}/real", "{}/real/", "{}/other/../real", "{}/link", "~/real", "~/link", "{}/rea*"])
+def test_a_pattern_for_a_folder_means_that_folder_in_every_spelling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("real", "really-not", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    if not (tmp_path / "link").is_symlink():
+        (tmp_path / "link").symlink_to("real")
+    pattern = f"dir:{spelling.format(tmp_path)}"
+    for source in (f"dir:{tmp_path}/real", f"dir:{tmp_path}/link"):
+        assert (denies_source(pattern, source), allows_source(pattern, source)) == (True, True)
+        assert denies_source(pattern, f"{source}/skills")
+    assert not denies_source(pattern.replace("*", "l"), f"dir:{tmp_path}/really-not")
+
+
+def test_a_folder_that_is_allowed_is_no_way_to_another_one(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/out").symlink_to("/")
+    assert not allows_source(f"dir:{tmp_path}/mine/*", f"dir:{tmp_path}/mine/out")
+    assert denies_source("dir:/", f"dir:{tmp_path}/mine/out")

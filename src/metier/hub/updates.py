@@ -107,10 +107,14 @@ def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Itera
     for address, members in groups.items():
         state = SourceState(address=address, skills=tuple(members))
         try:
-            resolved = resolve(state.address, transfer)
+            resolved = _resolved(address, members, transfer)
             yield replace(state, resolved=resolved, newer=_newer(members, resolved, transfer))
         except MetierError as error:
             yield replace(state, problem=error.message)
+
+
+def _resolved(address: SourceAddress, skills: Iterable[InstalledSkill], transfer: Transfer) -> Resolved:
+    return replace(resolve(address, transfer), known=tuple(one.locked.path for one in skills))
 
 
 def _newer(skills: Iterable[InstalledSkill], resolved: Resolved, transfer: Transfer) -> tuple[InstalledSkill, ...]:
@@ -166,7 +170,7 @@ def locked_candidates(
     with contextlib.ExitStack() as stack:
         for address, members in waiting.items():
             try:
-                candidates = stack.enter_context(fetch(resolve(address, transfer), transfer)).candidates
+                candidates = stack.enter_context(fetch(_resolved(address, members, transfer), transfer)).candidates
             except MetierError as error:
                 found += [(one, error) for one in members]
             else:

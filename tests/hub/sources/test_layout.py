@@ -18,7 +18,14 @@ MARKETPLACE = ".claude-plugin/marketplace.json"
 GIT = "https://example.com/acme/skills"
 
 
-def fetched(files: dict[str, Any], path: str = "", *, kind: str = "git", links: tuple[str, ...] = ()) -> Fetched:
+def fetched(
+    files: dict[str, Any],
+    path: str = "",
+    *,
+    kind: str = "git",
+    links: tuple[str, ...] = (),
+    known: tuple[str, ...] = (),
+) -> Fetched:
     """What is found in files; objects are written as JSON, and the names of skills stand for their SKILL.md."""
     tree = {}
     for name, content in files.items():
@@ -27,7 +34,7 @@ def fetched(files: dict[str, Any], path: str = "", *, kind: str = "git", links: 
         data = content if isinstance(content, bytes) else text if content is None else json.dumps(content)
         tree[file] = ("link" if name in links else "file", data if isinstance(data, bytes) else data.encode())
     address = SourceAddress(kind=kind, location=GIT if kind == "git" else "/srv/skills", path=path)  # type: ignore[arg-type]
-    return candidates_by_layout(memory_tree(tree), Resolved(address=address, revision="1"))  # type: ignore[arg-type]
+    return candidates_by_layout(memory_tree(tree), Resolved(address=address, revision="1", known=known))  # type: ignore[arg-type]
 
 
 def found(files: dict[str, Any], path: str = "") -> dict[str, str]:
@@ -256,6 +263,14 @@ def test_agent_plugins_lets_pass_what_it_does_not_know(more: dict[str, Any]) -> 
     result = fetched({"plugin.json": {"$schema": SCHEMA, "name": "p", **more}, "skills/a": None})
     assert [each.package for each in result.candidates] == ["p"]
     assert len(result.warnings) == ("version" not in more)
+
+
+def test_a_skill_that_was_found_where_none_is_looked_for_is_found_again() -> None:
+    files = {"a/pdf": None, "a/pdf/more/b": None, ".hidden/pdf": None}
+    known = ("a/pdf", "a/pdf/more/b", ".hidden/pdf", ".hidden", "gone")
+    result = fetched(files, known=known)
+    assert [each.path for each in result.candidates] == ["a/pdf", "a/pdf/more/b", ".hidden/pdf"]
+    assert set(result.candidates[0].files()) == {"SKILL.md", "more/b/SKILL.md"}  # as if nobody knew the other one
 
 
 def test_a_manifest_that_is_a_link_is_not_read() -> None:

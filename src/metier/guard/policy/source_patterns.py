@@ -6,6 +6,7 @@ the first star is part of a host and never of a path behind another host.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def allows_source(pattern: str, source: str) -> bool:
         return False
     if pattern == "*":
         return True
-    wanted, given = _split(pattern), _split(source)
+    wanted, given = _split(_with_real_folder(pattern, is_pattern=True)), _split(_with_real_folder(source))
     if not glob_matches(wanted.kind, given.kind):
         return False
     if wanted.host == "" and wanted.path == "*":
@@ -59,9 +60,30 @@ def denies_source(pattern: str, source: str) -> bool:
     named = source if "@" in pattern else _USER.sub("//", source, count=1)
     return any(
         glob_matches(f"{wanted.rstrip('/')}{more}", given)
-        for wanted, given in {(pattern.casefold(), source.casefold()), (_one_spelling(pattern), _one_spelling(named))}
+        for wanted, given in {
+            (pattern.casefold(), source.casefold()),
+            (_one_spelling(pattern), _one_spelling(named)),
+            (_with_real_folder(pattern, is_pattern=True).casefold(), _with_real_folder(source).casefold()),
+        }
         for more in ("", "/*", ":*", "?*", "#*", "@*")
     )
+
+
+def _with_real_folder(text: str, *, is_pattern: bool = False) -> str:
+    """A folder as `~`, `..` and links lead to it; of a pattern, what is before its first star. All else as it is.
+
+    >>> _with_real_folder("dir:/srv/../no-such/./skills/*", is_pattern=True)
+    'dir:/no-such/skills/*'
+    """
+    kind, _, path = text.partition(":")
+    path = os.path.expanduser(path)
+    end = path.rfind("/", 0, path.find("*")) if is_pattern and "*" in path else len(path)
+    if kind.lower() != "dir" or not os.path.isabs(path[:end]):
+        return text
+    try:
+        return f"dir:{os.path.realpath(path[:end]).rstrip('/')}{path[end:]}"
+    except (OSError, ValueError):  # no path at all
+        return text
 
 
 def _one_spelling(text: str) -> str:

@@ -56,6 +56,9 @@ class Resolved:
     deprecated: Mapping[str, str] | None = field(default=None, compare=False)
     """The sentences about single skills that should not be used any more, by their paths."""
 
+    known: tuple[str, ...] = field(default=(), compare=False)
+    """Where skills were found before: they are found there again, even in folders that only an address names."""
+
     def revision_of(self, path: str) -> str:
         """The state of the skill at a path, which stays the same when only others change, if the source tells."""
         return (self.parts or {}).get(path, self.revision)
