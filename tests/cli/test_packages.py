@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -77,14 +78,20 @@ def test_packages_that_no_skill_uses_are_deleted(metier: Call, index: PackageInd
     assert "have not been built" in metier("--skills", skills, "doctor")[1]
 
 
-def test_what_is_not_built_is_said_and_built_by_name(metier: Call, index: PackageIndex, tmp_path: Path) -> None:
+def test_what_is_not_built_is_said_and_built_by_name(
+    metier: Call, index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     skills = write_files(tmp_path / "skills/peek", TINY).parent
     assert "not built, not approved" in metier("--skills", skills, "packages")[1]
-    assert "packages of its scripts: not built, not approved" in metier("--skills", skills, "doctor")[1]
+    told = metier("--skills", skills, "doctor")[1]
+    assert "packages of its scripts: not built, not approved. Scripts of skill 'peek' cannot run" in told
+    assert "`metier packages peek` builds them" in " ".join(told.split())
     (state,) = json.loads(metier("--skills", skills, "packages", "--json")[1])
     assert (state["files"], state["built"], state["approved"]) == (["requirements.txt"], False, False)
-    code, out, _ = metier("--skills", skills, "packages", "peek", "--json")
-    assert code == 0
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, out, err = metier("--skills", skills, "packages", "peek", "--json")
+    steps = ("resolving the Python packages ...", "installing the Python packages ...")
+    assert (code, [step for step in steps if step in err]) == (0, [*steps])
     assert json.loads(out)[0]["packages"][0].startswith("tiny==1.0 --hash=sha256:")
     assert json.loads(metier("--skills", skills, "show", "peek", "--json")[1])["packages"]["built"] is True
     code, _, err = metier("--skills", skills, "run", "peek", "peek.py")

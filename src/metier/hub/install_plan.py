@@ -62,7 +62,7 @@ class InstallTerms:
     """The reason why it needs no signature, although policy wants one."""
     accept_signer: str = ""
     """The reason why another signer than before is as good."""
-    progress: Callable[[str], None] | None = None
+    progress: Callable[[str], object] = str
     """Gets the name of each step that may take long."""
 
 

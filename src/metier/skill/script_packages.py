@@ -79,15 +79,26 @@ def declaring_files(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[
     >>> declaring_files(files, files.__getitem__)
     {'requirements.txt': 'python'}
     """
-    found: dict[str, PackageKind] = {}
-    for path in sorted(filter(may_declare, paths)):
-        data = read(path)
+    return {
+        path: "npm" if path in MANIFESTS else "python"
+        for path in sorted(filter(may_declare, paths))
+        if _declares(path, read(path))
+    }
+
+
+def _declares(path: str, data: bytes) -> bool:
+    import json
+    import tomllib
+
+    if path in REQUIREMENTS:
+        return bool(requirement_lines(data))
+    try:
         if path in MANIFESTS:
-            if _names_packages(data):
-                found[path] = "npm"
-        elif requirement_lines(data) if path in REQUIREMENTS else _BEGIN.encode() in data and _has_dependencies(data):
-            found[path] = "python"
-    return found
+            manifest = json.loads(data)
+            return any(manifest.get(field) for field in MANIFEST_FIELDS)
+        return _BEGIN.encode() in data and bool(tomllib.loads(inline_metadata(data) or "").get("dependencies"))
+    except (ValueError, AttributeError, RecursionError):
+        return True  # and whoever resolves it says what is wrong
 
 
 def requirement_lines(data: bytes) -> list[str]:
@@ -124,26 +135,6 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
             block.append(line)
         elif plain == _BEGIN:
             block = []
-
-
-def _has_dependencies(data: bytes) -> bool:
-    import tomllib
-
-    try:
-        block = inline_metadata(data)
-        return block is not None and bool(tomllib.loads(block).get("dependencies"))
-    except (ValueError, RecursionError):
-        return True
-
-
-def _names_packages(data: bytes) -> bool:
-    import json
-
-    try:
-        manifest = json.loads(data)
-        return any(manifest.get(field) for field in MANIFEST_FIELDS)
-    except (ValueError, AttributeError, RecursionError):
-        return True
 
 
 class PackageRecord(NamedTuple):

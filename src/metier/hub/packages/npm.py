@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from metier._json_object import parse_object
 from metier._lazy import replace
 from metier._paths import write_file
-from metier.errors import PackagesRefused
 from metier.hub.packages.python import refusal
 from metier.hub.packages.tools import NPM, npm_program, npm_registry
 from metier.skill import shown
@@ -100,29 +99,27 @@ def _name_at(path: str) -> str:
 
 def _read_entry(path: str, entry: Any, registries: tuple[str, ...]) -> str:
     """The line for a package of a lock; raises for one that is not a file of the registry with a hash."""
-    if not _PATH.fullmatch(path) or not isinstance(entry, dict) or entry.get("link"):
-        raise _refused(path, "is no package of a registry")
-    # That it lies in the file of another package is only said: npm fetches what is not there, without a hash.
-    if entry.get("inBundle"):
-        raise _refused(path, "is bundled with another package, and has no hash of its own")
+    problem, entry = "", entry if isinstance(entry, dict) else {"link": True}
     name = entry.get("name", _name_at(path))
-    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
-        raise _refused(path, f"is called {shown(str(name))!r}, which is no name")
     at, integrity, version = (entry.get(key, "") for key in ("resolved", "integrity", "version"))
-    if not isinstance(at, str) or (at and not at.startswith(registries)):
-        raise _refused(path, f"comes from {shown(str(at))!r}, which is not the registry")
     # Of several hashes npm is content with any; those of SHA-1, which old locks have too, do not count.
     known = [one for one in str(integrity).split() if not one.startswith("sha1-")]
-    is_exact = isinstance(version, str) and _VERSION.fullmatch(version)
-    if not is_exact or len(known) != 1 or not _INTEGRITY.fullmatch(known[0]):
-        raise _refused(path, "has no version with a hash, one only, of at least SHA-256")
+    if not _PATH.fullmatch(path) or entry.get("link"):
+        problem = "is no package of a registry"
+    elif entry.get("inBundle"):
+        # That it lies in the file of another package is only said: npm fetches what is not there, without a hash.
+        problem = "is bundled with another package, and has no hash of its own"
+    elif not isinstance(name, str) or not re.fullmatch(_NAME, name):
+        problem = f"is called {shown(str(name))!r}, which is no name"
+    elif not isinstance(at, str) or (at and not at.startswith(registries)):
+        problem = f"comes from {shown(at if isinstance(at, str) else repr(at))!r}, which is not the registry"
+    elif not isinstance(version, str) or not _VERSION.fullmatch(version) or not _INTEGRITY.fullmatch(" ".join(known)):
+        problem = "has no version with a hash, one only, of at least SHA-256"
+    if problem:
+        raise refusal(
+            "package-lock.json", f"{shown(path)!r} {problem}", "Only files of the registry with a hash count."
+        )
     return f"{NPM_PREFIX}{name}@{version} {known[0]}"
-
-
-def _refused(path: str, why: str) -> PackagesRefused:
-    return PackagesRefused(
-        f"{shown(path)!r} of the package-lock.json {why}.", hint="Only packages of the registry with a hash are taken."
-    )
 
 
 def install_npm(files: Mapping[str, Any], staging: str, tools: PackageTools) -> None:

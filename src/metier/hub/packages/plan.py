@@ -12,7 +12,6 @@ from metier.skill.script_packages import package_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from metier.errors import MetierError
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.packages.tools import PackageTools
     from metier.skill.package import Files
@@ -54,7 +53,7 @@ def plan_packages(
     effective: EffectivePolicy,
     *,
     locked: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], object] = str,
 ) -> PackagePlan:
     """Resolve the packages of a skill that declares some; `locked` are those that a lock names for this content."""
     if "packages" not in capabilities:
@@ -64,11 +63,11 @@ def plan_packages(
     try:
         return resolve_packages(files, locked=locked, tools=_tools(effective, progress))
     except _CANNOT as error:
-        return PackagePlan(problem=_format(error))
+        return PackagePlan(problem=f"{error.message} {for_person(error.hint)}".strip())
 
 
 def build_packages(
-    files: Files, plan: PackagePlan, effective: EffectivePolicy, *, progress: Callable[[str], None] | None = None
+    files: Files, plan: PackagePlan, effective: EffectivePolicy, *, progress: Callable[[str], object] = str
 ) -> str:
     """Build what was planned; the reason why that failed, or an empty text."""
     if plan.problem or not plan.lines:
@@ -78,15 +77,11 @@ def build_packages(
     try:
         provide(files, plan, _tools(effective, progress))
     except _CANNOT as error:
-        return _format(error)
+        return f"{error.message} {for_person(error.hint)}".strip()
     return ""
 
 
-def _tools(effective: EffectivePolicy, progress: Callable[[str], None] | None) -> PackageTools:
+def _tools(effective: EffectivePolicy, progress: Callable[[str], object]) -> PackageTools:
     from metier.hub.packages.tools import PackageTools
 
-    return PackageTools(may_run_unsandboxed=effective.run.unsandboxed == "allow", progress=progress or (lambda _: None))
-
-
-def _format(error: MetierError) -> str:
-    return f"{error.message} {for_person(error.hint)}".strip()
+    return PackageTools(may_run_unsandboxed=effective.run.unsandboxed == "allow", progress=progress)

@@ -6,13 +6,14 @@ know the hosts beforehand, and in it there is nothing of the user that the tools
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from metier._extras import optional
-from metier._lazy import dataclass, field
+from metier._lazy import dataclass
 from metier.errors import IsolationMissing, PackagesRefused, PartMissing
 from metier.hints import NO_ISOLATION
 from metier.run import Job, Limits
@@ -20,7 +21,7 @@ from metier.run.environment import find_program, search_path, which
 from metier.run.job import MAX_SECONDS, NEEDS, JobPath, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from metier.run import Outcome
 
@@ -73,34 +74,26 @@ class PackageIndexes:
 
 
 def python_indexes() -> PackageIndexes:
-    """The indexes of Python packages, as the variables and files of uv name them; else the main index of pip."""
+    """The indexes of Python packages, as variables and files of uv name them; else the main index of pip."""
     env = os.environ
-    uv = [*map(_toml, _config_files("uv/uv.toml"))]
-    tables = [one for settings in uv for one in settings.get("index", ()) if isinstance(one, dict)]
-    candidates = (
-        env.get("UV_DEFAULT_INDEX"),
-        env.get("UV_INDEX_URL"),
-        *(one.get("url") for one in tables if one.get("default") is True),
-        *(settings.get("index-url") for settings in uv),
-        env.get("PIP_INDEX_URL"),
-        _pip_index(),
-    )
-    default = next((str(one) for one in candidates if one), PYPI)
-    more = [*env.get("UV_INDEX", "").split(), *env.get("UV_EXTRA_INDEX_URL", "").split()]
-    more += [str(one["url"]) for one in tables if one.get("url") and one.get("default") is not True]
-    more += _listed(uv, "extra-index-url")
-    folders = [*filter(None, env.get("UV_FIND_LINKS", "").split(",")), *_listed(uv, "find-links")]
-    variables = {"UV_DEFAULT_INDEX": default, "UV_INDEX": " ".join(more), "UV_FIND_LINKS": ",".join(folders)}
+    user, system = map(_read_toml, _config_files("uv/uv.toml"))
+    tables = [one for one in (system | user).get("index", ()) if isinstance(one, dict) and one.get("url")]
+    defaults = [str(one["url"]) for one in tables if one.get("default") is True]
+    named = (env.get("UV_DEFAULT_INDEX"), env.get("UV_INDEX_URL"), *defaults, env.get("PIP_INDEX_URL"), _pip_index())
+    default = next(filter(None, named), PYPI)
+    more = [*env.get("UV_INDEX", "").split(), *(str(one["url"]) for one in tables if one.get("default") is not True)]
+    variables = {"UV_DEFAULT_INDEX": default, "UV_HTTP_RETRIES": "1"}
     return PackageIndexes(
-        addresses=(default, *more, *folders),
-        variables={"UV_HTTP_RETRIES": "1", **{name: value for name, value in variables.items() if value}},
+        addresses=(default, *more), variables=variables | ({"UV_INDEX": " ".join(more)} if more else {})
     )
 
 
 def npm_registry() -> PackageIndexes:
     """The registry of npm."""
     path = os.environ.get("NPM_CONFIG_USERCONFIG") or os.path.expanduser("~/.npmrc")
-    lines = [line.strip() for line in _text(path).splitlines()]
+    lines: list[str] = []
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
     named = (line.partition("=")[2].strip() for line in lines if line.partition("=")[0].strip() == "registry")
     env = (os.environ.get(name) for name in ("npm_config_registry", "NPM_CONFIG_REGISTRY"))
     address = next(filter(None, (*env, *named)), NPM)
@@ -120,39 +113,22 @@ def _config_files(name: str) -> tuple[str, str]:
 def _pip_index() -> str:
     import configparser
 
-    files = (*_config_files("pip/pip.conf"), os.path.expanduser("~/.pip/pip.conf"), "/etc/pip.conf")
-    own = os.environ.get("PIP_CONFIG_FILE")
-    parser = configparser.ConfigParser(interpolation=None)
-    for path in reversed((own,) if own else files):
-        try:
-            parser.read_string(_text(path))  # over what those before it say
-        except configparser.Error:
-            continue
+    user, system = _config_files("pip/pip.conf")
+    files = ("/etc/pip.conf", system, os.path.expanduser("~/.pip/pip.conf"), user)  # the last one counts
+    own, parser = os.environ.get("PIP_CONFIG_FILE"), configparser.ConfigParser(interpolation=None)
+    with contextlib.suppress(configparser.Error, OSError, ValueError):
+        parser.read(own or files, encoding="utf-8")
     return parser.get("global", "index-url", fallback="")
 
 
-def _toml(path: str) -> dict[str, Any]:
+def _read_toml(path: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(_text(path))
-    except (ValueError, RecursionError):
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError, RecursionError):
         return {}
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def _listed(settings: Sequence[Mapping[str, Any]], name: str) -> Iterator[str]:
-    """The texts of a setting that is one of them, or a list."""
-    for one in settings:
-        value = one.get(name, [])
-        yield from map(str, value if isinstance(value, list) else [value])
 
 
 def uv_program() -> str:
@@ -183,7 +159,7 @@ class PackageTools:
 
     may_run_unsandboxed: bool = False
     """Whether policy lets jobs run without a sandbox, on a machine that has none."""
-    progress: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    progress: Callable[[str], object] = str
     """Gets a few words about each step when it begins, and an empty text when it has ended."""
 
     def uv(self, *command: str, folder: str, what: str) -> None:
