@@ -25,14 +25,16 @@ def present_clients(layer: Layer) -> list[Client]:
     home = home_folder()
     if home is None:
         return []
-    found = []
-    for client in CLIENTS.values():
-        own = [in_home(path, home) for path in client.own_folders if path in client.personal]
-        if (client.project if layer == "project" else client.personal) and any(
-            os.path.isdir(os.path.dirname(path)) for path in own
-        ):
-            found.append(client)
-    return found
+    return [
+        client
+        for client in CLIENTS.values()
+        if _has_folder(client, layer)
+        and any(
+            os.path.isdir(os.path.dirname(in_home(path, home)))
+            for path in client.own_folders
+            if path in client.personal
+        )
+    ]
 
 
 def named_clients(names: Iterable[str], layer: Layer) -> list[Client]:
@@ -63,12 +65,12 @@ def refresh_copies(
     library: SkillLookup, names: Sequence[str], *, layer: Layer, accept_findings: str = ""
 ) -> list[Synced]:
     """Let the copies that clients have of skills be what the skills are now; those of removed ones are removed."""
-    done = []
-    for folder in _every_folder(layer):
-        copied = [name for name in names if name in copied_into(folder)]
-        if copied:
-            done.append(sync_to(library, folder, only=copied, accept_findings=accept_findings))
-    return done
+    copied = {folder: [name for name in names if name in copied_into(folder)] for folder in _every_folder(layer)}
+    return [
+        sync_to(library, folder, only=there, accept_findings=accept_findings)
+        for folder, there in copied.items()
+        if there
+    ]
 
 
 def remove_copies(location: str, name: str, *, layer: Layer) -> list[str]:
@@ -79,24 +81,24 @@ def remove_copies(location: str, name: str, *, layer: Layer) -> list[str]:
     from metier.hub.target_folder import TargetFolder
 
     done = []
-    for folder in _every_folder(layer):
-        if name not in copied_into(folder):
-            continue
-        target = TargetFolder(folder)
+    for target in (TargetFolder(folder) for folder in _every_folder(layer) if name in copied_into(folder)):
         with target.locked():
             copy, there = target.record.copies.get(name), target.digest(name)
-            if copy is None or not is_inside(copy.origin, location) or there not in (None, *copy.written):
-                continue
-            if there is not None:
-                target.remove(name, there)
-            target.record.settle(name, None)
-            done.append(folder)
+            if copy is not None and is_inside(copy.origin, location) and there in (None, *copy.written):
+                if there is not None:
+                    target.remove(name, there)
+                target.record.settle(name, None)
+                done.append(target.path)
     return done
 
 
 def _every_folder(layer: Layer) -> list[str]:
-    every = [client for client in CLIENTS.values() if (client.project if layer == "project" else client.personal)]
+    every = [client for client in CLIENTS.values() if _has_folder(client, layer)]
     return list(dict.fromkeys(_folder_of(client, layer) for client in every))
+
+
+def _has_folder(client: Client, layer: Layer) -> bool:
+    return bool(client.project if layer == "project" else client.personal)
 
 
 def _folder_of(client: Client, layer: Layer) -> str:

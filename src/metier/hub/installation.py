@@ -19,7 +19,7 @@ from metier.hub.skill_files import keep_files
 from metier.hub.skill_location import location_at, require_unlinked
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
-from metier.library.skills_lock import change_skills_lock, entry_of, require_skills_lock
+from metier.library.skills_lock import change_skills_lock, entry_of
 from metier.skill import FolderPackage, shown
 from metier.skill.package import files_of
 from metier.skill.script_packages import grant_of
@@ -100,7 +100,7 @@ def install(
     lock = LockFile.read(lock_path)
     require_unlinked(home, lock.root)  # somebody may have thought about the plan for a while
     if home.layer == "project":
-        require_skills_lock(lock.root)
+        change_skills_lock(lock.root, {})  # which sees whether it can be changed
     locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)

@@ -11,10 +11,11 @@ from metier.skill import FolderPackage
 from metier.skill.package import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from metier.library.lock_file import LockedSkill, LockFile
-    from metier.store import TenantScope
+    from metier.skill.package import DigestEntry
+    from metier.store import Revision, TenantScope
 
 Problem: TypeAlias = Literal["changed", "missing", "unreadable"]
 
@@ -38,7 +39,7 @@ class LockDifference:
     skill: LockedSkill
     location: str
     problem: Problem
-    actual: str | None
+    actual: str | None = None
     """The digest of what lies there; None for nothing that can be read."""
     files: tuple[FileDifference, ...] = ()
     """The files that differ; none where the locked content is not kept on this machine."""
@@ -52,30 +53,25 @@ def check_lock(lock: LockFile, scope: TenantScope | None = None) -> Iterator[Loc
         try:
             entries = FolderPackage(location).contents()
         except (MetierError, OSError) as error:
-            if not os.path.lexists(location):
-                yield LockDifference(skill=skill, location=location, problem="missing", actual=None)
-                continue
             reason = error.message if isinstance(error, MetierError) else error.strerror or ""
-            yield LockDifference(skill=skill, location=location, problem="unreadable", actual=None, reason=reason)
+            if os.path.lexists(location):
+                yield LockDifference(skill=skill, location=location, problem="unreadable", reason=reason)
+            else:
+                yield LockDifference(skill=skill, location=location, problem="missing")
             continue
         actual = digest_of(entries)
-        if actual in skill.digests:
-            continue
-        revision = scope.revisions.get(skill.digest) if scope is not None else None
-        files: tuple[FileDifference, ...] = ()
-        if revision is not None:
-            wanted = {file.path: (file.sha256, file.mode) for file in revision.files}
-            there = {entry.path: (entry.content.hex(), entry.mode) for entry in entries}
-            none = (None, "")
-            files = tuple(
-                FileDifference(
-                    path=path,
-                    expected=wanted.get(path, none)[0],
-                    actual=there.get(path, none)[0],
-                    expected_mode=wanted.get(path, none)[1],
-                    actual_mode=there.get(path, none)[1],
-                )
-                for path in sorted({*wanted, *there})
-                if wanted.get(path) != there.get(path)
+        if actual not in skill.digests:
+            kept = scope.revisions.get(skill.digest) if scope is not None else None
+            files = tuple(_differing_files(kept, entries)) if kept is not None else ()
+            yield LockDifference(skill=skill, location=location, problem="changed", actual=actual, files=files)
+
+
+def _differing_files(kept: Revision, entries: Iterable[DigestEntry]) -> Iterator[FileDifference]:
+    wanted = {file.path: (file.sha256, str(file.mode)) for file in kept.files}
+    there = {entry.path: (entry.content.hex(), str(entry.mode)) for entry in entries}
+    for path in sorted({*wanted, *there}):
+        expected, actual = wanted.get(path, (None, "")), there.get(path, (None, ""))
+        if expected != actual:
+            yield FileDifference(
+                path=path, expected=expected[0], actual=actual[0], expected_mode=expected[1], actual_mode=actual[1]
             )
-        yield LockDifference(skill=skill, location=location, problem="changed", actual=actual, files=files)

@@ -74,15 +74,11 @@ def entry_of(skill: LockedSkill, files: Files) -> dict[str, Any]:
     return entry | {"computedHash": computed_hash(files)}
 
 
-def require_skills_lock(folder: str) -> None:
-    """Raise `LockInvalid` where the file of a folder could not be changed as it is."""
-    _read(os.path.join(folder, SKILLS_LOCK_NAME))
-
-
 def change_skills_lock(folder: str, changes: dict[str, dict[str, Any] | None]) -> None:
     """Set entries by the names of their skills, or remove those with None; all others stay as they are.
 
-    Keys that somebody else added to an entry stay too. A file that cannot be read is left alone: `LockInvalid`.
+    Keys that somebody else added to an entry stay too. A file that cannot be read is left alone: `LockInvalid`, also
+    where there is no change.
     """
     path = os.path.join(folder, SKILLS_LOCK_NAME)
     with locked_folder(folder, SKILLS_LOCK_NAME):
