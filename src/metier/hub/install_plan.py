@@ -14,7 +14,9 @@ from metier._lazy import dataclass, replace
 from metier._suggest import did_you_mean
 from metier.errors import InvalidArgument, SkillChanged, SkillExists, SkillInvalid, SkillNotFound, SourceUnavailable
 from metier.guard import Action
+from metier.guard.approvals.roles import is_approver
 from metier.guard.audit.governance_events import actor_of, denied
+from metier.guard.decision import refuse
 from metier.hints import for_people
 from metier.hub.folder_replacement import digest_at, recover
 from metier.hub.packages.plan import NO_PACKAGES, plan_packages
@@ -244,6 +246,10 @@ def plan_install(
         rivals=frozenset(entry.layer for entry in others) if guard.governance.looks_at_rivals else frozenset(),
     )
     decision = judged.against or _settle(guard, action, actor_of(person, scope), asked)
+    if decision.is_allowed and judged.exceptions and not is_approver(person, effective.approval.approvers):
+        reason = f"{shown(person.name)!r} may not make an exception from signatures."
+        hint = "Ask one of the approvers that policy names."
+        decision = refuse("signature", reason, code="not-permitted", hint=hint)
     if decision.is_allowed:
         decision = against(report, terms.accept_findings) or decision
     packages = NO_PACKAGES

@@ -6,10 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, replace
-from metier.errors import NotPermitted
-from metier.guard.approvals.roles import is_approver
 from metier.guard.approvals.status import approval_status
-from metier.guard.audit.governance_events import actor_of, denied, record_event, record_refusal
+from metier.guard.audit.governance_events import actor_of, denied, record_event
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.deployment import folder_of_layer
 from metier.hub.folder_replacement import digest_at, remove_folder
@@ -20,7 +18,7 @@ from metier.hub.skill_location import location_at, require_unlinked
 from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.library.places import TrustStore, project_root
 from metier.library.skills_lock import change_skills_lock, entry_of
-from metier.skill import FolderPackage, shown
+from metier.skill import FolderPackage
 from metier.skill.package import files_of
 from metier.skill.script_packages import grant_of
 from metier.store.rows import now
@@ -89,14 +87,6 @@ def install(
             # Whoever may approve of this content finds the question among what waits for them.
             decision = guard.follow_up(plan.action, actor, decision, decision)
         raise denied(scope, event, actor, home.ref, decision, **said)
-    if plan.judged.exceptions and not is_approver(person, effective.approval.approvers):
-        error = NotPermitted(
-            f"{shown(person.name)!r} may not make an exception from signatures.",
-            hint="Ask one of the approvers that policy names.",
-            person=person.name,
-        )
-        record_refusal(scope, event, actor, home.ref, **said, reason=error.message, decision="deny", code=error.code)
-        raise error
     lock = LockFile.read(lock_path)
     require_unlinked(home, lock.root)  # somebody may have thought about the plan for a while
     if home.layer == "project":
@@ -104,45 +94,42 @@ def install(
     locked = as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)
-    packages = plan.packages.lines
+    not_approved = ""
 
     def approve(reason: str) -> str:
-        return approve_content(scope, effective, person, home, plan.digest, reason, packages=packages)
+        if not approves:
+            return _NOBODY
+        return approve_content(scope, effective, person, home, plan.digest, reason, packages=plan.packages.lines)
+
+    def also(version: Version) -> None:
+        nonlocal not_approved
+        accepted = f"Findings accepted: {plan.terms.accept_findings.strip()}" if is_bad(plan.report) else ""
+        signer = plan.judged.signature.signer
+        signed = f"signed by {signer}" if signer else ""
+        notes = (f"version {version.number}", plan.resolved.revision, accepted, *plan.judged.exceptions, signed)
+        record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=tuple(filter(None, notes)))
+        not_approved = approve(accepted or version.reason)
+        expire_others(scope, home.location, plan.digest, actor)
 
     # After a crash at the last moment the content is in its place, and its records and its approval are not.
     is_unchanged = plan.is_unchanged and before is not None and recorded is not None and recorded.digest == plan.digest
     if is_unchanged and before is not None:
         locked = replace(locked, added=before.added, by=before.by)
-        given = scope.approvals.of(plan.digest)
-        quorum = effective.approval.quorum
+        given, quorum = scope.approvals.of(plan.digest), effective.approval.quorum
         found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
-        is_approved = found.is_approved and grant_of(packages) in ("", *found.grants)
-        why = ["" if is_approved else _NOBODY]
-        if not is_approved and approves:
-            why = [approve(f"Agreed to; it is from {plan.resolved.address.name}.")]
+        if not found.is_approved or grant_of(plan.packages.lines) not in ("", *found.grants):
+            not_approved = approve(f"Agreed to; it is from {plan.resolved.address.name}.")
     else:
-        why = []
-
-        def also(version: Version) -> None:
-            accepted = f"Findings accepted: {plan.terms.accept_findings.strip()}" if is_bad(plan.report) else ""
-            notes = tuple(text for text in (f"version {version.number}", plan.resolved.revision, accepted) if text)
-            signer = plan.judged.signature.signer
-            notes += (*plan.judged.exceptions, *((f"signed by {signer}",) if signer else ()))
-            record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=notes)
-            reason = accepted or version.reason
-            why.append(approve(reason) if approves else _NOBODY)
-            expire_others(scope, home.location, plan.digest, actor)
-
         reason = f"{'Installed' if plan.action.point == 'install' else 'Updated'} from {plan.resolved.address.name}."
         put_in_place(scope, effective, home, plan.files, over=plan.there, by=person, reason=reason, also=also)
     change_lock(lock_path, lambda now: now.with_skill(locked))
     if home.layer == "project":
         change_skills_lock(lock.root, {locked.name: entry_of(locked, plan.files)})
-    if approves and not home.trusted and not why[0]:
+    if approves and not home.trusted and not not_approved:
         # What was approved is vouched for; what it is changed into is not what is on record, and denied.
         TrustStore().trust(home.folder)
     lacking = build_packages(plan.files, plan.packages, effective, progress=plan.terms.progress)
-    return Installed(plan=plan, not_approved=why[0], packages_problem=lacking, is_unchanged=is_unchanged)
+    return Installed(plan=plan, not_approved=not_approved, packages_problem=lacking, is_unchanged=is_unchanged)
 
 
 def remove_skill(scope: TenantScope, effective: EffectivePolicy, person: Person, one: InstalledSkill) -> str | None:

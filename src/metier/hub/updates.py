@@ -62,8 +62,6 @@ class SourceState:
     """A source of installed skills, as it is now."""
 
     address: SourceAddress
-    skills: tuple[InstalledSkill, ...]
-    """Those that were installed from it."""
     resolved: Resolved | None = None
     """Its state; None where it could not be asked."""
     newer: tuple[InstalledSkill, ...] = ()
@@ -105,12 +103,11 @@ def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Itera
     for one in skills:
         groups.setdefault(_address(one.locked), []).append(one)
     for address, members in groups.items():
-        state = SourceState(address=address, skills=tuple(members))
         try:
             resolved = _resolved(address, members, transfer)
-            yield replace(state, resolved=resolved, newer=_newer(members, resolved, transfer))
+            yield SourceState(address=address, resolved=resolved, newer=_newer(members, resolved, transfer))
         except MetierError as error:
-            yield replace(state, problem=error.message)
+            yield SourceState(address=address, problem=error.message)
 
 
 def _resolved(address: SourceAddress, skills: Iterable[InstalledSkill], transfer: Transfer) -> Resolved:
