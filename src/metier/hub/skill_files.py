@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from metier.guard.policy.effective import EffectivePolicy
     from metier.skill import Diagnostic, Document
-    from metier.skill.package import Files
+    from metier.skill.package import FileMode, Files
     from metier.store import Revision, TenantScope
 
 
@@ -58,22 +58,38 @@ def require_sound(files: Files) -> None:
                 hint="Rename one of them.",
                 path=path,
             )
-        if mode == "link" and not _stays_inside(path, files):
-            raise FileRefused(
-                f"{shown(path)!r} is a link that leads to no file of the skill.",
-                hint="Replace it by a copy of the file.",
-                path=path,
-            )
+        if mode == "link":
+            led = _led_to(path, files)
+            # Whoever goes through a link to a folder that it lies in never comes to an end.
+            is_folder = any(other.startswith(f"{led}/") for other in files) and not path.startswith(f"{led}/")
+            if led not in files and not is_folder:
+                raise _leads_nowhere(path)
 
 
-def _stays_inside(link: str, files: Files) -> bool:
-    """Whether a link leads to another file or folder of the skill, by whatever links and folders it goes."""
+def without_links(files: Files) -> dict[str, tuple[FileMode, bytes]]:
+    """The files with a copy in place of each link; raises `FileRefused` for one that leads to no file of the skill.
+
+    >>> without_links({"a": ("file", b"A"), "b": ("link", b"a")})
+    {'a': ('file', b'A'), 'b': ('file', b'A')}
+    """
+    found = dict(files)
+    for path, (mode, _) in files.items():
+        if mode == "link":
+            led = _led_to(path, files)
+            if led not in files:
+                raise _leads_nowhere(path)
+            found[path] = files[led]
+    return found
+
+
+def _led_to(link: str, files: Files) -> str:
+    """The path that a link leads to, by whatever links and folders it goes; empty where it leaves the skill."""
     at, waiting, followed = link.split("/")[:-1], link.split("/")[-1:], 0
     while waiting:
         part = waiting.pop()
         if part == "..":
             if not at:
-                return False
+                return ""
             at.pop()
             continue
         mode, data = files.get("/".join((*at, part)), ("file", b""))
@@ -83,11 +99,17 @@ def _stays_inside(link: str, files: Files) -> bool:
         followed += 1
         to = os.fsdecode(data)
         if to.startswith("/") or followed > _MAX_LINKS:
-            return False
+            return ""
         waiting.extend(reversed([part for part in to.split("/") if part not in ("", ".")]))
-    led = "/".join(at)
-    # Whoever goes through a link to a folder that it lies in never comes to an end.
-    return led in files or (any(path.startswith(f"{led}/") for path in files) and not link.startswith(f"{led}/"))
+    return "/".join(at)
+
+
+def _leads_nowhere(link: str) -> FileRefused:
+    return FileRefused(
+        f"{shown(link)!r} is a link that leads to no file of the skill.",
+        hint="Replace it by a copy of the file.",
+        path=link,
+    )
 
 
 def keep_files(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import posixpath
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass, replace
 from metier._paths import is_inside
-from metier.errors import FileRefused, InvalidArgument, MetierError, PackageTooLarge, SkillChanged
+from metier.errors import InvalidArgument, MetierError, PackageTooLarge, SkillChanged
 from metier.guard import Action, Actor, Guard, Subject
 from metier.guard.governance import Governance
 from metier.guard.guard import current_user
@@ -36,7 +35,6 @@ Done: TypeAlias = Literal[
     "added", "updated", "removed", "unchanged", "kept", "left out", "refused", "conflict", "failed"
 ]
 
-_MAX_LINKS = 16
 _LOADERS: tuple[Literal["model", "user"], ...] = ("model", "user")
 _CHANGED = "It was changed here since it was written, and stays as it is."
 _THEIRS = "Something of that name is there that was not written by sync, and stays as it is."
@@ -348,6 +346,8 @@ def _is_read_from(entry: Entry, home: str, folder: str) -> bool:
 
 def _files_of(entry: Entry, digest: str) -> dict[str, File]:
     """The files of a skill, which together are what was decided about; links become copies of what they lead to."""
+    from metier.hub.skill_files import without_links
+
     package = entry.package
     listing = package.listing()
     if listing.stopped_at is not None:
@@ -355,9 +355,7 @@ def _files_of(entry: Entry, digest: str) -> dict[str, File]:
             f"Skill {entry.name!r} has more than {listing.stopped_at}.", hint="Remove files that it does not need."
         )
     read = files_of(package, digest, limit=MAX_PACKAGE_BYTES)
-    links = {path: os.fsdecode(data) for path, (mode, data) in read.items() if mode == "link"}
-    files = {path: File(data=data, executable=mode == "exec") for path, (mode, data) in read.items() if mode != "link"}
-    files |= {link: _led_to(link, links, files) for link in links}
+    files = {path: File(data=data, executable=mode == "exec") for path, (mode, data) in without_links(read).items()}
     # Clients look for this very name, and a skill may have it in small letters.
     return {"SKILL.md" if path == entry.key.rpartition("/")[2] else path: file for path, file in files.items()}
 
@@ -365,17 +363,3 @@ def _files_of(entry: Entry, digest: str) -> dict[str, File]:
 def _written_digest(files: Mapping[str, File]) -> str:
     """The digest that a folder with these files has."""
     return digest_of_files({path: ("exec" if file.executable else "file", file.data) for path, file in files.items()})
-
-
-def _led_to(link: str, links: Mapping[str, str], files: Mapping[str, File]) -> File:
-    """The file of the same skill that a link leads to."""
-    path = link
-    for _ in range(_MAX_LINKS):
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(path), links[path]))
-        if path in files:
-            return files[path]
-        if path not in links:
-            break
-    raise FileRefused(
-        f"{link!r} is a link that leads to no file of the skill.", hint="Replace it by a copy of the file.", path=link
-    )

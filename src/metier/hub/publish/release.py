@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import posixpath
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, pattern
-from metier.errors import FileRefused, SkillExists, SkillInvalid
+from metier.errors import SkillExists, SkillInvalid
 from metier.guard import Action
 from metier.guard.audit.governance_events import governance_record
 from metier.guard.signatures import SIGNATURE_FILE, verify
@@ -15,7 +14,7 @@ from metier.guard.signers import TrustedSigners
 from metier.hub.deployment import name_in, read_skill_folder
 from metier.hub.scan_findings import against, is_bad
 from metier.hub.signatures import judge_signature, sign_files
-from metier.hub.skill_files import package_of, require_skill, require_sound
+from metier.hub.skill_files import package_of, require_skill, require_sound, without_links
 from metier.hub.skill_location import SkillLocation, subject_in
 from metier.scan import scan
 from metier.skill import parse, shown
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from metier.guard import Actor, Decision, Guard
     from metier.scan import ScanReport
     from metier.skill import Skill
-    from metier.skill.package import FileMode, Files
+    from metier.skill.package import Files
 
 _VERSION = pattern(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,63}")
 
@@ -84,7 +83,7 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
     files = read_skill_folder(source) if isinstance(source, str | os.PathLike) else source
     name = name_in(files)
     require_sound(files)
-    plain = _without_links(files)
+    plain = without_links(files)
     require_skill(plain, name, deployable=True)
     skill = parse(plain["SKILL.md"][1], folder=name).skill
     own = (skill.version or "").strip()
@@ -101,28 +100,6 @@ def read_release(source: str | os.PathLike[str] | Files, *, version: str = "", k
         verify(signed, TrustedSigners())
     copied = tuple(sorted(path for path, (mode, _) in files.items() if mode == "link"))
     return Release(skill=skill, version=found, files=signed, digest=digest_of_files(signed), copied=copied)
-
-
-def _without_links(files: Files) -> dict[str, tuple[FileMode, bytes]]:
-    """The files with a copy in place of each link.
-
-    Raises `FileRefused` for a link that leads out of the skill, to a folder or to another link.
-
-    >>> _without_links({"a": ("file", b"A"), "b": ("link", b"a")})
-    {'a': ('file', b'A'), 'b': ('file', b'A')}
-    """
-    found = dict(files)
-    for path, (mode, data) in files.items():
-        if mode == "link":
-            led = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode(errors="replace")))
-            found[path] = files.get(led, ("link", b""))
-            if found[path][0] == "link":
-                raise FileRefused(
-                    f"{shown(path)!r} is a link that leads to no file of the skill.",
-                    hint="Replace it by a copy of the file.",
-                    path=path,
-                )
-    return found
 
 
 def require_version(version: str) -> None:
