@@ -223,8 +223,6 @@ def _web_url(text: str) -> str:
     'https://example.com/a?b'
     """
     scheme, host, rest = _split_url(text)
-    if scheme not in ("https", "http"):
-        raise _not_fetched(scheme)
     return f"{scheme}://{host}{rest}"
 
 
@@ -245,7 +243,8 @@ def _split_url(text: str) -> tuple[str, str, str]:
     if scheme == "file" and not host:
         return scheme, "", rest
     if scheme not in _PORTS:
-        raise _not_fetched(scheme)
+        hint = "Use https://, ssh://, git+file:// or a path."
+        raise InvalidArgument(f"Skills are not fetched by {shown(scheme)}:// from there.", hint=hint)
     try:
         name, port = split_authority(host)
     except ValueError:
@@ -261,11 +260,6 @@ def _folder(*parts: str) -> str:
     'skills/pdf'
     """
     return "/".join(part for part in "/".join(parts).split("/") if part not in ("", "."))
-
-
-def _not_fetched(scheme: str) -> InvalidArgument:
-    hint = "Use https://, ssh://, git+file:// or a path."
-    return InvalidArgument(f"Skills are not fetched by {shown(scheme)}:// from there.", hint=hint)
 
 
 def _no_source(text: str) -> InvalidArgument:

@@ -7,6 +7,7 @@ private repositories need them; nothing runs that a repository, a server or an e
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -118,19 +119,15 @@ class GitRepository:
             "LC_ALL": "C",
             "SSH_ASKPASS_REQUIRE": "never",
         }
-        self._settings = _SETTINGS | {
-            "http.lowSpeedTime": str(int(transfer.seconds) + 1),
-            "remote.origin.url": location,
-        }
+        seconds = int(transfer.seconds) + 1
+        self._settings = _SETTINGS | {"http.lowSpeedTime": str(seconds), "remote.origin.url": location}
         os.makedirs(self._packs)
         os.mkdir(os.path.join(folder, "refs"))
         extensions = "[extensions]\nobjectFormat = sha256\n" if is_sha256 else ""
-        self._write("HEAD", "ref: refs/heads/none\n")
-        self._write("config", f"[core]\nrepositoryFormatVersion = 1\nbare = true\n{extensions}")
-
-    def _write(self, name: str, text: str) -> None:
-        with open(os.path.join(self._folder, name), "w") as file:
-            file.write(text)
+        config = f"[core]\nrepositoryFormatVersion = 1\nbare = true\n{extensions}"
+        for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", config)):
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
 
     def run(
         self, *words: str, given: bytes = b"", config: dict[str, str] | None = None, max_bytes: int | None = None
@@ -297,13 +294,12 @@ def _held(folder: str) -> Iterator[bool]:
         return
     import fcntl
 
+    is_mine = False
     opened = os.open(folder, LIST)
     try:
-        is_mine = True
-        try:
+        with contextlib.suppress(OSError):
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            is_mine = False
+            is_mine = True
         yield is_mine
     finally:
         os.close(opened)
@@ -313,18 +309,14 @@ def _remove_abandoned() -> None:
     """Remove the repositories of processes that were killed."""
     if sys.platform == "win32":
         return
-    with os.scandir(tempfile.gettempdir()) as entries:
-        for entry in entries:
-            if not entry.name.startswith(_PREFIX):
-                continue
-            with contextlib.suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                # One that was made just now may not be held yet.
-                if status.st_uid != os.getuid() or time.time() - status.st_mtime < _ABANDONED_S:
-                    continue
-                with _held(entry.path) as is_mine:
+    for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{_PREFIX}*")):
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            # One that was made just now may not be held yet.
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _ABANDONED_S:
+                with _held(path) as is_mine:
                     if is_mine:
-                        shutil.rmtree(entry.path, ignore_errors=True)
+                        shutil.rmtree(path, ignore_errors=True)
 
 
 def _host(location: str) -> str:

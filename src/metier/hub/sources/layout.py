@@ -14,6 +14,7 @@ from metier.hub.sources.plugin_manifest import (
     AGENT_PLUGIN,
     CLAUDE_PLUGIN,
     MARKETPLACE,
+    PARTS,
     Plugin,
     parse_marketplace,
     parse_plugin,
@@ -27,17 +28,6 @@ if TYPE_CHECKING:
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Resolved
     from metier.hub.sources.tree import Tree
-
-_PARTS = {
-    "hooks": "hooks",
-    "commands": "commands",
-    "agents": "agents",
-    "output-styles": "output styles",
-    ".mcp.json": "MCP servers",
-    "mcp.json": "MCP servers",
-    ".lsp.json": "language servers",
-}
-"""Names in the folder of a plugin that are no skills."""
 
 
 def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
@@ -164,7 +154,7 @@ class _Layout:
         if root and root not in self._names:
             self.warnings.append(f"The plugin {name!r} of the marketplace is left out: it has no files.")
             return
-        parts = (words for entry, words in _PARTS.items() if entry in self._names.get(root, ()))
+        parts = (words for entry, words in PARTS.items() if entry in self._names.get(root, ()))
         plugin = replace(
             listed, name=name, version=own.version or listed.version, parts=(*listed.parts, *own.parts, *parts)
         )

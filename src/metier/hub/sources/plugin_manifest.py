@@ -33,14 +33,13 @@ AGENT_PLUGIN_SCHEMA = f"{AGENT_PLUGIN_SCHEMAS}1.0.0/plugin.schema.json"
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 MAX_PLUGINS = 5_000
 
-_PARTS = {
-    "hooks": "hooks",
-    "mcpServers": "MCP servers",
-    "commands": "commands",
-    "agents": "agents",
-    "lspServers": "language servers",
-    "outputStyles": "output styles",
+PARTS = {
+    **{name: name for name in ("agents", "commands", "hooks")},
+    **dict.fromkeys((".lsp.json", "lspServers"), "language servers"),
+    **dict.fromkeys((".mcp.json", "mcp.json", "mcpServers"), "MCP servers"),
+    **dict.fromkeys(("output-styles", "outputStyles"), "output styles"),
 }
+"""Fields of the manifest of a plugin, and names in its folder, that are no skills."""
 _NAME = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _AGENT_PLUGIN_NAME = pattern(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
 _VERSION = pattern(r"[\w.+!-]{1,64}")
@@ -174,7 +173,7 @@ def _described(manifest: dict[str, Any]) -> Plugin:
         version=_version(manifest),
         description=text_at(manifest, "description", 300),
         skills=skills,
-        parts=tuple(words for field, words in _PARTS.items() if manifest.get(field)),
+        parts=tuple(words for field, words in PARTS.items() if manifest.get(field)),
     )
 
 
