@@ -24,7 +24,7 @@ def run(options: Namespace) -> None:
     from metier.hub.publish.pack import pack_skill
 
     by, accepted = (metier.Guard(), user_actor()), options.accept_findings
-    release, told = pack_skill(options.path, options.to, accept_findings=accepted, key=options.sign, recorded_by=by)
+    release, told = pack_skill(options.path, options.to, accept_findings=accepted, key=options.sign, by=by)
     if options.json:
         print_json(told)
         return

@@ -58,10 +58,9 @@ def run(options: Namespace) -> int | None:
 def _build(options: Namespace) -> None:
     from metier.hub.publish.site import build_site
 
-    accepted = options.accept_findings
-    built = build_site(
-        options.path, options.to, url=options.url, accept_findings=accepted, guard=metier.Guard(), actor=user_actor()
-    )
+    by, accepted = (metier.Guard(), user_actor()), options.accept_findings
+    built = build_site(options.path, options.to, url=options.url, accept_findings=accepted, by=by)
+    current = {one["url"]: one for one in built.current}
     releases = [one for found in built.skills.values() for one in found]
     if options.json:
         shapes = [
@@ -70,17 +69,17 @@ def _build(options: Namespace) -> None:
                 "version": one.get("version"),
                 "sha256": one["digest"].removeprefix("sha256:"),
                 "digest": one["content"],
-                "current": one in built.current,
+                "current": one["url"] in current,
                 "yanked": one.get("yanked"),
             }
             for one in releases
         ]
         print_json({"site": built.path, "name": built.name, "releases": shapes})
         return
-    what = f"{plural(len(built.current), 'skill')}, {plural(len(releases), 'release')}"
+    what = f"{plural(len(current), 'skill')}, {plural(len(releases), 'release')}"
     print_done(f"{what}: {Style.text(built.path, 4_096)}")
     style = Style(sys.stdout)
-    for one in built.current:
+    for one in current.values():
         print(style.dim(f"  {one['name']} {one.get('version', '')}".rstrip()))
 
 
@@ -89,16 +88,8 @@ def _withdraw(options: Namespace) -> None:
 
     version, successor = getattr(options, "version", ""), getattr(options, "successor", "")
     with acting(options, decides=True) as (scope, person):
-        withdraw(
-            scope,
-            person,
-            options.path,
-            options.name,
-            version=version,
-            successor=successor,
-            reason=options.reason,
-            undo=options.undo,
-        )
+        about = {"version": version, "successor": successor, "reason": options.reason}
+        withdraw(scope, person, options.path, options.name, **about, undo=options.undo)
     if options.verb == "yank":
         shape = {"name": options.name, "version": version, "yanked": None if options.undo else options.reason}
     else:

@@ -27,6 +27,7 @@ from metier.errors import (
     SourceUnavailable,
     StoreUnavailable,
 )
+from metier.guard import Actor
 from metier.guard.approvals.quarantine import quarantine
 from metier.hub.publish.publishing import publish
 from metier.hub.publish.site import build_site
@@ -319,7 +320,7 @@ def test_policy_sees_the_signature_of_what_is_published(
     done = publish(scope, EVE, pdf, f"dir:{tmp_path}/acme", guard=guard)
     assert done.judged.signer == signer
     assert f"signed by {signer}" in str(records(scope, "skill.published")[0]["notes"])
-    assert build_site(tmp_path / "acme", tmp_path / "site", guard=guard).skills["pdf"][0]["signature"] == "oms"
+    assert build_site(tmp_path / "acme", tmp_path / "site", by=(guard, Actor())).skills["pdf"][0]["signature"] == "oms"
     unsigned = write_release(tmp_path / "unsigned/pdf", "2.0")
     stranger = write_release(tmp_path / "stranger/pdf", "2.0")
     sign_folder(stranger, other)

@@ -21,6 +21,7 @@ from tests.hub.publish.conftest import HIGH, write_release
 
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
+from metier.guard import Actor
 from metier.hub.publish import site_folder
 from metier.hub.publish.registry_folder import RegistryFolder
 from metier.hub.publish.site import build_site
@@ -375,7 +376,7 @@ def test_the_page_is_inert_whatever_skills_say(tmp_path: Path) -> None:
 def test_policy_decides_what_a_site_may_have(source: Path, tmp_path: Path, guarded: Any) -> None:
     guard = guarded(("enterprise", "version: 1\nrules:\n  - {id: no-pdf, point: publish, skill: pdf, effect: deny}\n"))
     with pytest.raises(Refused, match="no-pdf"):
-        build_site(source, tmp_path / "site", guard=guard)
+        build_site(source, tmp_path / "site", by=(guard, Actor()))
     assert not (tmp_path / "site").exists()
 
 

@@ -44,7 +44,7 @@ def pack_skill(
     *,
     accept_findings: str = "",
     key: str = "",
-    recorded_by: tuple[Guard, Actor] | None = None,
+    by: tuple[Guard, Actor] | None = None,
 ) -> tuple[Release, dict[str, Any]]:
     """Write the archive of the skill in a folder; the release, and what is to be said of the file.
 
@@ -82,9 +82,9 @@ def pack_skill(
         "copied": list(release.copied),
         "signed": SIGNATURE_FILE in release.files,
     }
-    if recorded_by is not None:
+    if by is not None:
         fields = {"skill": release.name, "new_digest": release.digest, "path": target, "notes": (release.label,)}
-        record_made("skill.packed", recorded_by, **fields, reason=accept_findings.strip())
+        record_made("skill.packed", by, **fields, reason=accept_findings.strip())
     return release, told
 
 

@@ -66,15 +66,27 @@ class RegistryFolder:
             ) from None
         return {**{table: {} for table in _ENTRIES}, **found}
 
-    def skills(self) -> Iterator[tuple[str, list[str]]]:
-        """The names of all skills, sorted, each with the folders of its releases, the newest first."""
-        for name in _folders(self.path):
-            if found := self._folders_of(name):
-                yield name, found
+    def skills(self) -> dict[str, list[str]]:
+        """The versions of each skill, the newest first; empty for the only release of a skill, in `NAME/`."""
+        from packaging.version import Version
 
-    def read(self, name: str, folder: str) -> Release:
-        """The release in a folder, for a skill of a name."""
-        release = read_release(folder, version=self._kept_as(folder))
+        found: dict[str, list[str]] = {}
+        for name in _folders(self.path):
+            folder = os.path.join(self.path, name)
+            is_only = os.path.lexists(os.path.join(folder, "SKILL.md"))
+            named = [one for one in _folders(folder) if os.path.lexists(os.path.join(folder, one, "SKILL.md"))]
+            versions = {one: version_of(one) or Version("0") for one in ([""] if is_only else named)}
+            if len(set(versions.values())) < len(versions):
+                raise IntegrityFailed(
+                    f"{shown(name)} has a version twice, under two spellings.", hint=f"Look at {shown(folder, 300)}."
+                )
+            found[name] = sorted(versions, key=versions.__getitem__, reverse=True)
+        return {name: versions for name, versions in found.items() if versions}
+
+    def read(self, name: str, version: str) -> Release:
+        """The release of a skill that is kept as a version."""
+        folder = os.path.join(self.path, name, version)
+        release = read_release(folder, version=version)
         if release.name != name:
             raise InvalidArgument(
                 f"{shown(folder, 300)} holds a skill called {shown(release.name)!r}.",
@@ -106,8 +118,7 @@ class RegistryFolder:
 
     def yank(self, name: str, version: str, reason: str) -> None:
         """Withdraw a version: nobody who does not have it gets it any more. Without a reason, that is taken back."""
-        folders = self._require(name)
-        known = {self._kept_as(folder) or self.read(name, folder).version for folder in folders}
+        known = {one or self.read(name, one).version for one in self._versions(name)}
         require_version(version)
         if version not in known:
             raise SkillNotFound(
@@ -120,42 +131,24 @@ class RegistryFolder:
 
     def deprecate(self, name: str, *, successor: str = "", reason: str = "", undo: bool = False) -> None:
         """Say of a skill that another one should be used, or none; `undo` takes that back."""
-        self._require(name)
+        self._versions(name)
         if successor and not is_valid_name(successor):
             raise InvalidArgument(f"{shown(successor)!r} is no name of a skill.", hint="Name the skill to use instead.")
         with self._changing() as record:
             record["deprecated"][name] = {} if undo else {"successor": successor, "reason": reason}
 
-    def _require(self, name: str) -> list[str]:
-        """The folders of a skill; raises where there is none of that name, or this is no folder of a registry."""
+    def _versions(self, name: str) -> list[str]:
+        """The versions of a skill; raises where there is no such skill, or this is no folder of a registry."""
         if os.path.lexists(os.path.join(self.path, MARKER)):
             raise InvalidArgument(
                 f"{shown(self.path, 300)} is a site that was built.", hint="Name the folder that it is built of."
             )
-        found = self._folders_of(name) if name in _folders(self.path) else []
-        if not found:
+        found = self.skills()
+        if name not in found:
             raise SkillNotFound(
                 f"There is no skill {shown(name)!r} in {shown(self.path, 300)}.", hint="Check its name."
             )
-        return found
-
-    def _folders_of(self, name: str) -> list[str]:
-        from packaging.version import Version
-
-        folder = os.path.join(self.path, name)
-        if os.path.lexists(os.path.join(folder, "SKILL.md")):
-            return [folder]
-        kept = [one for one in _folders(folder) if os.path.lexists(os.path.join(folder, one, "SKILL.md"))]
-        versions = {one: version_of(one) or Version("0") for one in kept}
-        if len(set(versions.values())) < len(kept):
-            raise IntegrityFailed(
-                f"{shown(name)} has a version twice, under two spellings.", hint=f"Look at {shown(folder, 300)}."
-            )
-        return [os.path.join(folder, one) for one in sorted(kept, key=versions.__getitem__, reverse=True)]
-
-    def _kept_as(self, folder: str) -> str:
-        """The version that a folder is called by; empty for the only release of a skill."""
-        return "" if os.path.dirname(folder) == self.path else os.path.basename(folder)
+        return found[name]
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:

@@ -83,15 +83,14 @@ def build_site(
     *,
     url: str = "",
     accept_findings: str = "",
-    guard: Guard | None = None,
-    actor: Actor | None = None,
+    by: tuple[Guard, Actor] | None = None,
 ) -> BuiltSite:
     """Write the static site of a registry's folder; whoever looks meanwhile finds the site of before, whole.
 
     Every release passes strict validation, the scanner and the rules of policy for `publish`. Raises `IntegrityFailed`
     where a version has another content than it had in the site of before.
     """
-    folder, site, guard, actor = RegistryFolder(source), SiteFolder(to), guard or Guard(), actor or Actor()
+    folder, site, by = RegistryFolder(source), SiteFolder(to), by or (Guard(), Actor())
     record = folder.record()
     url = (url or record.get("url", "")).rstrip("/")
     if url and not url.startswith(("https://", "http://")):
@@ -103,14 +102,16 @@ def build_site(
     built = BuiltSite(path=site.path, name=own_name, url=url, description=description, owner=owner, skills=skills)
     notes: list[str] = []
     with site.replacing() as (before, digests):
-        for name, folders in folder.skills():
+        for name, versions in folder.skills().items():
             skills[name] = []
-            for path in folders:
-                release = folder.read(name, path)
+            for version in versions:
+                release = folder.read(name, version)
                 published = record["published"].get(name, {}).get(release.version, {})
                 _require_unchanged(release, published.get("digest"), before.get(release.label))
-                judged = judge_release(release, f"dir:{site.path}", guard, actor, accept_findings=accept_findings)
+                judged = judge_release(release, f"dir:{site.path}", *by, accept_findings=accept_findings)
                 if not judged.decision.is_allowed:
+                    refused = {"skill": name, "new_digest": release.digest, "reason": judged.decision.reason}
+                    record_made("registry.refused", by, path=site.path, rule=judged.decision.rule, **refused)
                     raise judged.decision.as_error()
                 notes += [f"{release.label}: {note}" for note in judged.notes(accept_findings)]
                 archive = pack(release.files)
@@ -126,7 +127,7 @@ def build_site(
             )
         _write_lists(site, built)
     reason = f"Built from {folder.path}, with {sum(map(len, skills.values()))} releases."
-    record_made("registry.built", (guard, actor), path=site.path, reason=reason, notes=tuple(notes[:100]))
+    record_made("registry.built", by, path=site.path, reason=reason, notes=tuple(notes[:100]))
     return built
 
 
