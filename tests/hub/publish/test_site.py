@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.hub.conftest import records
 from tests.hub.publish.conftest import HIGH, write_release
 
 from metier.cli import main
@@ -32,6 +33,7 @@ from metier.hub.sources.well_known import EXTENSION, SCHEMA
 from metier.library.skills_lock import computed_hash
 from metier.skill import FolderPackage
 from metier.skill.package import digest_of_files, files_of, sha256
+from metier.store import TenantScope
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -373,11 +375,13 @@ def test_the_page_is_inert_whatever_skills_say(tmp_path: Path) -> None:
         json.loads((tmp_path / "site" / name).read_text())
 
 
-def test_policy_decides_what_a_site_may_have(source: Path, tmp_path: Path, guarded: Any) -> None:
+def test_policy_decides_what_a_site_may_have(source: Path, tmp_path: Path, guarded: Any, scope: TenantScope) -> None:
     guard = guarded(("enterprise", "version: 1\nrules:\n  - {id: no-pdf, point: publish, skill: pdf, effect: deny}\n"))
     with pytest.raises(Refused, match="no-pdf"):
-        build_site(source, tmp_path / "site", by=(guard, Actor()))
+        build_site(source, tmp_path / "site", by=(guard, Actor(user="eve")))
     assert not (tmp_path / "site").exists()
+    (record,) = records(scope, "registry.refused")
+    assert (record["user"], record["skill"], record["decision"]) == ("eve", "pdf", "deny")
 
 
 def test_an_empty_folder_makes_no_site(tmp_path: Path) -> None:

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 from metier.errors import SkillExists, SourceUnavailable
 from metier.hub.publish.pack import pack
+from metier.hub.sources import oci
 from metier.hub.sources.http import sha256_of
-from metier.hub.sources.oci import (
-    CONFIG,
-    CONTENT,
-    MANIFEST,
-    NAME,
-    SKILL,
-    TITLE,
-    VERSION,
-    OciRepository,
-    oras_registry,
-)
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from metier.hub.publish.release import Release
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Transfer
+    from metier.hub.sources.oci import OciRepository
 
 _DESCRIPTION = "org.opencontainers.image.description"
 
@@ -39,18 +29,18 @@ def push_skill(release: Release, target: SourceAddress, transfer: Transfer, *, d
     skill, version = release.skill, release.version
     # A tag has no plus sign; other tools write an underscore in place of it as well.
     tag = target.ref or version.replace("+", "_")
-    repository = OciRepository(target.location, transfer)
+    repository = oci.OciRepository(target.location, transfer)
     about = {"name": skill.name, "version": version, "description": skill.description}
-    config = {"schemaVersion": "1", **about, "license": skill.license, "compatibility": skill.compatibility}
-    layer, config_bytes = pack(release.files, "tar.gz"), _bytes(config)
-    annotations = {NAME: skill.name, TITLE: skill.name, VERSION: version, _DESCRIPTION: skill.description}
+    more = {"schemaVersion": "1", "license": skill.license, "compatibility": skill.compatibility}
+    layer, config = pack(release.files, "tar.gz"), _bytes({**about, **more})
+    annotations = {oci.NAME: skill.name, oci.TITLE: skill.name, oci.VERSION: version, _DESCRIPTION: skill.description}
     manifest = _bytes(
         {
             "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "artifactType": SKILL,
-            "config": _descriptor(config_bytes, CONFIG),
-            "layers": [_descriptor(layer, CONTENT)],
+            "mediaType": oci.MANIFEST,
+            "artifactType": oci.SKILL,
+            "config": _descriptor(config, oci.CONFIG),
+            "layers": [_descriptor(layer, oci.CONTENT)],
             "annotations": annotations,
         }
     )
@@ -63,7 +53,7 @@ def push_skill(release: Release, target: SourceAddress, transfer: Transfer, *, d
             name=skill.name,
         )
     if not there and not dry_run:
-        _upload(repository, tag, manifest, (config_bytes, layer))
+        _upload(repository, tag, manifest, (config, layer))
         if _digest_there(repository, tag) != digest:
             raise SourceUnavailable(
                 f"{shown(target.location, 200)}:{shown(tag)} is not what was sent.",
@@ -92,24 +82,22 @@ def _digest_there(repository: OciRepository, tag: str) -> str:
 
 
 def _upload(repository: OciRepository, tag: str, manifest: bytes, blobs: tuple[bytes, ...]) -> None:
-    registry = oras_registry(repository)
-    container = registry.get_container(f"{repository.host}/{repository.name}:{tag}")
+    registry = oci.oras_registry(repository)
+    base = f"{repository.address}/v2/{repository.name}"
+
+    def send(method: str, url: str, data: bytes = b"", kind: str = "application/octet-stream") -> str:
+        answer = registry.do_request(url, method, data=data, headers={"Content-Type": kind})
+        if answer.status_code not in (200, 201, 202):
+            raise ValueError(f"it answered {answer.status_code}")
+        return urljoin(url, str(answer.headers.get("Location", "")))
+
     try:
-        with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-            for number, data in enumerate(blobs):
-                path = os.path.join(folder, str(number))
-                with open(path, "xb") as file:
-                    file.write(data)
-                _require_taken(registry.upload_blob(path, container, {"digest": sha256_of(data), "size": len(data)}))
-        url = f"{registry.prefix}://{container.manifest_url()}"
-        _require_taken(registry.do_request(url, "PUT", data=manifest, headers={"Content-Type": MANIFEST}))
+        for data in blobs:
+            place = send("POST", f"{base}/blobs/uploads/")
+            send("PUT", f"{place}{'&' if '?' in place else '?'}digest={sha256_of(data)}", data)
+        send("PUT", f"{base}/manifests/{tag}", manifest, oci.MANIFEST)
     except (OSError, ValueError) as error:  # those of requests and of oras are among them
         raise SourceUnavailable(
             f"{shown(repository.host)} did not take the skill: {shown(str(error), 200)}.",
             hint=f"Check the address, and log in: `docker login {repository.host}`.",
         ) from None
-
-
-def _require_taken(response: Any) -> None:
-    if response.status_code not in (200, 201, 202):
-        raise ValueError(f"it answered {response.status_code}")
