@@ -86,7 +86,7 @@ def _build(options: Namespace) -> None:
 def _withdraw(options: Namespace) -> None:
     from metier.hub.publish.publishing import withdraw
 
-    version, successor = getattr(options, "version", ""), getattr(options, "successor", "")
+    version, successor = getattr(options, "version", None), getattr(options, "successor", "")
     with acting(options, decides=True) as (scope, person):
         about = {"version": version, "successor": successor, "reason": options.reason}
         withdraw(scope, person, options.path, options.name, **about, undo=options.undo)
@@ -95,5 +95,5 @@ def _withdraw(options: Namespace) -> None:
     else:
         shape = {"name": options.name, "successor": successor or None, "reason": options.reason}
     done = f"{'no longer ' if options.undo else ''}{options.verb.rstrip('e')}ed"
-    what = Style.text(f"{options.name} {version}".rstrip())
+    what = Style.text(f"{options.name} {version or ''}".rstrip())
     print_result(options, shape, f"{what} is {done}. `metier registry build` tells everybody.")

@@ -181,7 +181,9 @@ def test_what_was_withdrawn_can_be_taken_back(source: Path, tmp_path: Path) -> N
     assert [one["url"] for one in index_of(tmp_path / "site")["skills"]] == ["csv/csv.zip", "pdf/pdf-1.10.0.zip"]
 
 
-@pytest.mark.parametrize("words", [("yank", "pdf", "2.0"), ("yank", "doc", "1.0.0"), ("deprecate", "doc")])
+@pytest.mark.parametrize(
+    "words", [("yank", "pdf", "2.0"), ("yank", "doc", "1.0.0"), ("deprecate", "doc"), ("yank", "pdf", "")]
+)
 def test_only_what_is_there_is_withdrawn(source: Path, words: tuple[str, ...]) -> None:
     verb, *rest = words
     assert main(["registry", verb, str(source), *rest, "--reason", "Why not."]) == 1

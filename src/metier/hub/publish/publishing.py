@@ -104,7 +104,7 @@ def withdraw(
     registry: str | os.PathLike[str],
     name: str,
     *,
-    version: str = "",
+    version: str | None = None,
     successor: str = "",
     reason: str = "",
     undo: bool = False,
@@ -114,15 +114,15 @@ def withdraw(
     Takes the role author, and is on record or not done.
     """
     folder, reason = RegistryFolder(registry), reason.strip()
-    if version and not reason and not undo:
+    if version is not None and not reason and not undo:
         raise InvalidArgument("A version is not yanked without a reason.", hint="Say why: --reason TEXT.")
-    event = f"skill.{'un' if undo else ''}{'yanked' if version else 'deprecated'}"
+    event = f"skill.{'un' if undo else ''}{'deprecated' if version is None else 'yanked'}"
     ref = f"{name}@dir:{folder.path}"
     require_person(scope, person, ROLE, "withdraw a skill", type=event, skill=ref)
     notes = tuple(filter(None, (version and f"version {version}", successor and f"successor {successor}")))
     with scope.transaction():
         record_event(scope, event, actor_of(person, scope), ref, path=folder.path, reason=reason, notes=notes)
-        if version:
+        if version is not None:
             folder.yank(name, version, "" if undo else reason)
         else:
             folder.deprecate(name, successor=successor, reason=reason, undo=undo)
