@@ -242,6 +242,19 @@ def test_a_server_that_is_not_there_is_told() -> None:
             get(f"http://127.0.0.1:{free.getsockname()[1]}")
 
 
+def test_a_server_that_keeps_the_connection_open_has_answered_all_the_same(site: Site) -> None:
+    def keep_open(connection: socket.socket) -> None:
+        connection.sendall(HELLO)
+        site.closing.wait(10)
+
+    site.answers["/a"] = keep_open
+    assert get(site.url, transfer=Transfer(seconds=0.3)) == b"hello"
+
+
+def test_the_usual_port_is_no_part_of_an_origin() -> None:
+    assert HttpClient("https://Example.com:443/a", Transfer()).origin == "https://example.com"
+
+
 def test_a_proxy_of_the_environment_is_asked_for_the_host(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", site.url.replace("http://", "http://ada:s3cret@"))
     site.answers["skills.example:443"] = answer(b"", status="407 Proxy Authentication Required")

@@ -121,7 +121,7 @@ def _of_path(text: str, *, is_local: bool) -> SourceAddress:
 def _of_url(text: str) -> SourceAddress:
     """An address that does not say its kind: it is one of git, where it looks like one, or of a file, or of a site."""
     plain = text.partition("#")[0].partition("?")[0]
-    scheme, host, path = _split_url(plain)
+    scheme, host, path = split_url(plain)
     if scheme in ("ssh", "git"):
         return _of_git(text)
     tree = _TREE.fullmatch(plain)
@@ -146,7 +146,7 @@ def _of_git(text: str) -> SourceAddress:
         # Without a slash it begins at the home folder of that user; forges, whose user is `git`, have only one place.
         start = "/" if scp[3] or scp[1] == "git" else "/~/"
         plain = f"ssh://{f'{scp[1]}@' if scp[1] else ''}{scp[2]}{start}{scp[4]}"
-    scheme, host, rest = _split_url(plain)
+    scheme, host, rest = split_url(plain)
     path, ref = _split_ref(rest, is_file=scheme == "file")
     path = path.rstrip("/")
     if not path.startswith("/"):
@@ -222,11 +222,11 @@ def _web_url(text: str) -> str:
     >>> _web_url("https://Example.COM.:443/a?b")
     'https://example.com/a?b'
     """
-    scheme, host, rest = _split_url(text)
+    scheme, host, rest = split_url(text)
     return f"{scheme}://{host}{rest}"
 
 
-def _split_url(text: str) -> tuple[str, str, str]:
+def split_url(text: str) -> tuple[str, str, str]:
     """The scheme of a URL, its host in one form, with a port where that is no usual one, and the rest.
 
     Only ssh has a user, and nothing has a password: addresses are written into locks and records.

@@ -7,6 +7,7 @@ whole transfer, however slowly it trickles.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import socket
@@ -15,11 +16,11 @@ from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import quote, urljoin, urlsplit
 
-from metier._hosts import authority, is_address, is_loopback, is_public_address, split_authority
+from metier._hosts import authority, is_address, is_local, is_loopback, is_public_address, split_authority
 from metier._lazy import pattern
 from metier._version import __version__
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
-from metier.hub.sources.address import SourceAddress
+from metier.hub.sources.address import SourceAddress, split_url
 from metier.hub.sources.fields import text_at
 from metier.hub.sources.http_settings import credentials_for, proxy_for
 from metier.skill import shown
@@ -43,7 +44,6 @@ _MAX_JSON = 8 * 1024 * 1024
 _PIECE = 64 * 1024
 _PORTS = {"https": 443, "http": 80}
 _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
-_SAFE = "/%:@!$&'()*+,;=~?"
 _TRY_LATER = "Try again later, or ask whoever runs the server."
 _HINTS = {
     401: "Give a token for that host in METIER_REGISTRY_TOKENS or in ~/.netrc.",
@@ -64,13 +64,18 @@ class Download(NamedTuple):
 
 class _Url(NamedTuple):
     scheme: str
-    host: str
-    port: int
+    authority: str
+    """The host, with a port where that is no usual one."""
     target: str
 
     @property
     def origin(self) -> str:
-        return f"{self.scheme}://{authority(self.host, self.port)}"
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        host, port = split_authority(self.authority)
+        return host, port or _PORTS[self.scheme]
 
 
 class HttpClient:
@@ -105,8 +110,9 @@ class HttpClient:
             try:
                 with _Wire(until) as wire:
                     self._connect(wire, at)
-                    own = self.authorization or credentials_for(at.host, at.port) if is_own else ""
-                    response = wire.get(at, {"Accept": self._accept, "Authorization": own})
+                    own = self.authorization or credentials_for(*at.place) if is_own else ""
+                    headers = {"Accept": self._accept, "Authorization": own, "Connection": "close"}
+                    response = wire.send("GET", at.target, at.authority, headers)
                     location = response.headers.get("Location", "") if response.status in _REDIRECTS else ""
                     if not location:
                         if not is_own:
@@ -137,13 +143,14 @@ class HttpClient:
 
     def _connect(self, wire: _Wire, url: _Url) -> None:
         """Connect to an address that may be reached, with TLS unless it is this machine."""
-        proxy = None if is_loopback(url.host) else proxy_for(url.host)
-        host, port, credentials = proxy or (url.host, url.port, "")
+        host, port = url.place
+        proxy = None if is_loopback(host) else proxy_for(host)
+        first, first_port, credentials = proxy or (host, port, "")
         problem = OSError("its name leads to no address")
-        for family, kind, protocol, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, place in socket.getaddrinfo(first, first_port, type=socket.SOCK_STREAM):
             # The address that is judged is the one that is connected to: a name may mean another one the next time.
             # A proxy looks names up itself, so that with one, only an address that is written can be judged.
-            address = url.host if proxy else str(place[0])
+            address = host if proxy else str(place[0])
             is_public = not is_address(address) or is_public_address(address)
             try:
                 if url.scheme == "http" and not is_loopback(address):
@@ -160,11 +167,12 @@ class HttpClient:
         if self._is_public is None:
             self._is_public = is_public
         if proxy:
-            status = wire.send("CONNECT", authority(url.host, url.port), {"Proxy-Authorization": credentials}).status
+            asked = authority(host, port)
+            status = wire.send("CONNECT", asked, asked, {"Proxy-Authorization": credentials}).status
             if status != 200:
-                raise OSError(f"the proxy {authority(host, port)} answered {status}")
+                raise OSError(f"the proxy {authority(first, first_port)} answered {status}")
         if url.scheme == "https":
-            wire.encrypt(url.host)
+            wire.encrypt(host)
 
     def _body(self, url: str, wire: _Wire, response: HTTPResponse, what: str, types: str, most: int) -> bytes:
         """The file that an answer has; raises an error for one of another type or length than it should have."""
@@ -212,17 +220,14 @@ def joined(base: str, reference: str) -> str:
     >>> joined("https://example.com/skills/index.json", "pdf.zip")
     'https://example.com/skills/pdf.zip'
     """
-    try:
+    with contextlib.suppress(ValueError, InvalidArgument):
         url = urljoin(base, reference)
-        scheme = _parsed(url).scheme
-    except (ValueError, InvalidArgument):
-        url = scheme = ""
-    if scheme not in ("https", urlsplit(base).scheme):
-        raise SourceUnavailable(
-            f"{shown_url(base)} leads to {shown(reference, 200)!r}, which is not followed.",
-            hint="Ask whoever runs the server, or use another source.",
-        )
-    return url
+        if _parsed(url).scheme in ("https", urlsplit(base).scheme):
+            return url
+    raise SourceUnavailable(
+        f"{shown_url(base)} leads to {shown(reference, 200)!r}, which is not followed.",
+        hint="Ask whoever runs the server, or use another source.",
+    )
 
 
 def check_digest(name: str, data: bytes, digest: str) -> None:
@@ -280,14 +285,9 @@ class _Wire(io.RawIOBase):
         self._limit_time()
         self._sock = ssl.create_default_context().wrap_socket(self._sock, server_hostname=host)
 
-    def get(self, url: _Url, headers: dict[str, str]) -> HTTPResponse:
-        """The beginning of the answer to a request for a file."""
-        host = authority(url.host, None if url.port == _PORTS[url.scheme] else url.port)
-        return self.send("GET", url.target, {"Host": host, "Connection": "close", **headers})
-
-    def send(self, method: str, target: str, headers: dict[str, str]) -> HTTPResponse:
+    def send(self, method: str, target: str, host: str, headers: dict[str, str]) -> HTTPResponse:
         """The beginning of the answer to a request."""
-        headers = {"Host": target, "User-Agent": f"metier/{__version__}", "Accept-Encoding": "identity", **headers}
+        headers = {"Host": host, "User-Agent": f"metier/{__version__}", "Accept-Encoding": "identity", **headers}
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items() if value)]
         self._limit_time()
         self._sock.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
@@ -347,23 +347,15 @@ def _refusal(url: str, wire: _Wire, response: HTTPResponse) -> SourceUnavailable
 
 def _parsed(url: str) -> _Url:
     """The parts of an address; raises an error for one that is not spoken with."""
-    try:
-        parts = urlsplit(url)
-        host, port = split_authority(parts.netloc)
-    except ValueError:
-        parts, host, port = urlsplit(""), "", None
-    if "@" in url.partition("://")[2].partition("/")[0]:
-        raise InvalidArgument(
-            "The address has a user or a password in it.", hint="Put them into ~/.netrc, and leave them out here."
-        )
-    if parts.scheme not in _PORTS or not host or not url.isprintable():
+    scheme, host, rest = split_url(url)
+    if scheme not in _PORTS or not url.isprintable():
         raise InvalidArgument(f"{shown_url(url)} is no address.", hint="Write one such as https://example.com/pdf.zip.")
-    if parts.scheme == "http" and not is_loopback(host):
+    if scheme == "http" and not is_local(host):
         raise InvalidArgument(
             f"{shown_url(url)} would be read in the open, where it can be changed on the way.", hint="Use https."
         )
-    target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-    return _Url(parts.scheme, host, port or _PORTS[parts.scheme], target)
+    path = rest.partition("#")[0]
+    return _Url(scheme, host, quote(path if path.startswith("/") else f"/{path}", safe="/%:@!$&'()*+,;=~?"))
 
 
 def _reason(error: Exception) -> str:
