@@ -27,6 +27,12 @@ def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
 
 def read_object(path: str, *, most: int) -> dict[str, Any] | None:
     """The JSON object in a plain file, no link; None where there is no file. Raises `ValueError` as above."""
+    data = read_plain(path, most=most)
+    return parse_object(data, most=most) if data is not None else None
+
+
+def read_plain(path: str, *, most: int) -> bytes | None:
+    """The content of a plain file, no link; None where there is no file. Raises `ValueError` as above."""
     try:
         with open_plain(path) as file:
             data = file.read(most + 1)
@@ -34,4 +40,6 @@ def read_object(path: str, *, most: int) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise ValueError(error.strerror or "it cannot be read") from None
-    return parse_object(data, most=most)
+    if len(data) > most:
+        raise ValueError(f"it is larger than {most:,} bytes")
+    return data

@@ -17,7 +17,6 @@ from metier.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from metier.hub.updates import InstalledSkill
-    from metier.library.places import Layer
 
 
 def add(parser: Parser) -> None:
@@ -52,8 +51,7 @@ def run(options: Namespace) -> int:
     with acting(options) as (scope, person):
         effective = metier.Guard().governance.effective
         for one in chosen:
-            layer: Layer = "personal" if os.path.basename(one.lock.root) == ".metier" else "project"
-            copies = remove_copies(os.path.realpath(one.location), one.locked.name, layer=layer)
+            copies = remove_copies(os.path.realpath(one.location), one.locked.name, layer=one.layer)
             done.append((one, remove_skill(scope, effective, person, one), copies))
     if options.json:
         shapes = [
@@ -63,8 +61,11 @@ def run(options: Namespace) -> int:
         print_json({"skills": shapes})
         return FINE
     for one, digest, copies in done:
-        again = f"metier add {Style.text(one.locked.source, 300)} {Style.text(one.locked.name)}"
-        kept = f" `{again}` brings it again; the store keeps its content, {digest[:19]}…" if digest else ""
+        kept = (
+            f" `{Style.text(one.add_command, 1_000)}` brings it again; the store keeps its content, {digest[:19]}…"
+            if digest
+            else ""
+        )
         print_done(f"{Style.text(one.locked.name)} is removed: {Style.text(one.location, 4_096)}.{kept}")
         for folder in copies:
             print(f"  and its copy in {Style.text(folder, 4_096)}")

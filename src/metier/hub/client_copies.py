@@ -28,7 +28,7 @@ def present_clients(layer: Layer) -> list[Client]:
     return [
         client
         for client in CLIENTS.values()
-        if _has_folder(client, layer)
+        if _folder_of(client, layer)
         and any(
             os.path.isdir(os.path.dirname(in_home(path, home)))
             for path in client.own_folders
@@ -93,17 +93,13 @@ def remove_copies(location: str, name: str, *, layer: Layer) -> list[str]:
 
 
 def _every_folder(layer: Layer) -> list[str]:
-    every = [client for client in CLIENTS.values() if _has_folder(client, layer)]
-    return list(dict.fromkeys(_folder_of(client, layer) for client in every))
-
-
-def _has_folder(client: Client, layer: Layer) -> bool:
-    return bool(client.project if layer == "project" else client.personal)
+    return list(filter(None, dict.fromkeys(_folder_of(client, layer) for client in CLIENTS.values())))
 
 
 def _folder_of(client: Client, layer: Layer) -> str:
+    """The folder that skills are written to for a client; empty where it has none."""
     from pathlib import Path
 
     if layer == "project":
-        return str(project_root(Path.cwd()) / client.project[0])
-    return in_home(client.personal[0], home_folder() or os.sep)
+        return str(project_root(Path.cwd()) / client.project[0]) if client.project else ""
+    return in_home(client.personal[0], home_folder() or os.sep) if client.personal else ""

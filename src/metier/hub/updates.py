@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Transfer
     from metier.library.lock_file import LockedSkill, LockFile
+    from metier.library.places import Layer
     from metier.skill.package import Files
     from metier.store import TenantScope
 
@@ -50,11 +51,15 @@ class InstalledSkill:
         return self.lock.folder_of(self.locked)
 
     @property
+    def layer(self) -> Layer:
+        """The layer that the lock file is of."""
+        return "personal" if os.path.basename(self.lock.root) == ".metier" else "project"
+
+    @property
     def add_command(self) -> str:
         """The command that brings it again once it was removed."""
-        place = "personal" if os.path.basename(self.lock.root) == ".metier" else "project"
         ref = ("--ref", self.locked.ref) if self.locked.ref else ()
-        return shlex.join(("metier", "add", self.locked.source, self.locked.name, *ref, "--to", place))
+        return shlex.join(("metier", "add", self.locked.source, self.locked.name, *ref, "--to", self.layer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

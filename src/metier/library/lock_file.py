@@ -7,14 +7,14 @@ TOML that people can read and compare: one `[[skill]]` table a skill, sorted, wi
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import read_plain
 from metier._lazy import dataclass, field, pattern, replace
-from metier._paths import is_inside, locked_folder, open_plain, write_file
+from metier._paths import is_inside, locked_folder, write_file
 from metier.errors import FileRefused, LockInvalid, MetierError
 from metier.library.clients import PROJECT_FOLDERS
 from metier.library.places import folders_to_root, home_folder
@@ -107,16 +107,10 @@ class LockFile:
         """Read a lock file; raises `LockInvalid` for one that cannot be used as it is."""
         path = os.path.abspath(path)
         try:
-            with open_plain(path) as file:
-                data = file.read(MAX_BYTES + 1)
-        except FileNotFoundError:
-            return LockFile(path=path)
-        except OSError as error:
-            linked = error.errno == errno.ELOOP
-            raise _invalid(path, "it is a link" if linked else error.strerror or "it cannot be read") from None
-        if len(data) > MAX_BYTES:
-            raise _invalid(path, f"it is larger than {MAX_BYTES // 1024 // 1024} MiB")
-        return parse_lock(path, data)
+            data = read_plain(path, most=MAX_BYTES)
+        except ValueError as problem:
+            raise _invalid(path, str(problem)) from None
+        return parse_lock(path, data) if data is not None else LockFile(path=path)
 
     @property
     def root(self) -> str:
