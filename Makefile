@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# Two workers more than there are cores: tests also wait for processes and files.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Three workers for each core: tests wait for processes, files and clocks more than half of their time.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 # With bytecode kept, tests need not be prepared anew each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := --workers $(WORKERS)

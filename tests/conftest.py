@@ -187,11 +187,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         running = contextlib.ExitStack()
         config.stash[FORKING] = running.enter_context(_programs())
         config.add_cleanup(running.close)
+    database = sys.modules.get("tests.store.postgres")
+    if config.option.workers > 1 and not config.option.collectonly and database is not None:
+        database.start()  # one for all workers
     monkeypatch = pytest.MonkeyPatch()
     config.add_cleanup(monkeypatch.undo)
     _read_once(monkeypatch)
     hurry(monkeypatch.setattr)
-    set_aside()
+    gc.freeze()  # a collection would look at everything for next to nothing
     gc.enable()
 
 

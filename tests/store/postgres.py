@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: started when first asked for, one for each worker, gone when the worker is."""
+"""A real PostgreSQL server for tests: one for all workers, which have a database each, gone when they are."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ subprocess.run(
 )
 settings = {
     "listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "shared_buffers": "16MB",
-    "max_connections": "60", "autovacuum": "off", "dynamic_shared_memory_type": "mmap",
+    "max_connections": "200", "autovacuum": "off", "dynamic_shared_memory_type": "mmap",
 }
 options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 server = subprocess.Popen([os.path.join(bin, "postgres"), "-D", data, *options], stderr=log, **quiet, **as_user)
-print("started", flush=True)
 sys.stdin.read()
 server.send_signal(signal.SIGINT)
 try:
@@ -61,35 +60,39 @@ def binaries() -> str | None:
 
 
 @functools.cache
-def server() -> str:
-    """The address of the server, which is started by the first call."""
-    import psycopg
-
+def start() -> str | None:
+    """Have the server start, and wait for nothing; its folder, or None if there can be none here."""
     folder = binaries()
-    if folder is None or sys.platform == "win32":
-        pytest.skip("PostgreSQL is not installed here")
-    is_root = os.geteuid() == 0
-    if is_root and not _is_user("postgres"):
-        pytest.skip("PostgreSQL does not run as root, and there is no user for it")
+    is_root = sys.platform != "win32" and os.geteuid() == 0
+    if folder is None or sys.platform == "win32" or (is_root and not _is_user("postgres")):
+        return None
     # Not below the folder of the test run, which is closed to others; and short, because a socket's path has to be.
     place = tempfile.mkdtemp(prefix="metier-pg-")
     if is_root:
         shutil.chown(place, "postgres", "postgres")
     command = [sys.executable, "-IS", "-c", _KEEPER, folder, place, "postgres" if is_root else ""]
-    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    _KEEPERS.append(keeper)
-    assert keeper.stdout is not None
-    if keeper.stdout.readline() != b"started\n":
-        pytest.fail(f"PostgreSQL did not start: {Path(place, 'log').read_text(errors='replace')[-2_000:]}")
-    keeper.stdout.close()
+    _KEEPERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
+    return place
+
+
+@functools.cache
+def server() -> str:
+    """The address of a database on the server that this process alone uses."""
+    import psycopg
+
+    place = start()
+    if place is None:
+        pytest.skip("PostgreSQL is not installed here, or would run as root, which it does not")
     address = f"postgresql://metier@/postgres?host={place}"
-    for _ in range(600):
+    name = f"worker_{os.getpid()}"
+    for _ in range(3_000):
         try:
-            psycopg.connect(address, autocommit=True).close()
-            return address
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy")
+            return address.replace("/postgres?", f"/{name}?")
         except psycopg.OperationalError:
             time.sleep(0.02)
-    pytest.fail("PostgreSQL did not answer")
+    pytest.fail(f"PostgreSQL did not start: {Path(place, 'log').read_text(errors='replace')[-2_000:]}")
 
 
 def _is_user(name: str) -> bool:
@@ -116,10 +119,10 @@ def new_database(template: str = "template1") -> str:
     """The address of a database of the server that nobody has used yet; with all that another one has, if named."""
     import psycopg
 
-    name = f"database_{next(_NUMBERS)}"
+    name = f"database_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
-    return server().replace("/postgres?", f"/{name}?")
+    return server().replace(f"/worker_{os.getpid()}?", f"/{name}?")
 
 
 @functools.cache
