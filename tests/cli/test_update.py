@@ -51,7 +51,7 @@ def digest(folder: Path) -> str:
 
 
 def test_only_skills_that_have_news_are_outdated(metier: Metier, installed: Path, shared: Path) -> None:
-    assert said(metier, "outdated") == {"skills": [], "problems": []}
+    assert said(metier, "outdated") == {"skills": [], "notes": [], "problems": []}
     (shared / "hello/more.md").write_text("x")
     assert [one["name"] for one in said(metier, "outdated")["skills"]] == ["hello"]
     code, out, _ = metier("outdated")
@@ -71,7 +71,7 @@ def test_an_update_shows_the_difference_and_new_capabilities_first(
     assert digest(installed / "hello") == before
     code, out, _ = metier("update", "--all", "--yes")
     assert code == 0
-    assert out.index("scripts (new)") < out.index("+print('hi')") < out.index("hello is updated")
+    assert out.index("scripts (new)") < out.index("+print('hi')") < out.index("hello@project is updated")
     assert digest(installed / "hello") == digest(shared / "hello")
     assert said(metier, "lock", "--check")["ok"] is True
 

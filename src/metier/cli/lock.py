@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from argparse import Namespace
@@ -15,22 +16,21 @@ from metier.cli.parser import Parser
 from metier.errors import FileMissing, MetierError
 
 if TYPE_CHECKING:
-    from metier.hub.lock_check import FileDifference, LockDifference
+    from metier.hub.lock_check import LockDifference
     from metier.library.lock_file import LockedSkill, LockFile
 
 
 def add(parser: Parser) -> None:
     parser.example("metier lock --check")
     parser.flag("--check", "compare the skills with the lock, file by file; exit 3 if one differs")
-    add_place(parser, "only")
+    add_place(parser)
     parser.json()
 
 
-def add_place(parser: Parser, what: str) -> None:
+def add_place(parser: Parser) -> None:
     """Add the option that names one of the two lock files."""
-    parser.option(
-        "--from", "PLACE", f"{what} yours (personal), or those of the project", choices=("personal", "project")
-    )
+    places = ("personal", "project")
+    parser.option("--from", "PLACE", "only yours (personal), or those of the project", choices=places)
 
 
 def locks_of(options: Namespace) -> list[LockFile]:
@@ -62,12 +62,12 @@ def _show(options: Namespace, locks: list[LockFile]) -> int:
         print(style.strong(Style.text(lock.path, 4_096)))
         rows = [
             (
-                Style.text(skill.name),
-                Style.text(skill.version) or "-",
+                skill.name,
+                skill.version or "-",
                 Style.text(skill.revision.removeprefix("sha256:"), 12) or "-",
                 skill.digest.removeprefix("sha256:")[:12],
                 "pinned" if skill.pinned else "",
-                Style.text(skill.source, 300),
+                skill.source,
             )
             for skill in lock.skills
         ]
@@ -83,48 +83,39 @@ def _shape(skill: LockedSkill) -> dict[str, object]:
 def _check(options: Namespace, locks: list[LockFile]) -> int:
     from metier.hub.lock_check import check_lock
 
-    try:
-        store = peek_store()
-    except MetierError:
-        store = None  # it only knows more of what differs
-    try:
-        found = [one for lock in locks for one in check_lock(lock, store.of() if store is not None else None)]
-    finally:
-        if store is not None:
-            store.close()
+    with contextlib.ExitStack() as stack:
+        scope = None
+        with contextlib.suppress(MetierError):  # the store only knows more of what differs
+            store = peek_store()
+            scope = stack.enter_context(store).of() if store is not None else None
+        found = [one for lock in locks for one in check_lock(lock, scope)]
     count = sum(len(lock.skills) for lock in locks)
     if options.json:
         shapes = [asdict(one) | {"skill": one.skill.name, "expected": one.skill.digest} for one in found]
         files = [lock.path for lock in locks]
         print_json({"ok": not found, "files": files, "checked": count, "differences": shapes})
-    else:
+    elif found:
         for one in found:
             _print_difference(one)
-        if found:
-            print(
-                f"{len(found)} of {plural(count, 'skill')} not as locked. `metier install` brings the locked one back."
-            )
-        else:
-            print_done(f"{plural(count, 'skill')} as locked.")
+        print(f"{len(found)} of {plural(count, 'skill')} not as locked. `metier install` brings the locked one back.")
+    else:
+        print_done(f"{plural(count, 'skill')} as locked.")
     return INTEGRITY if found else FINE
 
 
 def _print_difference(one: LockDifference) -> None:
     style = Style(sys.stdout)
     print(f"{style.bad(one.problem)}  {style.strong(Style.text(one.skill.name))}  {Style.text(one.location, 4_096)}")
-    if one.problem == "unreadable":
+    if one.reason:
         print(f"  {Style.text(one.reason, 1_000)}")
     for file in one.files:
-        print(f"  {Style.text(file.path, 1_000)}: {_how(file)}")
+        how = "missing" if file.actual is None else "extra" if file.expected is None else "changed"
+        print(f"  {Style.text(file.path, 1_000)}: {how}")
         print(f"    expected {_state(file.expected, file.expected_mode)}")
         print(f"    actual   {_state(file.actual, file.actual_mode)}")
     if not one.files:
         print(f"  expected {one.skill.digest}")
         print(f"  actual   {one.actual or 'nothing'}")
-
-
-def _how(file: FileDifference) -> str:
-    return "missing" if file.actual is None else "extra" if file.expected is None else "changed"
 
 
 def _state(sha256: str | None, mode: str) -> str:

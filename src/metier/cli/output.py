@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from metier._lazy import asdict
 from metier._paths import is_inside
@@ -211,7 +211,7 @@ def plural(count: int, noun: str) -> str:
 class Progress:
     """A line on standard error that says how far a long job is; nothing when nobody looks or it is quick."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str = "", total: int = 0) -> None:
         self._what = what
         self._total = total
         self._done = 0
@@ -219,18 +219,40 @@ class Progress:
         self._next = time.monotonic() + 0.7
         self._active = sys.stderr.isatty()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def step(self) -> None:
         self.reach(self._done + 1)
 
     def reach(self, done: int) -> None:
         self._done = done
-        if self._active and time.monotonic() >= self._next:
-            self._next = time.monotonic() + 0.1
+        self._show(f"{self._what} {self._done:,} of {self._total:,}")
+
+    def transfer(self, what: str, done: int, total: int | None) -> None:
+        """Say how many bytes of something are here, and how many there are where that is known."""
+        of = f" of {total / 1e6:,.1f}" if total else ""
+        self._show(f"{Style.text(what, 60)} {done / 1e6:,.1f}{of} MB")
+
+    def say(self, step: str) -> None:
+        """Name the step that is under way, of which nobody knows how far it is; without one, take the line away."""
+        self.end()
+        if self._active and step:
             self._shown = True
-            print(f"\r{self._what} {self._done:,} of {self._total:,}", end="", file=sys.stderr, flush=True)
+            print(f"{Style.text(step, 60)} ...", end="", file=sys.stderr, flush=True)
+
+    def _show(self, text: str) -> None:
+        if self._active and time.monotonic() >= self._next:
+            self._next, self._shown = time.monotonic() + 0.1, True
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
+        """Take the line away; another job may begin one."""
         if self._shown:
+            self._shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 

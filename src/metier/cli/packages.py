@@ -11,7 +11,7 @@ import metier
 from metier._lazy import dataclass
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.json_shapes import digest_of
-from metier.cli.output import Style, plural, print_done, print_json, table
+from metier.cli.output import Progress, Style, plural, print_done, print_json, table
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument, LockInvalid, MetierError
 from metier.hints import for_person
@@ -120,12 +120,11 @@ def run(options: Namespace) -> int:
 
 
 def _build(options: Namespace, entries: list[Entry]) -> int:
-    from metier.cli.install_view import TransferLine
     from metier.hub.packages.plan import build_packages, plan_packages
     from metier.skill.package import files_of
 
     effective = metier.Guard().governance.effective
-    style, shapes, line = Style(sys.stdout), [], TransferLine()
+    style, shapes, line = Style(sys.stdout), [], Progress()
     for entry in entries:
         files = files_of(entry.package)
         plan = plan_packages(files, ("packages",), effective, locked=_locked(entry), progress=line.say)

@@ -151,12 +151,16 @@ class Parser(argparse.ArgumentParser):
         """Add `--sign`, for a command that gives a skill to others."""
         self.option("--sign", "KEY", "sign it (skill.oms.sig) with a private elliptic key, a PEM file", default="")
 
-    def signature_exceptions(self) -> None:
-        """Add `--allow-unsigned` and `--accept-signer`, for a command that installs skills."""
+    def installs(self, verb: str) -> None:
+        """Add the options that all commands have which install skills: consent, exceptions, `--tenant`, `--json`."""
+        self.flag("--yes", f"{verb} without asking, and approve of it", short="-y")
+        self.accept_findings(f"{verb} it")
         unsigned = "install it without the signature that policy wants, and why; only for those who approve of skills"
         self.option("--allow-unsigned", "REASON", unsigned, default="")
         signer = "install it although it was signed by another before, and why; only for those who approve of skills"
         self.option("--accept-signer", "REASON", signer, default="")
+        self.tenant()
+        self.json()
 
     def catalog_budget(self) -> None:
         """Add `--budget`."""

@@ -8,7 +8,7 @@ from argparse import Namespace
 import metier
 from metier.cli.exit_codes import FINE, exit_code_for
 from metier.cli.identity import acting, looking
-from metier.cli.output import Style, plural, print_done, print_json
+from metier.cli.output import Progress, Style, plural, print_done, print_json
 from metier.cli.parser import Parser
 from metier.hints import for_person
 
@@ -32,12 +32,11 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from metier.cli.install_view import TransferLine
     from metier.hub.publish.publishing import publish
     from metier.hub.sources.fetch import Transfer
 
     opened = looking(options) if options.dry_run else acting(options, decides=True)
-    with opened as (scope, person), TransferLine() as line:
+    with opened as (scope, person), Progress() as progress:
         done = publish(
             scope,
             person,
@@ -48,7 +47,7 @@ def run(options: Namespace) -> int:
             environment=options.environment or "",
             key=options.sign,
             guard=metier.Guard(),
-            transfer=Transfer(progress=line.show),
+            transfer=Transfer(progress=progress.transfer),
             dry_run=options.dry_run,
         )
     release, decision, report = done.release, done.judged.decision, done.judged.report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import metier
 from metier.cli.exit_codes import FINE
 from metier.cli.identity import acting
-from metier.cli.install_view import asks_first
+from metier.cli.installer import asks_first
 from metier.cli.lock import add_place, locks_of
 from metier.cli.output import Style, print_done, print_json
 from metier.cli.parser import Parser
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def add(parser: Parser) -> None:
     parser.example("metier remove pdf")
     parser.option("skill", "NAME", "the skills to remove, by name", nargs="+")
-    add_place(parser, "only")
+    add_place(parser)
     parser.flag("--yes", "remove without asking", short="-y")
     parser.tenant()
     parser.json()

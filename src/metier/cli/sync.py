@@ -70,8 +70,7 @@ def run(options: Namespace) -> int:
         for folder in folders
     ]
     if options.json:
-        folders_shape = [{"folder": one.folder, "ok": one.is_fine, "skills": one.steps} for one in done]
-        print_json({"dry_run": options.dry_run, "folders": folders_shape})
+        print_json({"dry_run": options.dry_run, "folders": [folder_shape(one) for one in done]})
     else:
         for one in done:
             print_steps(one, is_dry_run=options.dry_run)
@@ -102,6 +101,11 @@ def several(texts: Sequence[str] | None) -> list[str]:
     """Words that stand behind an option, once each: separated by commas, or by giving the option again."""
     words = [word.strip() for text in texts or () for word in text.split(",")]
     return list(dict.fromkeys(word for word in words if word))
+
+
+def folder_shape(done: Synced) -> dict[str, object]:
+    """A folder that was written to, as JSON has it."""
+    return {"folder": done.folder, "ok": done.is_fine, "skills": done.steps}
 
 
 def print_steps(done: Synced, *, is_dry_run: bool = False) -> None:

@@ -54,18 +54,12 @@ def named_clients(names: Iterable[str], layer: Layer) -> list[Client]:
 def copy_to_clients(
     library: SkillLookup, clients: Sequence[Client], names: Sequence[str], *, layer: Layer, accept_findings: str = ""
 ) -> list[Synced]:
-    """Write skills into the folders of clients that read nothing but disk."""
-    return [
-        sync_to(library, folder, only=names, accept_findings=accept_findings)
-        for folder in dict.fromkeys(_folder_of(client, layer) for client in clients)
-    ]
-
-
-def refresh_copies(
-    library: SkillLookup, names: Sequence[str], *, layer: Layer, accept_findings: str = ""
-) -> list[Synced]:
-    """Let the copies that clients have of skills be what the skills are now; those of removed ones are removed."""
-    copied = {folder: [name for name in names if name in copied_into(folder)] for folder in _every_folder(layer)}
+    """Write skills into the folders of clients that read nothing but disk, and renew the copies that others have."""
+    chosen = {_folder_of(client, layer) for client in clients}
+    copied = {
+        folder: [name for name in names if folder in chosen or name in copied_into(folder)]
+        for folder in _every_folder(layer)
+    }
     return [
         sync_to(library, folder, only=there, accept_findings=accept_findings)
         for folder, there in copied.items()

@@ -66,6 +66,8 @@ class InstallTerms:
     """The reason why another signer than before is as good."""
     progress: Callable[[str], object] = str
     """Gets the name of each step that may take long."""
+    as_locked: LockedSkill | None = None
+    """The entry of the lock that is brought back, and stays as it is; None for one that is to be made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,8 @@ class InstallPlan:
     packages: PackagePlan = NO_PACKAGES
     """The packages that its scripts would get."""
     terms: InstallTerms
+    lock_path: str
+    """The lock file that it is recorded in."""
     scan_seconds: float = 0.0
     """The CPU time of the scanner."""
 
@@ -276,6 +280,7 @@ def plan_install(
         decision=decision,
         packages=packages,
         terms=terms,
+        lock_path=lock.path,
         scan_seconds=scan_seconds,
     )
 

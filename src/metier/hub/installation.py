@@ -24,9 +24,12 @@ from metier.skill.script_packages import grant_of
 from metier.store.rows import now
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metier.guard import Guard
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.install_plan import InstallPlan
+    from metier.hub.skill_location import SkillLocation
     from metier.hub.updates import InstalledSkill
     from metier.store import Person, TenantScope, Version
 
@@ -56,21 +59,20 @@ def install_folder(to: str | None, start: str) -> str:
     return folder_of_layer(to, Path(start))
 
 
-def install(
-    scope: TenantScope,
-    person: Person,
-    guard: Guard,
-    plan: InstallPlan,
-    *,
-    lock_path: str,
-    approves: bool = True,
-    as_locked: LockedSkill | None = None,
-) -> Installed:
+def is_approved(
+    scope: TenantScope, effective: EffectivePolicy, home: SkillLocation, digest: str, packages: Sequence[str]
+) -> bool:
+    """Whether a content with its packages is approved in a place, by as many people as policy wants."""
+    given, quorum = scope.approvals.of(digest), effective.approval.quorum
+    found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
+    return found.is_approved and grant_of(packages) in ("", *found.grants)
+
+
+def install(scope: TenantScope, person: Person, guard: Guard, plan: InstallPlan, *, approves: bool = True) -> Installed:
     """Put a skill that was planned in its place, with its records, and lock it.
 
     Whoever is killed on the way leaves the old version or the new one: until the new one is in place, the lock names
     both. With `approves`, the person's consent counts as an approval of the content where policy lets them decide.
-    `as_locked` is the entry of the lock that it brings back, which stays as it is.
     """
     home, decision = plan.home, plan.decision
     actor = actor_of(person, scope)
@@ -87,11 +89,11 @@ def install(
             # Whoever may approve of this content finds the question among what waits for them.
             decision = guard.follow_up(plan.action, actor, decision, decision)
         raise denied(scope, event, actor, home.ref, decision, **said)
-    lock = LockFile.read(lock_path)
+    lock = LockFile.read(plan.lock_path)
     require_unlinked(home, lock.root)  # somebody may have thought about the plan for a while
     if home.layer == "project":
         change_skills_lock(lock.root, {})  # which sees whether it can be changed
-    locked = as_locked or _locked(plan, person, lock.relative(home.location))
+    locked = plan.terms.as_locked or _locked(plan, person, lock.relative(home.location))
     before = lock.at(locked.folder)
     recorded = scope.installs.get(home.location)
     not_approved = ""
@@ -115,14 +117,12 @@ def install(
     is_unchanged = plan.is_unchanged and before is not None and recorded is not None and recorded.digest == plan.digest
     if is_unchanged and before is not None:
         locked = replace(locked, added=before.added, by=before.by)
-        given, quorum = scope.approvals.of(plan.digest), effective.approval.quorum
-        found = approval_status(given, layer=home.layer, environment="", quorum=quorum, now=now())
-        if not found.is_approved or grant_of(plan.packages.lines) not in ("", *found.grants):
+        if not is_approved(scope, effective, home, plan.digest, plan.packages.lines):
             not_approved = approve(f"Agreed to; it is from {plan.resolved.address.name}.")
     else:
         reason = f"{'Installed' if plan.action.point == 'install' else 'Updated'} from {plan.resolved.address.name}."
         put_in_place(scope, effective, home, plan.files, over=plan.there, by=person, reason=reason, also=also)
-    change_lock(lock_path, lambda now: now.with_skill(locked))
+    change_lock(plan.lock_path, lambda now: now.with_skill(locked))
     if home.layer == "project":
         change_skills_lock(lock.root, {locked.name: entry_of(locked, plan.files)})
     if approves and not home.trusted and not not_approved:
