@@ -17,12 +17,10 @@ from metier.cli.parser import Parser
 from metier.errors import InvalidArgument, MetierError, SourceUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from metier.cli.installer import Installer
     from metier.hub.install_plan import InstallPlan
     from metier.hub.sources.fetch import Fetched
-    from metier.hub.updates import InstalledSkill, SourceState
+    from metier.hub.updates import InstalledSkill
 
 
 def add(parser: Parser) -> None:
@@ -52,12 +50,12 @@ def _outdated(options: Namespace) -> int:
         transfer = Transfer(progress=progress.transfer, permit=source_permit(metier.Guard()))
         states = list(source_states(installed_skills(locks_of(options)), transfer))
     newer = [
-        (one.locked, one.location, state.resolved.revision)
+        (one.locked, one.location, state.resolved.revision_of(one.locked.path))
         for state in states
         for one in state.newer
         if state.resolved is not None
     ]
-    notices = list(_notices(states))
+    notices = [text for state in states for text in state.notices]
     problems = [{"source": state.address.name, "reason": state.problem} for state in states if state.problem]
     if options.json:
         shapes = [
@@ -98,15 +96,6 @@ def _short(revision: str) -> str:
     return Style.text(revision.removeprefix("sha256:"), 12)
 
 
-def _notices(states: list[SourceState]) -> Iterator[str]:
-    """Sentences about installed skills that are deprecated, or whose version was withdrawn."""
-    for state in states:
-        told = (state.resolved.deprecated if state.resolved is not None else None) or {}
-        for one in state.skills:
-            if text := told.get(one.locked.path):
-                yield f"{one.locked.name}: {text}"
-
-
 def _update(options: Namespace) -> int:
     from metier.hub.sources.fetch import fetch
     from metier.hub.updates import installed_skills, source_states
@@ -120,8 +109,8 @@ def _update(options: Namespace) -> int:
     hint = "Add --yes to update, or --dry-run to look first."
     with installing(options, hint) as installer, contextlib.ExitStack() as stack:
         states = list(source_states(skills, installer.transfer))
-        installer.warnings += _notices(states)
         for state in states:
+            installer.warnings += state.notices
             wanted = [one for one in state.newer if not one.locked.pinned]
             if state.problem:
                 installer.problems.append((state.address.name, SourceUnavailable(state.problem)))

@@ -71,6 +71,8 @@ class SourceState:
     """Its state; None where it could not be asked."""
     newer: tuple[InstalledSkill, ...] = ()
     """The skills that were taken from another state of it."""
+    notices: tuple[str, ...] = ()
+    """Sentences about skills that it calls deprecated, and about installed versions that were withdrawn."""
     problem: str = ""
 
 
@@ -110,7 +112,8 @@ def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Itera
     for address, members in groups.items():
         try:
             resolved = _resolved(address, members, transfer)
-            yield SourceState(address=address, resolved=resolved, newer=_newer(members, resolved, transfer))
+            newer, notices = _newer(members, resolved, transfer), tuple(_notices(members, resolved))
+            yield SourceState(address=address, resolved=resolved, newer=newer, notices=notices)
         except MetierError as error:
             yield SourceState(address=address, problem=error.message)
 
@@ -126,6 +129,14 @@ def _newer(skills: Iterable[InstalledSkill], resolved: Resolved, transfer: Trans
     with fetch(resolved, transfer) as fetched:
         found = [(one, candidate_for(one.locked, fetched.candidates)) for one in skills]
         return tuple(one for one, candidate in found if not _has_content(candidate, one.locked.digest))
+
+
+def _notices(skills: Iterable[InstalledSkill], resolved: Resolved) -> Iterator[str]:
+    for one in (one.locked for one in skills):
+        if deprecated := (resolved.deprecated or {}).get(one.path):
+            yield f"{one.name}: {deprecated}"
+        if yanked := (resolved.yanked or {}).get(one.revision):
+            yield f"{one.name}: The installed version {one.version} was withdrawn by its author: {yanked}"
 
 
 def _has_content(candidate: Candidate | None, digest: str) -> bool:

@@ -41,10 +41,14 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     client = HttpClient(address.location, transfer)
     url = f"{address.location.removesuffix(package)}v1/packages/{package}/versions"
     data, listing = client.get_json(url, "the list of versions")
-    chosen = _choice(_versions(data, url), address.ref, package)
-    is_exact = address.ref == chosen.digest
+    versions = _versions(data, url)
+    chosen = _choice(versions, address.ref, package)
     return Resolved(
-        address=address, revision=chosen.digest, is_exact=is_exact, data=(client, url, chosen, listing.warnings)
+        address=address,
+        revision=chosen.digest,
+        is_exact=address.ref == chosen.digest,
+        data=(client, url, chosen, listing.warnings),
+        yanked={one.digest: one.yanked for one in versions if one.yanked},
     )
 
 
@@ -105,9 +109,10 @@ def _choice(versions: list[_Version], ref: str, package: str) -> _Version:
     found = [one for one in wanted if not one.yanked]
     if not found:
         names = ", ".join(shown(one.version, 40) for one in versions[:10] if not one.yanked)
-        gone = f" It was withdrawn: {wanted[0].yanked}." if wanted else ""
+        gone = f"was withdrawn: {wanted[0].yanked}" if wanted else ""
+        every = f"Every version of {package} {gone}" if gone else f"{package} is empty."
         raise SourceUnavailable(
-            f"{package} has no version {shown(ref, 80)!r}.{gone}" if ref else f"{package} is empty.{gone}",
+            f"{package} has no version {shown(ref, 80)!r}.{gone and f' It {gone}'}" if ref else every,
             hint=f"There are {names}." if names else "Choose another package.",
         )
     return max(found, key=_age)

@@ -55,7 +55,8 @@ class Resolved:
     """The states of single skills by their paths, where the source announces those."""
     deprecated: Mapping[str, str] | None = field(default=None, compare=False)
     """The sentences about single skills that should not be used any more, by their paths."""
-
+    yanked: Mapping[str, str] | None = field(default=None, compare=False)
+    """The reasons why states were withdrawn, where the source tells, by their revisions."""
     known: tuple[str, ...] = field(default=(), compare=False)
     """Where skills were found before: they are found there again, even in folders that only an address names."""
 
