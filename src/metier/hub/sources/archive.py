@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
@@ -27,23 +27,19 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
         raise InvalidArgument(
             f"An archive has no state {shown(address.ref)!r}.", hint="Write #sha256= and its digest, or nothing."
         )
-    found = _archive(address.location, address.ref, transfer)
+    what = f"the archive {shown(address.location.partition('?')[0].rpartition('/')[2])}"
+    most = ArchiveLimits().archive_bytes
+    found = read_content(address.location, what, transfer, types=ARCHIVE, most=most, digest=address.ref)
     return Resolved(address=address, revision=sha256_of(found.body), is_exact=bool(address.ref), data=found)
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in an archive."""
-    archive = resolved.data
-    if not isinstance(archive, Download):
-        archive = _archive(resolved.address.location, resolved.revision, transfer)
+    data = resolved.data or resolve(replace(resolved.address, ref=resolved.revision), transfer).data
+    archive = cast("Download", data)
     found = candidates_by_layout(archive_tree(archive.body), resolved)
     yield replace(found, warnings=(*found.warnings, *archive.warnings))
-
-
-def _archive(location: str, digest: str, transfer: Transfer) -> Download:
-    what = f"the archive {shown(location.partition('?')[0].rpartition('/')[2])}"
-    return read_content(location, what, transfer, types=ARCHIVE, most=ArchiveLimits().archive_bytes, digest=digest)
 
 
 def read_content(location: str, what: str, transfer: Transfer, *, types: str, most: int, digest: str = "") -> Download:
