@@ -18,7 +18,6 @@ from metier.hints import for_person
 
 if TYPE_CHECKING:
     from metier.guard import Guard
-    from metier.hub.packages.plan import PackagePlan
     from metier.library import Entry
 
 
@@ -129,7 +128,9 @@ def _build(options: Namespace, entries: list[Entry]) -> int:
         files = files_of(entry.package)
         plan = plan_packages(files, ("packages",), effective, locked=_locked(entry), progress=line.say)
         problem = build_packages(files, plan, effective, progress=line.say)
-        shapes.append(_shape(entry, plan, problem))
+        shapes.append(
+            {"name": entry.name, "digest": digest_of(entry), "packages": list(plan.lines), "problem": problem}
+        )
         if options.json:
             continue
         if problem:
@@ -144,10 +145,6 @@ def _build(options: Namespace, entries: list[Entry]) -> int:
     if options.json:
         print_json(shapes)
     return PROBLEMS if any(shape["problem"] for shape in shapes) else FINE
-
-
-def _shape(entry: Entry, plan: PackagePlan, problem: str) -> dict[str, object]:
-    return {"name": entry.name, "digest": digest_of(entry), "packages": list(plan.lines), "problem": problem}
 
 
 def _locked(entry: Entry) -> tuple[str, ...]:

@@ -30,11 +30,9 @@ REQUIREMENTS = tuple(f"{place}requirements.txt" for place in _PLACES)
 MANIFESTS = tuple(f"{place}package.json" for place in _PLACES)
 MANIFEST_FIELDS = ("dependencies", "optionalDependencies")
 """The fields of a package.json that name packages which a script needs at a run."""
-MAX_DECLARATION_BYTES = 8 * 1024 * 1024
-
 NPM_PREFIX = "npm:"
 """Before the packages of npm, in a list with those of Python."""
-_MAX_RECORD = 1024 * 1024
+_MAX_RECORD = 16 * 1024 * 1024
 
 _BEGIN, _END = "# /// script", "# ///"
 _declared: BoundedCache[str, dict[str, PackageKind]] = BoundedCache(512)

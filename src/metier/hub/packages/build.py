@@ -14,12 +14,11 @@ from metier.errors import PackagesRefused
 from metier.hints import for_people
 from metier.hub.packages.npm import install_npm, read_npm
 from metier.hub.packages.plan import NO_PACKAGES
-from metier.hub.packages.python import install_python, read_requirements, refusal, require_version, resolve_python
+from metier.hub.packages.python import install_python, read_requirements, resolve_python
 from metier.hub.packages.tools import PackageTools
 from metier.run.packages import CONTENT, MANIFEST, fingerprint, is_whole, platform_tag
 from metier.skill.package import digest_of_files
 from metier.skill.script_packages import (
-    MAX_DECLARATION_BYTES,
     NPM_PREFIX,
     declaring_files,
     environments_folder,
@@ -47,13 +46,9 @@ def resolve_packages(files: Files, *, locked: Collection[str] = (), tools: Packa
     """
     contents = {path: data for path, (mode, data) in files.items() if mode != "link"}
     declared = declaring_files(contents, contents.__getitem__)
-    for path in declared:
-        if len(contents[path]) > MAX_DECLARATION_BYTES:
-            raise refusal(path, "it is too large", f"At most {MAX_DECLARATION_BYTES:,} bytes are read.")
     plan, manifests = NO_PACKAGES, [path for path, kind in declared.items() if kind == "npm"]
-    requirements, versions = read_requirements(contents, [path for path in declared if path not in manifests])
+    requirements = read_requirements(contents, [path for path in declared if path not in manifests])
     if requirements:
-        require_version(versions)
         own = [line for line in locked if not line.startswith(NPM_PREFIX)]
         plan = replace(plan, python=resolve_python(requirements, own, tools))
     if manifests:
@@ -86,7 +81,8 @@ def provide(files: Files, plan: PackagePlan, tools: PackageTools = _TOOLS) -> No
     """
     environments, above = environments_of(plan), environments_folder()
     path = record_path(digest_of_files(files))
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    for folder in (above, os.path.dirname(path)):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
     write_file(path, json.dumps({"packages": plan.lines, "environments": environments}).encode())
     with locked_folder(above):
         for kind, name in environments.items():

@@ -15,7 +15,8 @@ from metier._paths import write_file
 from metier.hub.packages.python import refusal
 from metier.hub.packages.tools import NPM, npm_program, npm_registry
 from metier.skill import shown
-from metier.skill.script_packages import MANIFEST_FIELDS, MAX_DECLARATION_BYTES, NPM_PREFIX
+from metier.skill.package import MAX_FILE_BYTES
+from metier.skill.script_packages import MANIFEST_FIELDS, NPM_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +82,7 @@ def read_npm(
 
 def _parse(path: str, data: bytes) -> dict[str, Any]:
     try:
-        return parse_object(data, most=MAX_DECLARATION_BYTES)
+        return parse_object(data, most=MAX_FILE_BYTES)
     except ValueError as problem:
         raise refusal(path, str(problem), "Correct it; npm's documentation describes it.") from None
 

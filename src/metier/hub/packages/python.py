@@ -56,36 +56,27 @@ class RequirementLine(NamedTuple):
         return canonicalize_name(self.requirement.name)
 
 
-def read_requirements(
-    contents: Mapping[str, bytes], paths: Iterable[str]
-) -> tuple[tuple[RequirementLine, ...], frozenset[str]]:
-    """The requirements that files declare, and the versions of Python that scripts ask for, such as `>=3.11`.
-
-    Raises `PackagesRefused` for what is no plain declaration.
-    """
+def read_requirements(contents: Mapping[str, bytes], paths: Iterable[str]) -> tuple[RequirementLine, ...]:
+    """The requirements that files declare; raises `PackagesRefused` for what is no plain declaration."""
     found: dict[str, RequirementLine] = {}
-    versions: set[str] = set()
     for path in paths:
-        if path in REQUIREMENTS:
-            texts = requirement_lines(contents[path])
-        else:
-            texts, version = _read_inline(path, contents[path])
-            versions |= {version} - {""}
+        data = contents[path]
+        texts = requirement_lines(data) if path in REQUIREMENTS else _read_inline(path, data)
         count = len({*found, *texts})
         if count > MAX_REQUIREMENTS:
-            raise PackagesRefused(
-                f"The skill declares {count:,} packages.", hint=f"At most {MAX_REQUIREMENTS} are resolved."
-            )
+            raise refusal(path, f"the skill declares {count:,} packages", f"At most {MAX_REQUIREMENTS} are resolved.")
         for text in texts:
             try:
                 found[text] = RequirementLine.parse(text)
             except ValueError as problem:
                 raise refusal(path, f"{shown(text)!r} {problem}", _PLAIN) from None
-    return tuple(found.values()), frozenset(versions)
+    return tuple(found.values())
 
 
-def _read_inline(path: str, data: bytes) -> tuple[list[str], str]:
-    """The requirements of a script's inline metadata, and the version of Python that it asks for."""
+def _read_inline(path: str, data: bytes) -> list[str]:
+    """The requirements of a script's inline metadata; raises where it asks for another version of Python."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         block = tomllib.loads(inline_metadata(data) or "")
     except (ValueError, RecursionError) as error:
@@ -93,7 +84,15 @@ def _read_inline(path: str, data: bytes) -> tuple[list[str], str]:
     lines, version = block.get("dependencies", []), block.get("requires-python", "")
     if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines) or not isinstance(version, str):
         raise refusal(path, "its dependencies are no list of texts", 'Write `dependencies = ["pandas>=2"]`.')
-    return lines, version
+    here = python_version(find_program("python3"))
+    try:
+        fits = any(SpecifierSet(version).contains(one, prereleases=True) for one in (here, f"{here}.99"))
+    except InvalidSpecifier:
+        fits = False
+    if not fits:
+        why = f"it asks for Python {shown(version)!r}, and python3 is {here} here"
+        raise refusal(path, why, "Put another python3 on the PATH.")
+    return lines
 
 
 def refusal(path: str, why: str, hint: str) -> PackagesRefused:
@@ -118,23 +117,6 @@ def resolve_python(
                 hint=_RESOLVE_AGAIN,
             )
     return tuple(sorted(map(_format_exact, found)))
-
-
-def require_version(versions: Collection[str]) -> None:
-    """Raise `PackagesRefused` unless the interpreter here has a version that all of these let in."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    here = python_version(find_program("python3"))
-    for wanted in versions:
-        try:
-            fits = SpecifierSet(wanted).contains(f"{here}.99", prereleases=True) or SpecifierSet(wanted).contains(here)
-        except InvalidSpecifier:
-            fits = False
-        if not fits:
-            raise PackagesRefused(
-                f"A script asks for Python {shown(wanted)!r}, and python3 is {here} here.",
-                hint="Put another python3 on the PATH.",
-            )
 
 
 def _compile(declared: Sequence[RequirementLine], tools: PackageTools) -> list[str]:

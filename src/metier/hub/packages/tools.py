@@ -74,18 +74,33 @@ class PackageIndexes:
 
 
 def python_indexes() -> PackageIndexes:
-    """The indexes of Python packages, as variables and files of uv name them; else the main index of pip."""
+    """The indexes of Python packages, as variables and files of uv name them; else the main index of pip.
+
+    All of them count: a package of a private index that was left out would be looked for in the public one.
+    """
     env = os.environ
     user, system = map(_read_toml, _config_files("uv/uv.toml"))
-    tables = [one for one in (system | user).get("index", ()) if isinstance(one, dict) and one.get("url")]
-    defaults = [str(one["url"]) for one in tables if one.get("default") is True]
-    named = (env.get("UV_DEFAULT_INDEX"), env.get("UV_INDEX_URL"), *defaults, env.get("PIP_INDEX_URL"), _pip_index())
-    default = next(filter(None, named), PYPI)
-    more = [*env.get("UV_INDEX", "").split(), *(str(one["url"]) for one in tables if one.get("default") is not True)]
-    variables = {"UV_DEFAULT_INDEX": default, "UV_HTTP_RETRIES": "1"}
+    uv = system | user
+    tables = [one for one in uv.get("index", ()) if isinstance(one, dict) and one.get("url")]
+    own = [*(one["url"] for one in tables if one.get("default") is True), uv.get("index-url")]
+    named = (env.get("UV_DEFAULT_INDEX"), env.get("UV_INDEX_URL"), *own, env.get("PIP_INDEX_URL"), _pip_index())
+    default = str(next(filter(None, named), PYPI))
+    more = [*env.get("UV_INDEX", "").split(), *env.get("UV_EXTRA_INDEX_URL", "").split()]
+    more += [
+        *_texts([one["url"] for one in tables if one.get("default") is not True]),
+        *_texts(uv.get("extra-index-url")),
+    ]
+    links = [*_texts(env.get("UV_FIND_LINKS", "").split(",")), *_texts(uv.get("find-links"))]
+    variables = {"UV_DEFAULT_INDEX": default, "UV_INDEX": " ".join(more), "UV_FIND_LINKS": ",".join(links)}
     return PackageIndexes(
-        addresses=(default, *more), variables=variables | ({"UV_INDEX": " ".join(more)} if more else {})
+        addresses=(default, *more, *links),
+        variables={"UV_HTTP_RETRIES": "1", **{name: value for name, value in variables.items() if value}},
     )
+
+
+def _texts(value: object) -> list[str]:
+    """The texts of a setting that is one of them, or a list."""
+    return [str(one) for one in (value if isinstance(value, list) else [value]) if one]
 
 
 def npm_registry() -> PackageIndexes:
