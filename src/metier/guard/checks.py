@@ -216,15 +216,16 @@ def sources(context: DecisionContext) -> Iterator[Decision]:
 
 
 def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
-    """Deny installations without the digest, pin or signature that policy files require."""
+    """Deny installations without the digest, pin or signature that policy files require, and publishing without one."""
     action, subject, effective = context.action, context.subject, context.effective
     if not action.source:
         return
     terms = effective.sources_require
     has_digest = subject is not None and subject.digest != ""
+    is_exact = action.pinned or action.point == "publish"
     for name, is_lacking, what in (
         ("digest", terms.digest and not has_digest, "what is installed to name its content by a digest"),
-        ("pinned", terms.pinned and not action.pinned, "what is installed to name an exact version or commit"),
+        ("pinned", terms.pinned and not is_exact, "what is installed to name an exact version or commit"),
     ):
         if is_lacking:
             key = f"sources.require.{name}"

@@ -212,12 +212,12 @@ _ALL_KEYS = (
     Key(
         "sources.require.signature",
         subset_list("[oms, none]", one_of(*SIGNATURES)),
-        "The signatures that count, the best first; without `none`, one is needed.",
+        "The signatures that count, the best first; without `none`, one is needed, also of what is published.",
     ),
     Key(
         "sources.signers",
         source_signers(_source_problem),
-        "Sources, and the signers one of whom must have signed what is installed from there.",
+        "Sources, and the signers one of whom must have signed what is installed from there, or published there.",
     ),
     Key("skills.allow", allow_lists(_SKILLS), "The only skills there may be; `[]` is none."),
     Key("skills.deny", deny_list(_SKILLS), "Skills that are not there."),

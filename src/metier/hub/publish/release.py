@@ -135,7 +135,6 @@ def judge_release(
         skill=subject_in(home, release.files, release.digest),
         by="user",
         source=target,
-        pinned=True,
         signature=signed.signature.kind,
         signer=signed.signature.signer,
     )
