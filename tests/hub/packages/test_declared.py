@@ -117,6 +117,7 @@ def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
         (npm({"dependencies": {"ms": "^2"}, "workspaces": ["x"]}), "workspaces"),
         (npm(lock={"lockfileVersion": 1, "packages": {}}), "neither 2 nor 3"),
         (npm(lock={"lockfileVersion": 3, "packages": []}), "no object"),
+        (npm(lock={"lockfileVersion": 3, "packages": {"": {}}}), "names no package"),
         (npm(lock=[]), "no JSON object"),
         (npm(link=True), "no package of a registry"),
         (npm(resolved="git+ssh://git@evil.example/ms.git#1"), "not the registry"),

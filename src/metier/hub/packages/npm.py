@@ -66,6 +66,8 @@ def read_npm(
     registries = tuple(f"{scheme}://{host}/" for host in hosts for scheme in ("https", "http"))
     entries = {path: entry for path, entry in packages.items() if path}
     lines = {_read_entry(path, entry, registries) for path, entry in entries.items()}
+    if not lines:
+        raise refusal(beside, "it names no package", "`npm install --package-lock-only` writes it again.")
     scripts = {_name_at(path) for path, entry in entries.items() if entry.get("hasInstallScript")}
     given = {
         path: {key: value for key, value in entry.items() if key not in _NOT_GIVEN}
