@@ -54,6 +54,7 @@ REFUSALS = {
     "digest-mismatch, integrity-failed": "Its content is not the one that policy pins, or that was recorded.",
     "skill-disabled": "It is turned off in its place.",
     "rule-denied, source-denied": "A rule of a policy is against it, or against where it comes from.",
+    "signature-missing, signer-unknown": "Policy wants a signature, and nobody has signed, or nobody who counts here.",
     "scripts-denied, hooks-denied, injection-denied": "Policy does not let this be run.",
     "script-read": "It is a script, to be run instead of read.",
     "scan-findings": "The scanner found something that keeps it from being deployed.",

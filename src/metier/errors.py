@@ -44,8 +44,6 @@
     ├── SignatureRefused        the signature of a skill does not count here
     │   ├── SignatureMismatch   a file, or the signature itself, is not what was signed
     │   ├── UnsignedFile        a file beside those that were signed
-    │   ├── SignerUnknown       nobody whose signature counts here has signed
-    │   ├── SignatureMissing    there is none, and one is needed
     │   └── SignerChanged       another signer than the one of the content before
     └── PartMissing             an optional part is not installed
 
@@ -354,18 +352,6 @@ class UnsignedFile(SignatureRefused):
     """A skill has a file beside those that were signed."""
 
     code = "unsigned-file"
-
-
-class SignerUnknown(SignatureRefused):
-    """Nobody whose signature counts here has signed."""
-
-    code = "signer-unknown"
-
-
-class SignatureMissing(SignatureRefused):
-    """A skill has no signature, and one is needed."""
-
-    code = "signature-missing"
 
 
 class SignerChanged(SignatureRefused):

@@ -18,9 +18,7 @@ from metier.errors import (
     InvalidArgument,
     MetierError,
     SignatureMismatch,
-    SignatureMissing,
     SignerChanged,
-    SignerUnknown,
     UnsignedFile,
 )
 from metier.guard.policy.files import Policies
@@ -58,8 +56,8 @@ def trusting(path: Path) -> TrustedSigners:
 @pytest.mark.covers("A-38")
 def test_a_signature_counts_for_exactly_its_files_and_names_the_key(keys: Path, signed: dict[str, Any]) -> None:
     trusted = trusting(keys / "acme.pub")
-    found = verify(signed, trusted, required=True)
-    assert found == Signature(kind="oms", signer=trusted.keys[0].signer, status="valid")
+    found = verify(signed, trusted)
+    assert (found, found.status) == (Signature(kind="oms", signer=trusted.keys[0].signer), "valid")
     assert found.signer.startswith("oms:sha256:")
 
 
@@ -164,34 +162,25 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Metie
 
 @pytest.mark.covers("A-38")
 @pytest.mark.each("case", TAMPERED.values(), ids=TAMPERED)
-def test_tampering_is_refused_whether_or_not_a_signature_is_needed(
+def test_tampering_is_refused_whoever_signed(
     keys: Path,
     signed: dict[str, Any],
     case: tuple[Callable[[dict[str, Any]], dict[str, Any]], type[MetierError], str],
 ) -> None:
     change, kind, message = case
-    for required in (True, False):
-        with pytest.raises(kind) as caught:
-            verify(change(signed), trusting(keys / "acme.pub"), required=required)
-        assert message in caught.value.message, caught.value.message
-        assert type(caught.value) is kind
-        assert caught.value.hint
+    with pytest.raises(kind) as caught:
+        verify(change(signed), trusting(keys / "acme.pub"))
+    assert message in caught.value.message, caught.value.message
+    assert type(caught.value) is kind
+    assert caught.value.hint
 
 
 @pytest.mark.covers("A-38")
-def test_a_signature_by_another_key_is_refused_where_one_is_needed_and_counts_as_none_elsewhere(
-    keys: Path, signed: dict[str, Any]
-) -> None:
-    with pytest.raises(SignerUnknown, match="nobody here has named"):
-        verify(signed, trusting(keys / "other.pub"), required=True)
-    assert verify(signed, trusting(keys / "other.pub")) == Signature(status="signer-unknown")
-
-
-@pytest.mark.covers("A-38")
-def test_a_missing_signature_is_refused_where_one_is_needed() -> None:
-    with pytest.raises(SignatureMissing, match=r"no skill\.oms\.sig"):
-        verify(FILES, TrustedSigners(), required=True)
-    assert verify(FILES, TrustedSigners()) == Signature()
+def test_no_signature_and_one_by_another_key_count_for_nobody(keys: Path, signed: dict[str, Any]) -> None:
+    assert verify(signed, trusting(keys / "other.pub")) == Signature(kind="unknown")
+    assert verify(signed, TrustedSigners()).status == "signer-unknown"
+    assert verify(FILES, trusting(keys / "acme.pub")) == Signature()
+    assert Signature().status == "unsigned"
 
 
 @pytest.mark.covers("A-38")
@@ -240,8 +229,7 @@ def test_a_certificate_counts_by_the_one_that_issued_it(tmp_path: Path) -> None:
     assert verify(files, trusted).signer == trusted.keys[0].signer
     stranger = new_certificate(ec.generate_private_key(ec.SECP256R1()), "root")
     (tmp_path / "stranger.pem").write_bytes(stranger.public_bytes(Encoding.PEM))
-    with pytest.raises(SignerUnknown):
-        verify(files, trusting(tmp_path / "stranger.pem"), required=True)
+    assert verify(files, trusting(tmp_path / "stranger.pem")).kind == "unknown"
 
 
 def test_signers_count_by_the_policies_of_administrators_and_users_and_by_folders_of_keys(
@@ -326,7 +314,7 @@ def test_a_keyless_signature_counts_by_its_identity_and_its_issuer(sigstore: Sig
         return TrustedSigners(identities=names, trust_root=root)
 
     signer = f"sigstore:{ADA}@{ISSUER}"
-    assert verify(files, trusting_identity(signer)) == Signature(kind="sigstore", signer=signer, status="valid")
+    assert verify(files, trusting_identity(signer)) == Signature(kind="sigstore", signer=signer)
     for other in (
         trusting_identity(f"sigstore:eve@example.com@{ISSUER}"),
         trusting_identity(f"sigstore:{ADA}@https://other.example.com"),
@@ -335,8 +323,7 @@ def test_a_keyless_signature_counts_by_its_identity_and_its_issuer(sigstore: Sig
         trusting_identity(signer, root=b""),
         trusting_identity(),
     ):
-        with pytest.raises(SignerUnknown):
-            verify(files, other, required=True)
+        assert verify(files, other) == Signature(kind="unknown")
     for root in (SigstoreInstance().trusted_root(), b"{}", b"no JSON"):
         with pytest.raises(SignatureMismatch):
             verify(files, trusting_identity(signer, root=root))

@@ -230,20 +230,39 @@ def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
         if is_lacking:
             key = f"sources.require.{name}"
             yield _from(f"Policy wants {what}.", key, effective.origin(key))
-    if action.signature == "none" and action.unsigned_because:
+    code, found, hint = _UNSIGNED.get(action.signature, ("", "", ""))
+    if code and action.unsigned_because:
         return  # somebody who may decide about skills answers for it, which is recorded
     key = "sources.require.signature"
-    if action.signature not in terms.signature:
-        yield _from(f"Policy wants a signature: {', '.join(terms.signature)}.", key, effective.origin(key))
+    if ("none" if code else action.signature) not in terms.signature:
+        yield _from(
+            f"Policy wants a signature ({', '.join(terms.signature)}){found}.", key, effective.origin(key), code, hint
+        )
     for pattern, signers in effective.sources_signers.items():
         if denies_source(pattern, action.source) and not is_signer(action.signer, (one.text for one in signers)):
             wanted = shown(", ".join(one.text for one in signers), 300) or "nobody"
-            why = f"Policy wants what comes from {shown(pattern)!r} to be signed by {wanted}."
-            yield _from(why, "sources.signers", effective.origin("sources.signers"))
+            why = f"Policy wants what comes from {shown(pattern)!r} to be signed by {wanted}{found}."
+            yield _from(why, "sources.signers", effective.origin("sources.signers"), code, hint)
 
 
-def _from(why: str, check: str, origin: Origin | None) -> Decision:
-    return refuse(check=check, reason=why, code="source-denied", hint=change_policy(origin), origin=origin)
+_UNSIGNED = {
+    "none": (
+        "signature-missing",
+        ", and there is none",
+        "Ask its author for a signed one, or an administrator for an exception.",
+    ),
+    "unknown": (
+        "signer-unknown",
+        ", and it is by somebody whom nobody here has named",
+        "Where you know who it is, put their public key into ~/.metier/keys.",
+    ),
+}
+"""Codes, words and hints where no signature counts."""
+
+
+def _from(why: str, check: str, origin: Origin | None, code: str = "", hint: str = "") -> Decision:
+    code, hint = code or "source-denied", hint or change_policy(origin)
+    return refuse(check=check, reason=why, code=code, hint=hint, origin=origin)
 
 
 def rules(context: DecisionContext) -> Iterator[Decision]:

@@ -170,8 +170,8 @@ class Action:
     """The source of a skill, for an installation: `git+https://example.com/skills`."""
     pinned: bool = False
     """Whether an installation names an exact version or commit."""
-    signature: str = "none"
-    """The valid signature that it has: `oms`, `sigstore` or `none`."""
+    signature: Literal["oms", "sigstore", "unknown", "none"] = "none"
+    """The kind of its valid signature; `unknown` for one by nobody who counts."""
     signer: str = ""
     """The signer that it proves, as policies name one."""
     unsigned_because: str = ""

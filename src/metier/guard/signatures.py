@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 from metier._extras import optional
 from metier._json_object import parse_object
 from metier._lazy import dataclass
-from metier.errors import SignatureMismatch, SignatureMissing, SignerUnknown, UnsignedFile
+from metier.errors import SignatureMismatch, UnsignedFile
 from metier.guard.signers import TRUST_ROOT
 from metier.skill import shown
 from metier.skill.package import EXCLUDED
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metier.skill.package import Files
 
 SIGNATURE_FILE = "skill.oms.sig"
-SignatureKind: TypeAlias = Literal["oms", "sigstore", "none"]
+SignatureKind: TypeAlias = Literal["oms", "sigstore", "unknown", "none"]
 _BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://model_signing/signature/v1.0"
@@ -48,38 +48,29 @@ class Signature:
     """The signature of a skill whose every file it covers, or none."""
 
     kind: SignatureKind = "none"
+    """How it was made; `unknown` for one by somebody that nobody here has named."""
     signer: str = ""
     """The signer as policies and locks name it; empty where there is none that counts."""
-    status: Literal["valid", "unsigned", "signer-unknown"] = "unsigned"
-    """Whether it counts, there is none, or one by somebody that nobody here has named."""
+
+    @property
+    def status(self) -> str:
+        """The word for people: `valid`, `unsigned`, or `signer-unknown`."""
+        return {"none": "unsigned", "unknown": "signer-unknown"}.get(self.kind, "valid")
 
 
-def verify(files: Files, trusted: TrustedSigners, *, required: bool = False) -> Signature:
-    """The signature of exactly these files.
+def verify(files: Files, trusted: TrustedSigners) -> Signature:
+    """The signature of exactly these files; policy decides whether one by these signers is needed.
 
-    Raises `SignatureMismatch` and `UnsignedFile` for content that is not what was signed, whoever signed it. With
-    `required` also `SignatureMissing` and `SignerUnknown`; without, such a skill counts as unsigned.
+    Raises `SignatureMismatch` and `UnsignedFile` for content that is not what was signed, whoever signed it.
     """
     _, data = files.get(SIGNATURE_FILE, ("file", b""))
     if not data:
-        if required:
-            raise SignatureMissing(
-                f"The skill has no {SIGNATURE_FILE}, and policy wants a signature.",
-                hint="Ask its author for a signed one, or an administrator for an exception.",
-            )
         return Signature()
     bundle = _read_bundle(data)
     _compare(bundle.signed, files)
     is_keyless = "certificate" in bundle.material
     signer = _keyless_signer(bundle, trusted) if is_keyless else _key_signer(bundle, files, trusted)
-    if signer:
-        return Signature(kind="sigstore" if is_keyless else "oms", signer=signer, status="valid")
-    if required:
-        raise SignerUnknown(
-            "The skill is signed by somebody whom nobody here has named.",
-            hint="Where you know who it is, put their public key into ~/.metier/keys.",
-        )
-    return Signature(status="signer-unknown")
+    return Signature(kind=("sigstore" if is_keyless else "oms") if signer else "unknown", signer=signer)
 
 
 class _Bundle(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from metier._extras import optional
 from metier._lazy import dataclass
-from metier.errors import InvalidArgument, SignatureRefused, SignerChanged, SignerUnknown
+from metier.errors import InvalidArgument, SignatureRefused, SignerChanged
 from metier.guard.decision import refuse
 from metier.guard.policy.source_patterns import denies_source
 from metier.guard.signatures import SIGNATURE_FILE, Signature, hashing_of, verify
@@ -51,36 +51,28 @@ def judge_signature(
     The decision against another signer than before has the code of `SignerChanged`: a person who is told of it may
     answer with a reason to accept it, which is recorded with the installation.
     """
-    unsigned, accepted = allow_unsigned.strip(), accept_signer.strip()
+    try:
+        signature = verify(files, trusted_signers(effective) if SIGNATURE_FILE in files else TrustedSigners())
+    except SignatureRefused as error:
+        refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
+        return JudgedSignature(signature=Signature(), against=refusal)
+    is_other, accepted = previous not in ("", signature.signer), accept_signer.strip()
+    if is_other and not accepted:
+        now = shown(signature.signer) if signature.signer else "nobody whose signature counts here"
+        refusal = refuse(
+            "signature",
+            f"The signer changed: it was {shown(previous)}, and is {now}.",
+            code=SignerChanged.code,
+            hint=for_people("Ask its author whether that is so; `--accept-signer REASON` says why it is."),
+        )
+        return JudgedSignature(signature=signature, against=refusal)
     is_demanded = "none" not in effective.sources_require.signature or any(
         denies_source(pattern, source) for pattern in effective.sources_signers
     )
-    # In the other modes policy says what it would have denied, and denies nothing.
-    required = is_demanded and effective.mode == "enforce" and not unsigned
-    signature = Signature()
-    try:
-        trusted = trusted_signers(effective) if SIGNATURE_FILE in files else TrustedSigners()
-        signature = verify(files, trusted, required=required)
-        is_other = previous not in ("", signature.signer)
-        if is_other and not accepted:
-            raise _changed(previous, signature.signer)
-    except SignatureRefused as error:
-        refusal = refuse("signature", error.message, code=error.code, hint=error.hint)
-        if isinstance(error, SignerUnknown):
-            signature = Signature(status="signer-unknown")
-        return JudgedSignature(signature=signature, against=refusal)
-    unsigned = unsigned if is_demanded and signature.kind == "none" else ""
+    unsigned = allow_unsigned.strip() if is_demanded and not signature.signer else ""
     exceptions = (unsigned and f"Unsigned: {unsigned}", is_other and f"Another signer: {accepted}")
     return JudgedSignature(
         signature=signature, unsigned_because=unsigned, exceptions=tuple(text for text in exceptions if text)
-    )
-
-
-def _changed(previous: str, signer: str) -> SignerChanged:
-    now = shown(signer) if signer else "nobody whose signature counts here"
-    return SignerChanged(
-        f"The signer changed: it was {shown(previous)}, and is {now}.",
-        hint=for_people("Ask its author whether that is so; `--accept-signer REASON` says why it is."),
     )
 
 
