@@ -264,7 +264,7 @@ def test_a_huge_file_stops_only_the_skill_that_has_it(repository: Path, monkeypa
 
 
 def test_one_file_a_thousand_times_is_too_large(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metier.hub.sources.git.MAX_PACKAGE_BYTES", 1_000_000)
+    monkeypatch.setattr("metier.hub.sources.tree.MAX_PACKAGE_BYTES", 1_000_000)
     commit(repository, ONE | {f"skills/pdf/{number}.bin": bytes(10_000) for number in range(101)})
     with pytest.raises(PackageTooLarge, match="larger than a skill may be"):
         skills(repository)

@@ -54,5 +54,5 @@ def folder_tree(root: str) -> Tree:
             )
     return Tree(
         modes,
-        lambda paths: [package.link_target(path) if modes[path] == "link" else package.read(path) for path in paths],
+        lambda paths: (package.link_target(path) if modes[path] == "link" else package.read(path) for path in paths),
     )

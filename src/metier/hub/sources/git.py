@@ -19,7 +19,6 @@ from metier.hub.sources.git_process import protocols, repository
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import MAX_TREE_FILES, Tree
 from metier.skill import shown
-from metier.skill.package import MAX_PACKAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +84,7 @@ def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     address, commit = resolved.address, resolved.revision
     with repository(address.location, transfer, is_sha256=len(commit) == 64) as git:
         tree = GitTree(git, commit, address)
-        fetched = candidates_by_layout(Tree(tree.modes, tree.read), resolved)
+        fetched = candidates_by_layout(Tree(tree.modes, tree.contents), resolved)
         yield replace(fetched, candidates=[_with_notes(each, tree.submodules) for each in fetched.candidates])
 
 
@@ -114,41 +113,25 @@ class GitTree:
         self.modes: Mapping[str, FileMode]
         self.modes, self._blobs, self.submodules = _listed(listing)
 
-    def read(self, paths: Sequence[str]) -> list[bytes]:
-        """The contents of files, in the order that they were asked for; of a link, where it leads."""
-        found = self._contents(paths)
-        absent = [path for path in paths if path not in found]
-        if absent:
-            wanted = [self._blobs[path] for path in self._asked_with(absent)]
-            self._fetch("--stdin", "origin", given="".join(f"{blob}\n" for blob in sorted(set(wanted))).encode())
-            found |= self._contents(absent)
-        for path in paths:
-            if path not in found:
-                raise SourceUnavailable(f"The source does not give {shown(path)!r}.", hint="Try again later.")
-        return [found[path] for path in paths]
-
-    def _contents(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """The contents of those files that were fetched."""
-        found: dict[str, bytes] = {}
-        left = MAX_PACKAGE_BYTES
+    def contents(self, paths: Sequence[str]) -> Iterator[bytes]:
+        """The contents of files; those that were not fetched yet are fetched all at once."""
+        is_fetched = False
         for path in paths:
             data = self._git.read(self._blobs[path], path)
+            if data is None and not is_fetched:
+                wanted = {self._blobs[each] for each in self._asked_with(paths)}
+                self._fetch("--stdin", "origin", given="".join(f"{blob}\n" for blob in sorted(wanted)).encode())
+                is_fetched = True
+                data = self._git.read(self._blobs[path], path)
             if data is None:
-                continue
-            left -= len(data)
-            # A small repository can have one large blob a thousand times.
-            if left < 0:
-                raise PackageTooLarge(
-                    f"The skill of {shown(path)!r} is larger than a skill may be.", hint="Ask for less."
-                )
+                raise SourceUnavailable(f"The source does not give {shown(path)!r}.", hint="Try again later.")
             if len(data) < _LFS_BYTES and data.startswith(_LFS):
                 raise FileRefused(
                     f"{shown(path)!r} is kept in Git LFS, and the repository has only a pointer to it.",
                     hint="Clone it with git-lfs and add the folder, or ask its author for the file itself.",
                     path=path,
                 )
-            found[path] = data
-        return found
+            yield data
 
     def _asked_with(self, paths: Sequence[str]) -> Iterable[str]:
         """Files that are to be fetched, and those that will be wanted next: one request is cheaper than many."""

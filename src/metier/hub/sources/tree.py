@@ -36,8 +36,19 @@ class Tree:
 
     modes: Mapping[str, FileMode]
     """All files, and what each of them is."""
-    read: Callable[[Sequence[str]], list[bytes]]
-    """Gives the contents of files, in the order that they were asked for; of a link, where it leads."""
+    contents: Callable[[Sequence[str]], Iterable[bytes]]
+    """Gives the contents of files one by one, in the order that they were asked for; of a link, where it leads."""
+
+    def read(self, paths: Sequence[str]) -> list[bytes]:
+        """The contents of files, of at most as many bytes as a skill may have: a small source may give without end."""
+        found = []
+        left = MAX_PACKAGE_BYTES
+        for path, data in zip(paths, self.contents(paths), strict=True):
+            left -= len(data)
+            if left < 0 or len(data) > MAX_FILE_BYTES:
+                raise PackageTooLarge(f"With {shown(path)!r} it is larger than a skill may be.", hint="Ask for less.")
+            found.append(data)
+        return found
 
 
 def memory_tree(files: Files) -> Tree:
@@ -46,7 +57,7 @@ def memory_tree(files: Files) -> Tree:
     >>> [candidate.folder for candidate in candidates_of(memory_tree({"pdf/SKILL.md": ("file", b"...")}))]
     ['pdf']
     """
-    return Tree({path: mode for path, (mode, _) in files.items()}, lambda paths: [files[path][1] for path in paths])
+    return Tree({path: mode for path, (mode, _) in files.items()}, lambda paths: (files[path][1] for path in paths))
 
 
 def files_of_archive(members: Mapping[str, ArchiveMember]) -> Files:
@@ -121,7 +132,4 @@ def _files(tree: Tree, folder: str, paths: tuple[str, ...]) -> Files:
         raise PackageTooLarge(
             f"{shown(folder)!r} has {len(wanted):,} files.", hint=f"A skill has at most {MAX_FILES:,}."
         )
-    contents = tree.read(wanted)
-    if max(map(len, contents), default=0) > MAX_FILE_BYTES or sum(map(len, contents)) > MAX_PACKAGE_BYTES:
-        raise PackageTooLarge(f"{shown(folder)!r} is larger than a skill may be.", hint="Ask its author for less.")
-    return {path[start:]: (tree.modes[path], data) for path, data in zip(wanted, contents, strict=True)}
+    return {path[start:]: (tree.modes[path], data) for path, data in zip(wanted, tree.read(wanted), strict=True)}
