@@ -269,7 +269,7 @@ def test_a_skill_that_was_found_where_none_is_looked_for_is_found_again() -> Non
     files = {"a/pdf": None, "a/pdf/more/b": None, ".hidden/pdf": None}
     known = ("a/pdf", "a/pdf/more/b", ".hidden/pdf", ".hidden", "gone")
     result = fetched(files, known=known)
-    assert [each.path for each in result.candidates] == ["a/pdf", "a/pdf/more/b", ".hidden/pdf"]
+    assert [each.path for each in result.candidates] == ["a/pdf", ".hidden/pdf", "a/pdf/more/b"]
     assert set(result.candidates[0].files()) == {"SKILL.md", "more/b/SKILL.md"}  # as if nobody knew the other one
 
 

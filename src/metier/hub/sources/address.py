@@ -164,13 +164,9 @@ def _split_ref(path: str, *, is_file: bool) -> tuple[str, str]:
     return path[:end], path[end + 1 :]
 
 
-def _of_folder(text: str) -> SourceAddress:
-    return SourceAddress(kind="dir", location=absolute(expanded(text)))
-
-
 def _of_file(kind: Kind, text: str) -> SourceAddress:
-    """A file, or one of the web, which may end with `#sha256=DIGEST`, with `#PATH`, or with both and `&` between."""
-    if not _URL.match(text):
+    """A path, or a file of the web, which may end with `#sha256=DIGEST`, `#PATH`, or both and `&` between."""
+    if kind == "dir" or not _URL.match(text):
         return SourceAddress(kind=kind, location=absolute(expanded(text)))
     location, _, fragment = text.partition("#")
     digest = path = ""
@@ -205,7 +201,7 @@ def _of_package(kind: Kind, mark: str, text: str) -> SourceAddress:
 
 _KINDS_WRITTEN: dict[str, Callable[[str], SourceAddress]] = {
     "git+": _of_git,
-    "dir:": _of_folder,
+    "dir:": partial(_of_file, "dir"),
     **dict.fromkeys(("archive:", "archive+"), partial(_of_file, "archive")),
     **dict.fromkeys(("marketplace:", "marketplace+"), partial(_of_file, "marketplace")),
     **dict.fromkeys(("well-known:", "well-known+"), _of_site),

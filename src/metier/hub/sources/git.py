@@ -35,7 +35,7 @@ _SUBMODULE = "160000"
 _LARGE_BYTES = 256 * 1024
 _CHEAP_BYTES = 32 * 1024 * 1024
 """As much is fetched at once, rather than by several requests."""
-_INDEX = frozenset({"skill.md", "plugin.json", "marketplace.json", "hooks.json", "mcp.json", ".mcp.json"})
+_INDEX = frozenset({"skill.md", "plugin.json", "marketplace.json"})
 """Names of the files that tell which skills and plugins there are."""
 _MAX_LISTING = 64 * 1024 * 1024
 _MAX_PATH = 4_096
@@ -53,18 +53,16 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     protocols(address.location)
     if _COMMIT.fullmatch(address.ref):
         return Resolved(address=address, revision=address.ref.lower(), is_exact=True)
-    splits = list(_splits(address))
-    names = [name for split in splits for name in _full_names(split.ref)]
+    meant = {name: split for split in _splits(address) for name in _full_names(split.ref)}
     kinds = ["--heads", "--tags"] if address.ref and not address.ref.startswith("refs/") else []
     with repository(address.location, transfer) as git:
-        listing = git.run("ls-remote", *kinds, "--", address.location, *names, *(f"{name}^{{}}" for name in names))
+        listing = git.run("ls-remote", *kinds, "--", address.location, *meant, *(f"{name}^{{}}" for name in meant))
     lines = (line.partition("\t") for line in listing.decode(errors="replace").splitlines())
     commits = {name: commit for commit, _, name in lines}
-    for split in splits:
-        for name in _full_names(split.ref):
-            commit = commits.get(f"{name}^{{}}", commits.get(name, ""))
-            if _COMMIT.fullmatch(commit):
-                return Resolved(address=split, revision=commit, data=name)
+    for name, split in meant.items():
+        commit = commits.get(f"{name}^{{}}", commits.get(name, ""))
+        if _COMMIT.fullmatch(commit):
+            return Resolved(address=split, revision=commit, data=name)
     if not address.ref:
         raise SourceUnavailable(f"{shown(address.location, 300)} has no commit.", hint="Name a branch, if it has one.")
     raise SourceUnavailable(

@@ -59,6 +59,18 @@ _SETTINGS = {
     "submodule.recurse": "false",
     "transfer.bundleURI": "false",
 }
+_ENVIRONMENT = {
+    "GIT_ASKPASS": "",
+    "GIT_ATTR_NOSYSTEM": "1",
+    # The installers for macOS and Windows name the system's credential helper there.
+    "GIT_CONFIG_NOSYSTEM": "0" if sys.platform in ("darwin", "win32") else "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
 _HINTS = (
     ("dubious ownership", "The folder belongs to somebody else: `git config --global --add safe.directory FOLDER`."),
     ("could not read Username", "Give git a credential helper or use ssh: `git ls-remote ADDRESS` must ask nothing."),
@@ -105,19 +117,10 @@ class GitRepository:
         kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("GIT_", "SSH_ASK"))}
         self._environment = {
             **kept,
+            **_ENVIRONMENT,
             "GIT_ALLOC_LIMIT": str(max(transfer.max_bytes, _LEAST_MEMORY)),  # no delta unfolds to more than that
             "GIT_ALLOW_PROTOCOL": protocols(location),
-            "GIT_ASKPASS": "",
-            "GIT_ATTR_NOSYSTEM": "1",
-            # The installers for macOS and Windows name the system's credential helper there.
-            "GIT_CONFIG_NOSYSTEM": "0" if sys.platform in ("darwin", "win32") else "1",
             "GIT_DIR": folder,
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-            "LC_ALL": "C",
-            "SSH_ASKPASS_REQUIRE": "never",
         }
         seconds = int(transfer.seconds) + 1
         self._settings = _SETTINGS | {"http.lowSpeedTime": str(seconds), "remote.origin.url": location}

@@ -43,8 +43,8 @@ def candidates_by_layout(tree: Tree, resolved: Resolved) -> Fetched:
     named = [folder for folder in layout.plugin_of if not below or folder == below or folder.startswith(prefix)]
     plain = [folder for folder in skill_folders(tree.modes, below) if not layout.is_closed(folder)]
     found = candidates_of(tree, dict.fromkeys((*named, *plain)))
-    for folder in resolved.known:
-        if all(one.path != folder for one in found) and folder in skill_folders(tree.modes, folder):
+    for folder in sorted({*resolved.known}.difference(one.path for one in found)):
+        if folder in skill_folders(tree.modes, folder):
             found += candidates_of(tree, [folder])
     elsewhere = [plugin for plugin in layout.elsewhere if not below or root == below]
     return Fetched(
