@@ -7,6 +7,7 @@ import functools
 import gc
 import inspect
 import itertools
+import logging
 import os
 import re
 import shlex
@@ -198,7 +199,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
-# Not a fixture, as every test would ask for it.
+# Neither is a fixture, as every test would ask for it.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let nobody hear what is logged but tests of that: for a listener, all diagnostics of a library are collected."""
+    logging.getLogger("metier").propagate = "caplog" in getattr(item, "fixturenames", ())
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     if nextitem is None or nextitem.path != item.path:
