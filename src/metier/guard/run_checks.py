@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from metier.errors import LockInvalid
 from metier.guard.decision import issue, refuse
-from metier.guard.remedies import (
-    BLOCKED,
-    ISOLATE,
-    RESTORE_LOCKED,
-    TRUST,
-    allow_setting,
-    ask_somebody,
-    change_policy,
-)
+from metier.guard.remedies import BLOCKED, ISOLATE, RESTORE_LOCKED, TRUST, allow_setting, ask_somebody, change_policy
 from metier.hints import WITHOUT_IT, for_people, invoke_skill, run_script
 from metier.library.lock_file import locked_skill
 
