@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 import metier
 from metier.cli.exit_codes import FINE, exit_code_for
@@ -11,6 +12,9 @@ from metier.cli.identity import acting, looking
 from metier.cli.output import Progress, Style, plural, print_done, print_json
 from metier.cli.parser import Parser
 from metier.hints import for_person
+
+if TYPE_CHECKING:
+    from metier.hub.publish.publishing import Published
 
 
 def add(parser: Parser) -> None:
@@ -50,9 +54,11 @@ def run(options: Namespace) -> int:
             transfer=Transfer(progress=progress.transfer),
             dry_run=options.dry_run,
         )
-    release, decision, report = done.release, done.judged.decision, done.judged.report
-    if options.json:
-        told = {
+    release, decision = done.release, done.judged.decision
+    if not options.json:
+        _print(done, is_dry_run=options.dry_run)
+    else:
+        shape: dict[str, object] = {
             "name": release.name,
             "version": release.version,
             "digest": release.digest,
@@ -61,24 +67,28 @@ def run(options: Namespace) -> int:
             "revision": done.revision or None,
             "copied": list(release.copied),
         }
-        why = {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
-        findings = {"dry_run": True, "findings": [one.as_dict() for one in report.findings], **why}
-        print_json({**told, **(findings if options.dry_run else {})})
-        return FINE if decision.is_allowed else exit_code_for(decision.code)
-    style, what = Style(sys.stdout), f"{Style.text(release.name)} {release.version}"
-    if options.dry_run:
+        if options.dry_run:
+            shape |= {"dry_run": True, "findings": [one.as_dict() for one in done.judged.report.findings]}
+            shape |= {"decision": decision.outcome, "reason": decision.reason, "rule": decision.rule}
+        print_json(shape)
+    return FINE if decision.is_allowed else exit_code_for(decision.code)
+
+
+def _print(done: Published, *, is_dry_run: bool) -> None:
+    release, decision, report = done.release, done.judged.decision, done.judged.report
+    style, what, to = Style(sys.stdout), f"{Style.text(release.name)} {release.version}", Style.text(done.target, 4_096)
+    if is_dry_run:
         how = "would be published" if decision.is_allowed else "would not be published"
-        print(f"{style.outcome(decision.outcome)}  {style.strong(what)} {how}: {Style.text(done.target, 4_096)}")
+        print(f"{style.outcome(decision.outcome)}  {style.strong(what)} {how}: {to}")
     else:
-        print_done(f"{what} is published: {Style.text(done.target, 4_096)}")
+        print_done(f"{what} is published: {to}")
     if done.location:
         print(style.dim(f"  {Style.text(done.location, 4_096)} {done.revision}".rstrip()))
     print(style.dim(f"  content {release.digest}"))
-    if options.dry_run:
+    if is_dry_run:
         worst = f", the worst {report.max_severity}" if report.findings else ""
         print(f"{style.dim('scan')}: {plural(len(report.findings), 'finding')}{worst}")
         print(f"{style.dim('why')}: {Style.text(decision.reason, 2_000)}")
         if decision.hint:
             print(f"{style.dim('hint')}: {Style.text(for_person(decision.hint), 1_000)}")
         print("Nothing was published.")
-    return FINE if decision.is_allowed else exit_code_for(decision.code)

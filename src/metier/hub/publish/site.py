@@ -98,7 +98,7 @@ def build_site(
     skills: dict[str, list[Facts]] = {}
     own_name = record.get("name") or slug(os.path.basename(folder.path)) or "skills"
     description = record.get("description", "")
-    owner = _filled({"name": record.get("owner") or own_name, "email": record.get("email")})
+    owner = _without_empty({"name": record.get("owner") or own_name, "email": record.get("email")})
     built = BuiltSite(path=site.path, name=own_name, url=url, description=description, owner=owner, skills=skills)
     notes: list[str] = []
     with site.replacing() as (before, digests):
@@ -143,7 +143,7 @@ def _require_unchanged(release: Release, *known: str | None) -> None:
 
 def _facts(release: Release, published: Mapping[str, str], record: Mapping[str, Any]) -> Facts:
     skill = release.skill
-    return _filled(
+    return _without_empty(
         {
             "name": release.name,
             "version": release.version,
@@ -170,8 +170,8 @@ def _facts(release: Release, published: Mapping[str, str], record: Mapping[str, 
 
 def _write_files(site: SiteFolder, release: Release, facts: Facts, built: BuiltSite) -> None:
     """Write a release as files, for 0.1.0, and as a plugin, for Agent Plugins and for Claude Code."""
-    manifest = {**_chosen(facts, _MANIFEST), "author": {"name": built.owner["name"]}}
-    extensions = {EXTENSION: _chosen(facts, _EXTENSION)}
+    manifest = {**_select(facts, _MANIFEST), "author": {"name": built.owner["name"]}}
+    extensions = {EXTENSION: _select(facts, _EXTENSION)}
     plugin: dict[str, tuple[FileMode, bytes]] = {
         "plugin.json": ("file", _json({"$schema": AGENT_PLUGIN_SCHEMA, **manifest, "extensions": extensions})),
         ".claude-plugin/plugin.json": ("file", _json(manifest)),
@@ -193,19 +193,19 @@ def _write_lists(site: SiteFolder, built: BuiltSite) -> None:
         return {"source": "archive", "url": f"{built.url}/{path}", "sha256": site.written[path]}
 
     deprecated = {name: found[0]["deprecated"] for name, found in built.skills.items() if "deprecated" in found[0]}
-    releases = {name: [_chosen(one, _RELEASE) for one in found] for name, found in built.skills.items()}
+    releases = {name: [_select(one, _RELEASE) for one in found] for name, found in built.skills.items()}
     own = {"name": built.name, "releases": releases, "deprecated": deprecated}
     entries = [
         {
-            **_chosen(one, ("name", "description", "url", "digest")),
+            **_select(one, ("name", "description", "url", "digest")),
             "type": "archive",
-            "extensions": {EXTENSION: _chosen(one, (*_EXTENSION, "deprecated"))},
+            "extensions": {EXTENSION: _select(one, (*_EXTENSION, "deprecated"))},
         }
         for one in built.current
     ]
     # Clients of 0.1.0 look at no schema. Those of 0.2.0 pass over an index that has another one than theirs: without
     # it, they would take from the index without digests what has the wrong digest in the other one.
-    old_entries = [_chosen(one, ("name", "description", "files")) for one in built.current]
+    old_entries = [_select(one, ("name", "description", "files")) for one in built.current]
     lists = {
         f"{INDEX}/index.json": {"$schema": SCHEMA, "skills": entries, "extensions": {EXTENSION: own}},
         f"{OLD_INDEX}/index.json": {"$schema": OLD_SCHEMA, "skills": old_entries},
@@ -223,15 +223,15 @@ def _marketplace(built: BuiltSite, source_of: Callable[[Facts], object]) -> dict
         "name": built.name,
         "owner": built.owner,
         "metadata": {"description": built.description or f"Skills of {built.name}"},
-        "plugins": [{**_chosen(one, _MANIFEST), "source": source_of(one)} for one in built.current],
+        "plugins": [{**_select(one, _MANIFEST), "source": source_of(one)} for one in built.current],
     }
 
 
-def _chosen(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
+def _select(facts: Facts, keys: Iterable[str]) -> dict[str, Any]:
     return {key: facts[key] for key in keys if key in facts}
 
 
-def _filled(facts: Facts) -> dict[str, Any]:
+def _without_empty(facts: Facts) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value}
 
 
