@@ -272,7 +272,7 @@ SERVERS: list[tuple[str, Case, type[MetierError], str]] = [
         "has only versions that were withdrawn",
         versions({"version": "1.0", "digest": digest(ARCHIVE), "yanked": True}),
         SourceUnavailable,
-        "is empty",
+        "was withdrawn: no reason is given",
     ),
     (
         "describes its error with escapes",

@@ -89,7 +89,7 @@ def _versions(data: dict[str, Any], url: str) -> list[_Version]:
         with contextlib.suppress(ValueError):  # one without a name or digest is no version
             version = required_text(one, "version", lambda text: text.isprintable() and 0 < len(text) <= 200, "")
             digest = required_text(one, "digest", is_digest, "")
-            yanked = text_at(one, "yanked") or ("withdrawn" if object_at(one).get("yanked") else "")
+            yanked = text_at(one, "yanked") or ("no reason is given." if object_at(one).get("yanked") else "")
             entry = found.setdefault(version, _Version(version, digest, text_at(one, "published_at"), yanked))
             if entry.digest != digest:
                 raise IntegrityFailed(
