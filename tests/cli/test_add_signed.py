@@ -190,3 +190,34 @@ def test_an_update_by_another_signer_is_denied_until_it_is_accepted(
     assert (code != 0, "signer-changed" in out + err) == (True, True), out + err
     code, out, err = metier("update", "--all", "--yes", "--json", "--accept-signer", "A new team.")
     assert (code, "A new team." in out) == (0, True), out + err
+
+
+@pytest.mark.covers("A-38")
+def test_at_a_terminal_a_changed_signer_is_shown_and_asked_about_and_the_answer_is_recorded(
+    metier: Metier, shared: Path, home: Path, tmp_path: Path, typed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = signed(shared, "acme")
+    assert add(metier, shared)[0] == 0
+    (home / ".metier/keys/other.pub").write_bytes((tmp_path / "private/other.pub").read_bytes())
+    (shared / "SKILL.md").write_text((shared / "SKILL.md").read_text() + "More.\n")
+    second = signed(shared, "other")
+    asked: list[str] = []
+    answer = False
+
+    def ask(question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr("metier.cli.terminal.ask_yes", ask)
+    for answer in (False, True):
+        code, out, err = metier("update", "--all")
+        assert (code == 0, second in lock()) == (answer, answer), out
+        assert f"it was {first}, and is {second}" in err
+    assert [text.split()[0] for text in asked] == ["Do", "Do", "Update"], asked
+    assert "Another signer: accepted at the terminal by " in metier("audit", "tail", "--json")[1]
+    (shared / "SKILL.md").write_text((shared / "SKILL.md").read_text() + "Even more.\n")
+    signed(shared, "acme")
+    asked.clear()
+    policy(home, "skill-policy: {approval: {approvers: ['user:ada']}}")
+    assert metier("update", "--all")[0] == 1, "who may not decide is not asked"
+    assert asked == []

@@ -36,7 +36,7 @@ def locked(project: Path) -> list[dict[str, Any]]:
     return found
 
 
-def versions(site: Site, newest: str, *others: str, yanked: str = "") -> None:
+def versions(site: Site, newest: str, *others: str, yanked: str = "", deprecated: object = None) -> None:
     """Announce `pdf` with versions, and `deploy` beside it."""
     archives = {one: zipped({"SKILL.md": skill_text(body=f"Version {one}.")}) for one in (newest, *others)}
     releases = [{"version": one, "url": f"pdf-{one}.zip", "digest": digest(data)} for one, data in archives.items()]
@@ -46,7 +46,7 @@ def versions(site: Site, newest: str, *others: str, yanked: str = "") -> None:
         release |= {"yanked": yanked} if yanked else {}
     entry = {"name": "pdf", "type": "archive", "extensions": {"dev.metier": {"version": newest}}, **releases[0]}
     beside = site.entry("deploy", skill_text("deploy", f"Beside {newest}."), "skill-md")
-    site.index(entry, beside, extensions={"dev.metier": {"releases": {"pdf": releases}}})
+    site.index(entry, beside, extensions={"dev.metier": {"releases": {"pdf": releases}, "deprecated": deprecated}})
 
 
 def test_a_skill_of_a_site_is_installed_and_locked_to_its_artifact(metier: Metier, project: Path, site: Site) -> None:
@@ -105,6 +105,22 @@ def test_a_locked_release_that_was_withdrawn_is_installed_with_a_warning_and_cho
     assert shape["warnings"] == ["pdf was withdrawn by its author: It loses forms."]
     said(metier, "remove", "pdf", "--yes")
     assert add(metier, site.url, "pdf", "--ref", "1.0", code=2)["error"]
+
+
+def test_deprecated_skills_and_withdrawn_versions_are_told_by_the_same_one_request(
+    metier: Metier, project: Path, site: Site
+) -> None:
+    versions(site, "1.0")
+    add(metier, site.url, "pdf")
+    versions(site, "2.0", "1.0", yanked="It loses forms.", deprecated={"pdf": {"successor": "documents"}})
+    site.requests.clear()
+    told = [
+        "pdf: Deprecated. Use documents instead.",
+        "pdf: The installed version 1.0 was withdrawn by its author: It loses forms.",
+    ]
+    assert said(metier, "outdated")["notes"] == told
+    assert len(site.requests) == 1
+    assert said(metier, "update", "--all", "--dry-run")["notes"] == told
 
 
 @pytest.mark.covers("A-33")

@@ -200,11 +200,13 @@ def test_the_history_of_a_removed_skill_stays_and_a_rollback_says_how_to_get_it_
     assert digest(installed / "hello") == before
 
 
-def test_copies_in_the_folders_of_clients_go_with_a_removed_skill(
+def test_copies_in_the_folders_of_clients_follow_an_update_and_go_with_a_removed_skill(
     metier: Metier, project: Path, shared: Path, own_home: Path
 ) -> None:
     said(metier, "add", shared, "hello", "--to", "project", "--yes", "--client", "claude-code")
-    assert (project / ".claude/skills/hello/SKILL.md").exists()
+    (shared / "hello/more.md").write_text("x")
+    assert said(metier, "update", "hello", "--yes")["copies"][0]["ok"] is True
+    assert (project / ".claude/skills/hello/more.md").exists()
     shape = said(metier, "remove", "hello", "--yes")
     assert shape["skills"][0]["copies"] == [str(project / ".claude/skills")]
     assert not (project / ".claude/skills/hello").exists()
@@ -286,7 +288,7 @@ def test_a_rollback_to_the_version_before_an_update_is_locked_and_works_at_once(
     assert said(metier, "outdated")["skills"][0]["name"] == "hello"
 
 
-def test_what_a_frozen_install_brought_is_approved_by_adding_it(
+def test_what_a_frozen_install_brought_is_approved_by_installing_or_adding_it(
     metier: Metier, installed: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shutil.rmtree(installed)
@@ -296,6 +298,10 @@ def test_what_a_frozen_install_brought_is_approved_by_adding_it(
     [skill] = said(metier, "add", shared, "hello", "--to", "project", "--yes")["skills"]
     assert (skill["changed"], skill["approved"]) == (False, True)
     assert len(said(metier, "approve", "list", "--all")["approvals"]) == 1
+    shape = said(metier, "install", "--yes")
+    assert [(one["name"], one["approved"]) for one in shape["skills"]] == [("bye", True)]
+    assert len(said(metier, "approve", "list", "--all")["approvals"]) == 2
+    assert said(metier, "install", "--yes")["skills"] == []
 
 
 @pytest.mark.covers("A-34")

@@ -7,7 +7,7 @@ import os
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from metier.cli.install_view import ask_names
+from metier.cli.install_view import ask_names, print_candidates
 from metier.cli.installer import installing
 from metier.cli.output import Style, print_json, print_warning
 from metier.cli.parser import Parser
@@ -91,10 +91,11 @@ def _choose(installer: Installer, listed: Fetched, stack: contextlib.ExitStack) 
     elif not names and len(offered) == 1:
         names = [one.folder for one in offered if one.is_plugin]
     is_picked = installer.asks and not names and len(offered) > 1
+    if is_picked:
+        installer.progress.end()
+        print_candidates(offered)
     while True:
-        if is_picked:
-            installer.progress.end()
-            names = ask_names(offered)
+        names = ask_names(offered) if is_picked else names
         try:
             fetched = stack.enter_context(opened(listed, names, installer.transfer))
             return fetched, choose(fetched, names)

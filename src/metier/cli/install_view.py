@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metier.cli.output import Style, plural, print_done, table
 from metier.errors import InvalidArgument
+from metier.guard.signatures import SIGNATURE_FILE
 from metier.hints import for_person
 from metier.hub.proposal_page import shown_lines
 from metier.skill import FolderPackage, parse
@@ -23,10 +24,8 @@ _MOST_LISTED = 60
 _MOST_FINDINGS = 6
 
 
-def ask_names(candidates: Sequence[Candidate]) -> list[str]:
-    """Let the person at the terminal pick skills, by numbers or names."""
-    from metier.cli.terminal import ask_line
-
+def print_candidates(candidates: Sequence[Candidate]) -> None:
+    """List the skills of a source beside the output, by numbers."""
     rows = []
     for number, one in enumerate(candidates[:_MOST_LISTED], 1):
         about = one.about
@@ -36,6 +35,12 @@ def ask_names(candidates: Sequence[Candidate]) -> list[str]:
     print(table(Style(sys.stderr), ("   #", "NAME", "WHAT IT DOES"), rows, most_lines=1), file=sys.stderr)
     if len(candidates) > _MOST_LISTED:
         print(f"      and {plural(len(candidates) - _MOST_LISTED, 'skill')} more", file=sys.stderr)
+
+
+def ask_names(candidates: Sequence[Candidate]) -> list[str]:
+    """Let the person at the terminal pick skills, by numbers or names."""
+    from metier.cli.terminal import ask_line
+
     words = ask_line("Which of them? Numbers or names, or all: ").replace(",", " ").split()
     if not words:
         raise InvalidArgument("No skill was named.", hint="Name one, or `all`.")
@@ -90,7 +95,8 @@ def installed_shape(one: Installed) -> dict[str, object]:
 
 def print_installed(one: Installed, verb: str, *, tells_approval: bool) -> None:
     """Say that a skill was installed or updated, where, and perhaps that it is not approved by that."""
-    how = "is installed already" if one.is_unchanged else f"is {verb.lower().removesuffix('e')}ed"
+    already = "is installed already" if one.not_approved else "is installed already, and approved"
+    how = already if one.is_unchanged else f"is {verb.lower().removesuffix('e')}ed"
     print_done(f"{Style.text(one.plan.home.ref)} {how}: {Style.text(one.plan.home.location, 4_096)}")
     if one.not_approved and tells_approval:
         why = Style.text(one.not_approved, 1_000)
@@ -102,7 +108,9 @@ def _difference(plan: InstallPlan) -> str:
 
     if plan.there is None or plan.is_unchanged:
         return ""
-    return difference(files_of(FolderPackage(plan.home.folder)), plan.files)
+    both = (files_of(FolderPackage(plan.home.folder)), plan.files)
+    # A signature is nothing that anybody reads: the plan names the signer.
+    return difference(*({path: one for path, one in files.items() if path != SIGNATURE_FILE} for files in both))
 
 
 def _asks_for(plan: InstallPlan) -> dict[str, str]:

@@ -187,7 +187,8 @@ class Installer:
             except MetierError as error:
                 if is_whole:
                     raise
-                self.problems.append((plan.skill.name, error))
+                if plan.decision.is_allowed:  # else the plan says so
+                    self.problems.append((plan.skill.name, error))
                 continue
             done.append(one)
             if one.packages_problem:
