@@ -263,9 +263,9 @@ def prepare() -> None:
 
 
 if __name__ == "__main__":
-    prepare()
     calls = Calls(sys.argv[1])
-    print("ready", flush=True)
+    print("ready", flush=True)  # who calls now waits, and nobody else does
+    prepare()
     sys.argv = calls.answer()
     streams_anew()
     code: object = 1

@@ -24,6 +24,8 @@ FIRST = ("run", "attacks", "wire", "docs", "stories", "", "cli")
 """Rooms whose tests take longest begin, so that in the end nobody waits for one of them; "" is for files of no room."""
 WHOLE = ("wire",)
 """Rooms for one worker: their tests share conversations that take longer than all the rest."""
+WITH_WIRE = ("tests/dialect/adapters/test_models.py", "tests/dialect/test_providers.py", "tests/test_docstrings.py")
+"""Files for the same worker: they import the same clients of models, which takes longer than their tests."""
 TOGETHER = 40
 """So many tests of a file a worker takes at once, at most: more would be left to one worker in the end."""
 _NUMBERS = itertools.count()
@@ -69,8 +71,8 @@ def _order(item: pytest.Item) -> int:
 
 
 def _room(item: pytest.Item) -> str:
-    _, *folders, _ = ("", *item.nodeid.partition("::")[0].split("/"))
-    return "".join(folders[1:2])
+    file = item.nodeid.partition("::")[0]
+    return "wire" if file in WITH_WIRE else "".join(file.split("/")[1:-1][:1])
 
 
 def _group(item: pytest.Item) -> tuple[str, str]:
