@@ -112,7 +112,7 @@ def source_states(skills: Iterable[InstalledSkill], transfer: Transfer) -> Itera
     for address, members in groups.items():
         try:
             resolved = _resolved(address, members, transfer)
-            newer, notices = _newer(members, resolved, transfer), tuple(_notices(members, resolved))
+            newer, notices = _newer(members, resolved, transfer), tuple(_withdrawal_warnings(members, resolved))
             yield SourceState(address=address, resolved=resolved, newer=newer, notices=notices)
         except MetierError as error:
             yield SourceState(address=address, problem=error.message)
@@ -131,7 +131,7 @@ def _newer(skills: Iterable[InstalledSkill], resolved: Resolved, transfer: Trans
         return tuple(one for one, candidate in found if not _has_content(candidate, one.locked.digest))
 
 
-def _notices(skills: Iterable[InstalledSkill], resolved: Resolved) -> Iterator[str]:
+def _withdrawal_warnings(skills: Iterable[InstalledSkill], resolved: Resolved) -> Iterator[str]:
     for one in (one.locked for one in skills):
         if deprecated := (resolved.deprecated or {}).get(one.path):
             yield f"{one.name}: {deprecated}"
@@ -175,7 +175,7 @@ def locked_candidates(
     waiting: dict[SourceAddress, list[InstalledSkill]] = {}
     for one in skills:
         if files := _files_here(scope, one):
-            found.append((one, _kept(one.locked, files)))
+            found.append((one, _stored_candidate(one.locked, files)))
         else:
             address = _address(one.locked)
             ref = one.locked.revision if address.kind in _BY_REVISION else ""
@@ -207,7 +207,7 @@ def _address(locked: LockedSkill) -> SourceAddress:
     return parse_address(locked.source, ref=locked.ref)
 
 
-def _kept(locked: LockedSkill, files: Files) -> Candidate:
+def _stored_candidate(locked: LockedSkill, files: Files) -> Candidate:
     """A locked skill whose content is on this machine."""
     return Candidate(
         folder=locked.name,
