@@ -61,11 +61,8 @@ def run(options: Namespace) -> int:
         print_json({"skills": shapes})
         return FINE
     for one, digest, copies in done:
-        kept = (
-            f" `{Style.text(one.add_command, 1_000)}` brings it again; the store keeps its content, {digest[:19]}…"
-            if digest
-            else ""
-        )
+        again = Style.text(one.add_command, 1_000)
+        kept = f" `{again}` brings it again; the store keeps its content, {digest[:19]}…" if digest else ""
         print_done(f"{Style.text(one.locked.name)} is removed: {Style.text(one.location, 4_096)}.{kept}")
         for folder in copies:
             print(f"  and its copy in {Style.text(folder, 4_096)}")
