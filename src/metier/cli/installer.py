@@ -56,6 +56,7 @@ class Installer:
     def __init__(
         self, options: Namespace, scope: TenantScope, person: Person, progress: Progress, *, asks: bool
     ) -> None:
+        from metier.guard.approvals.roles import is_approver
         from metier.hub.install_plan import source_permit
         from metier.hub.sources.fetch import Transfer
 
@@ -63,6 +64,8 @@ class Installer:
         self._is_dry_run, self._is_frozen = (getattr(options, name, False) for name in ("dry_run", "frozen"))
         self._approves = not self._is_frozen and may_decide(scope.store)
         self.guard, self.library = metier.Guard(), library_of(options)
+        self._effective = self.guard.governance.effective
+        self._is_approver = is_approver(person, self._effective.approval.approvers)
         self.transfer = Transfer(progress=progress.transfer, permit=source_permit(self.guard, person, scope))
         self.warnings: list[str] = []
         self.problems: list[tuple[str, MetierError]] = []
@@ -98,9 +101,8 @@ class Installer:
 
     def _accepts_signer(self, plan: InstallPlan) -> bool:
         from metier.cli.terminal import ask_yes
-        from metier.guard.approvals.roles import is_approver
 
-        if not self.asks or not is_approver(self.person, self.guard.governance.effective.approval.approvers):
+        if not self.asks or not self._is_approver:
             return False
         print_warning(f"{plan.skill.name}: {plan.decision.reason}")
         return ask_yes(f"Do you know why, and accept it for {plan.skill.name}?")
@@ -109,8 +111,8 @@ class Installer:
         """Whether this command would approve of a content and its packages, and nobody has yet."""
         from metier.hub.installation import is_approved
 
-        effective = self.guard.governance.effective
-        return self._approves and not is_approved(self.scope, effective, home, digest, packages)
+        is_asked = self._approves and self._is_approver
+        return is_asked and not is_approved(self.scope, self._effective, home, digest, packages)
 
     def carry_out(
         self,
