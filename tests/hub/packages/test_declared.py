@@ -40,6 +40,8 @@ INTEGRITY = "sha512-" + "A" * 86 + "=="
         "tiny --hash=md5:00",
         "tiny; import os",
         "tiny ; python_version > ",
+        "tiny ; os_name ~= 'x'",
+        "tiny ; 'x' in extras",
         "tiny==",
         "$(id)",
         "tiny\x00",

@@ -34,19 +34,22 @@ class RequirementLine(NamedTuple):
 
     requirement: Requirement
     hashes: frozenset[str]
+    is_needed: bool
+    """Whether it is one for this interpreter and system."""
 
     @classmethod
     def parse(cls, text: str) -> RequirementLine:
         """Read a line; raises `ValueError`, whose text continues the line, for anything but a plain requirement."""
-        from packaging.requirements import InvalidRequirement, Requirement
+        from packaging.requirements import Requirement
 
         try:
             found = Requirement(_HASH.sub("", text).strip())
-        except (InvalidRequirement, RecursionError):
+            is_needed = found.marker is None or found.marker.evaluate({"extra": ""})
+        except (ValueError, LookupError, RecursionError):  # a marker may compare what cannot be compared
             raise ValueError("is no plain requirement") from None
         if found.url is not None:
             raise ValueError("names an address")
-        return cls(found, frozenset(_HASH.findall(text)))
+        return cls(found, frozenset(_HASH.findall(text)), is_needed)
 
     @property
     def name(self) -> str:
@@ -106,10 +109,8 @@ def resolve_python(
     """Lines of exact versions with hashes: those of a lock, where it has any, else those that the index resolves to."""
     found = [_exact(text, declared) for text in locked or _compile(declared, tools)]
     # A lock comes with a project, and may lie.
-    for wanted in declared:
-        marker, specifier = wanted.requirement.marker, wanted.requirement.specifier
-        if marker is not None and not marker.evaluate({"extra": ""}):
-            continue
+    for wanted in (one for one in declared if one.is_needed):
+        specifier = wanted.requirement.specifier
         versions = [str(one.requirement.specifier)[2:] for one in found if one.name == wanted.name]
         if not any(specifier.contains(version, prereleases=True) for version in versions):
             raise PackagesRefused(
@@ -146,7 +147,7 @@ def _exact(text: str, declared: Sequence[RequirementLine]) -> RequirementLine:
             f"No file of {found.name} has a hash that requirements.txt demands.",
             hint="The index has other files than its author had: ask them.",
         )
-    return RequirementLine(found.requirement, hashes)
+    return found._replace(hashes=hashes)
 
 
 def _format_exact(line: RequirementLine) -> str:
