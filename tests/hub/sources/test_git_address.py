@@ -44,6 +44,7 @@ HUB = "https://github.com/acme/skills"
         ("git+ssh://git@example.com/skills@a/b#c/d", "ssh://git@example.com/skills", "a/b", "c/d"),
         ("ssh://git@example.com:2222/skills", "ssh://git@example.com:2222/skills", "", ""),
         ("git@example.com:acme/skills.git@v1", "ssh://git@example.com/acme/skills.git", "v1", ""),
+        ("git@github.com:acme/skills.git", "ssh://git@github.com/acme/skills", "", ""),
         ("git+git@example.com:acme/skills#pdf", "ssh://git@example.com/acme/skills", "", "pdf"),
         ("me@example.com:skills", "ssh://me@example.com/~/skills", "", ""),
         ("me@example.com:/srv/skills", "ssh://me@example.com/srv/skills", "", ""),

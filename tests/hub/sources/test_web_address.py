@@ -53,6 +53,8 @@ def test_an_address_has_one_name(text: str, name: str, ref: str, path: str) -> N
         "https://example.com/.well-known/openid-configuration",
         "https://example.com/a.zip#../../x",
         "well-known:",
+        "file:///srv/skills",
+        "archive+file:///srv/a.zip",
         "ftp://example.com/a.zip",
     ],
 )

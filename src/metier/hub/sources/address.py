@@ -151,7 +151,7 @@ def _of_git(text: str) -> SourceAddress:
     path = path.rstrip("/")
     if not path.startswith("/"):
         raise InvalidArgument(f"{shown(text, 200)!r} names no repository.", hint=_HINT)
-    if host in _FORGES:
+    if host.rpartition("@")[2] in _FORGES:
         path = path.removesuffix(".git")
     return SourceAddress(kind="git", location=f"{scheme}://{host}{path}", ref=ref, path=_folder(folder))
 
@@ -219,6 +219,8 @@ def _web_url(text: str) -> str:
     'https://example.com/a?b'
     """
     scheme, host, rest = split_url(text)
+    if not host:
+        raise _no_source(text)
     return f"{scheme}://{host}{rest}"
 
 
