@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from tests.disk import hurry, keep_in_memory, take_care
 from tests.forked import forking
-from tests.workers import pytest_addoption, pytest_runtestloop, workers_folder
+from tests.workers import pytest_addoption, pytest_runtestloop, rewrite_ahead, workers_folder
 
 from metier.source import distribution
 from metier.source.distribution import InstalledDistribution
@@ -176,7 +176,8 @@ def table_of(definition: pytest.Function) -> tuple[tuple[str, ...], list[tuple[A
     return names, cases, every
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
+    rewrite_ahead(session.config)
     gc.disable()  # all that is made now stays until the end
 
 
