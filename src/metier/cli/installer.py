@@ -62,6 +62,7 @@ class Installer:
 
         self.options, self.scope, self.person, self.progress, self.asks = options, scope, person, progress, asks
         self._is_dry_run, self._is_frozen = (getattr(options, name, False) for name in ("dry_run", "frozen"))
+        self._is_update = options.command == "update"
         self._approves = not self._is_frozen and may_decide(scope.store)
         self.guard, self.library = metier.Guard(), library_of(options)
         self._effective = self.guard.governance.effective
@@ -111,7 +112,7 @@ class Installer:
         """Whether this command would approve of a content and its packages, and nobody has yet."""
         from metier.hub.installation import is_approved
 
-        is_asked = self._approves and self._is_approver
+        is_asked = self._approves and self._is_approver and not self._is_update
         return is_asked and not is_approved(self.scope, self._effective, home, digest, packages)
 
     def carry_out(
@@ -184,8 +185,10 @@ class Installer:
         done: list[Installed] = []
         # One that is refused comes first: of a whole, none is installed then.
         for plan in sorted(plans, key=lambda plan: plan.decision.is_allowed):
+            # An update that brings nothing new of a skill was not agreed to, and approves of nothing.
+            approves = self._approves and not (self._is_update and plan.is_unchanged)
             try:
-                one = install(self.scope, self.person, self.guard, plan, approves=self._approves)
+                one = install(self.scope, self.person, self.guard, plan, approves=approves)
             except MetierError as error:
                 if is_whole:
                     raise
