@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_REQUIREMENTS = 500
 _PLAIN = "Only plain requirements are read, such as `pandas>=2,<3`: no addresses, paths, options or other files."
 _HASH = pattern(r"\s--hash[= ]sha256:([0-9a-f]{64})(?=\s|$)")
+_QUOTED = pattern(r"'[^']*'|\"[^\"]*\"")
+_BOTH_QUOTES = pattern(r"'.*\"|\".*'")
 _EXACT = pattern(r"==[^=*,]+")
 _RESOLVE_AGAIN = for_people("`metier update` resolves it again.")
 
@@ -43,6 +45,10 @@ class RequirementLine(NamedTuple):
         from packaging.requirements import Requirement
 
         try:
+            # A text in a marker that writes its own end, or lines, would be more than one requirement to uv.
+            is_line = text.replace("\t", " ").isprintable() and "\\" not in text
+            if not is_line or any(map(_BOTH_QUOTES.search, _QUOTED.findall(text))):
+                raise ValueError
             found = Requirement(_HASH.sub("", text).strip())
             is_needed = found.marker is None or found.marker.evaluate({"extra": ""})
         except (ValueError, LookupError, RecursionError):  # a marker may compare what cannot be compared
