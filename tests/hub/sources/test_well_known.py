@@ -6,8 +6,10 @@ import pytest
 from tests.hub.sources.loopback import Site, answer, as_json, digest, serving, skill_text, tarred, zipped
 
 from metier.errors import IntegrityFailed, SkillInvalid, SkillNotFound, SourceUnavailable
+from metier.hub.sources import well_known
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Fetched, Resolved, fetch, resolve
+from metier.hub.sources.http import joined
 
 OLD = "/.well-known/skills"
 
@@ -276,6 +278,25 @@ def test_two_contents_for_one_version_leave_out_the_entry(site: Site) -> None:
     found = fetched(site)
     assert not found.candidates
     assert "two contents" in found.warnings[0]
+
+
+def test_the_releases_of_a_name_are_read_once_however_often_it_is_announced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def record(base: str, url: str) -> str:
+        read.append(url)
+        return joined(base, url)
+
+    monkeypatch.setattr(well_known, "joined", record)
+    entry = {"name": "pdf", "type": "archive", "url": "pdf.zip", "digest": digest(b"")}
+    releases = [{"version": f"1.{n}", "url": "old.zip", "digest": digest(b"")} for n in range(20)]
+    for last in ([], [{"version": "1.0"}]):  # also where they cannot be used
+        site.index(*[entry] * 20, extensions={"dev.metier": {"releases": {"pdf": releases + last}}})
+        assert len(fetched(site).candidates) == (not last)
+        assert read.count("old.zip") == 20
+        read.clear()
 
 
 def test_an_archive_that_differs_from_its_listing_is_refused(site: Site) -> None:

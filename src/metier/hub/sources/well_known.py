@@ -28,7 +28,7 @@ from metier.skill.package import MAX_FILE_BYTES, MAX_FILES, digest_of_files
 from metier.source.unpack import ArchiveLimits, checked_listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Transfer
@@ -41,6 +41,7 @@ _FOLDERS = ("agent-skills", "skills")
 """Where an index lies, the newer one first."""
 _MAX_ENTRIES = 10_000
 _MAX_RELEASES = 1_000
+_TWO_CONTENTS = "one of its versions is there with two contents"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +157,13 @@ def _parsed_index(data: dict[str, Any], url: str) -> tuple[list[_Entry], list[st
     extension = object_at(data, "extensions", EXTENSION)
     if schema == SCHEMA:
         skills = [*skills, *_withdrawn(skills, extension)]
+    releases = functools.cache(functools.partial(_releases, url, extension))  # a name may be there ten thousand times
     entries: dict[str, _Entry] = {}
     doubles: set[str] = set()
     warnings: list[str] = []
     for number, written in enumerate(skills, 1):
         try:
-            entry = _entry(written, url, extension) if schema == SCHEMA else _old_entry(written, url)
+            entry = _entry(written, url, extension, releases) if schema == SCHEMA else _old_entry(written, url)
         except (MetierError, ValueError) as problem:
             name = text_at(written, "name", 80) or f"no. {number}"
             why = problem.message if isinstance(problem, MetierError) else f"{problem}."
@@ -187,21 +189,35 @@ def _withdrawn(skills: list[Any], extension: dict[str, Any]) -> list[dict[str, A
     ]
 
 
-def _entry(written: object, url: str, extension: dict[str, Any]) -> _Entry:
+def _releases(url: str, extension: dict[str, Any], name: str) -> tuple[_Entry, ...] | MetierError | ValueError:
+    """The releases of a skill, or why they cannot be used."""
+    listed = object_at(extension, "releases").get(name)
+    listed = listed[:_MAX_RELEASES] if isinstance(listed, list) else ()
+    try:
+        found = tuple(_artifact(name, "archive", url, one, one) for one in listed)
+    except (MetierError, ValueError) as problem:
+        return problem
+    contents = {(one.version, one.digest) for one in found if one.version}
+    return found if len(contents) == len({version for version, _ in contents}) else ValueError(_TWO_CONTENTS)
+
+
+def _entry(
+    written: object,
+    url: str,
+    extension: dict[str, Any],
+    releases_of: Callable[[str], tuple[_Entry, ...] | MetierError | ValueError],
+) -> _Entry:
     name = _name(written)
     kind = object_at(written).get("type")
     if kind not in ("skill-md", "archive"):
         raise ValueError(f"its type {shown(str(kind), 40)!r} is not known")
     own = object_at(written, "extensions", EXTENSION)
     entry = _artifact(name, kind, url, written, own)
-    listed = object_at(extension, "releases").get(name)
-    releases = tuple(
-        _artifact(name, "archive", url, one, one)
-        for one in (listed[:_MAX_RELEASES] if isinstance(listed, list) else ())
-    )
-    contents = {(one.version, one.digest) for one in (entry, *releases) if one.version}
-    if len(contents) != len({version for version, _ in contents}):
-        raise ValueError("one of its versions is there with two contents")
+    releases = releases_of(name)
+    if isinstance(releases, Exception):
+        raise releases.with_traceback(None)
+    if entry.version and any(one.version == entry.version and one.digest != entry.digest for one in releases):
+        raise ValueError(_TWO_CONTENTS)
     gone = object_at(extension, "deprecated", name) or object_at(own, "deprecated")
     yanked = next((one.yanked for one in releases if one.digest == entry.digest), "")
     return replace(entry, yanked=yanked, releases=releases, deprecated=deprecation(gone) if gone else "")
