@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.signing import new_key, sign_folder
 
+from metier.cli.identity import system_user
 from metier.guard.signatures import SIGNATURE_FILE
 
 Metier = Callable[..., tuple[int, str, str]]
@@ -144,6 +145,19 @@ def test_only_those_who_approve_of_skills_make_exceptions(metier: Metier, shared
     code, shape = add(metier, shared, "--allow-unsigned", "I want it.")
     assert (code != 0, shape["error"]["code"]) == (True, "not-permitted"), shape
     assert not Path(".metier/skills/hello").exists()
+
+
+def test_where_people_are_known_a_shell_without_a_person_makes_no_exception(
+    metier: Metier, shared: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy(home, "sources: {require: {signature: [oms]}}")
+    code, token, _ = metier("user", "add", system_user(), "--role", "admin", "--token")
+    assert code == 0
+    code, shape = add(metier, shared, "--allow-unsigned", "A model wants it.")
+    assert (code != 0, shape["error"]["code"]) == (True, "not-permitted"), shape
+    assert not Path(".metier/skills/hello").exists()
+    monkeypatch.setenv("METIER_API_TOKEN", token.strip())
+    assert add(metier, shared, "--allow-unsigned", "I want it.")[0] == 0
 
 
 def test_a_skill_is_packed_with_a_signature_that_installing_it_verifies(

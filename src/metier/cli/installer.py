@@ -45,7 +45,9 @@ def asks_first(options: Namespace, hint: str) -> bool:
 def installing(options: Namespace, hint: str) -> Iterator[Installer]:
     """Open the store for a command that installs skills; `hint` is for where nobody is here to be asked."""
     asks = asks_first(options, hint)
-    store = looking(options) if getattr(options, "dry_run", False) else acting(options)
+    # An exception from signatures is a decision about a skill: a shell that a model has makes none.
+    is_exception = bool(options.allow_unsigned or options.accept_signer)
+    store = looking(options) if getattr(options, "dry_run", False) else acting(options, decides=is_exception)
     with Progress() as progress, store as (scope, person):
         yield Installer(options, scope, person, progress, asks=asks)
 
