@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from metier.library.lock_file import LockedSkill, LockFile
+from metier.skill import FolderPackage
 
 Metier = Callable[..., tuple[int, str, str]]
 
@@ -71,6 +75,28 @@ def test_a_policy_that_cannot_be_read_keeps_everything_out(
     assert code != 0
     assert "policy" in err
     assert not (project / ".metier").exists()
+
+
+def test_a_lock_is_not_believed_about_the_source_of_what_came_with_a_project(
+    metier: Metier, project: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"version: 1\nmode: enforce\nsources: {{allow: ['dir:{shared}']}}\n")
+    monkeypatch.setenv("METIER_POLICY", str(policy))
+    folder = project / ".metier/skills/hello"
+    shutil.copytree(shared / "hello", folder)
+    for change, code in (("Evil.", 3), ("", 0)):
+        (folder / "SKILL.md").write_text((shared / "hello/SKILL.md").read_text() + change)
+        entry = LockedSkill(
+            name="hello",
+            folder=".metier/skills/hello",
+            source=f"dir:{shared}",
+            path="hello",
+            digest=FolderPackage(folder).digest(),
+        )
+        LockFile(path=str(project / "metier.lock"), skills=(entry,)).write()
+        found, out, err = metier("install", "--yes", "--json")
+        assert (found, json.loads(out)["ok"]) == (code, not change), out + err
 
 
 def test_a_rule_about_updates_leaves_the_installed_version(

@@ -41,7 +41,9 @@ def run(options: Namespace) -> int:
                 for one in wanted
                 if there[one.location] not in (None, one.locked.digest)
             ]
-        with locked_candidates(installer.scope, [] if installer.problems else wanted, installer.transfer) as found:
+        asked = [] if installer.problems else wanted
+        is_proven = installer.is_source_limited
+        with locked_candidates(installer.scope, asked, installer.transfer, is_source_proven=is_proven) as found:
             for one, candidate, resolved in found:
                 # What was changed by hand stays in the history.
                 lock = replace(one.lock, skills=(replace(one.locked, replaces=there[one.location] or ""),))

@@ -70,6 +70,8 @@ class Installer:
         self._effective = self.guard.governance.effective
         self._is_approver = is_approver(person, self._effective.approval.approvers)
         self.transfer = Transfer(progress=progress.transfer, permit=source_permit(self.guard, person, scope))
+        self.is_source_limited = bool(self._effective.sources_allow or self._effective.sources_deny)
+        """Whether policy says which sources skills may come from."""
         self.warnings: list[str] = []
         self.problems: list[tuple[str, MetierError]] = []
         """Errors, each with the name of its skill or source."""

@@ -165,16 +165,20 @@ def is_rewritten(locked: LockedSkill, candidate: Candidate, address: SourceAddre
 
 @contextlib.contextmanager
 def locked_candidates(
-    scope: TenantScope, skills: Iterable[InstalledSkill], transfer: Transfer
+    scope: TenantScope, skills: Iterable[InstalledSkill], transfer: Transfer, *, is_source_proven: bool = False
 ) -> Iterator[list[tuple[InstalledSkill, Candidate | MetierError, Resolved]]]:
     """Skills with exactly the content that the lock file says, kept on this machine or fetched and verified.
 
-    In place of one that cannot be had there is the error that says why.
+    In place of one that cannot be had there is the error that says why. With `is_source_proven`, which policies about
+    sources want, a lock file that came with a project is not believed about where the content beside it is from: it is
+    fetched from there, unless it is on record as installed.
     """
     found: list[tuple[InstalledSkill, Candidate | MetierError]] = []
     waiting: dict[SourceAddress, list[InstalledSkill]] = {}
     for one in skills:
-        if files := _files_here(scope, one):
+        recorded = scope.installs.get(one.location) if is_source_proven else None
+        is_believed = not is_source_proven or (recorded is not None and recorded.digest == one.locked.digest)
+        if files := _files_here(scope, one) if is_believed else {}:
             found.append((one, _stored_candidate(one.locked, files)))
         else:
             address = _address(one.locked)
