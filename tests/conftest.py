@@ -192,6 +192,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     database = sys.modules.get("tests.store.postgres")
     if config.option.workers > 1 and not config.option.collectonly and database is not None:
         database.start()  # one for all workers
+        config.add_cleanup(database.stop)
     monkeypatch = pytest.MonkeyPatch()
     config.add_cleanup(monkeypatch.undo)
     _read_once(monkeypatch)
