@@ -79,6 +79,13 @@ def test_what_is_allowed_is_certainly_meant(pattern: str, source: str, expected:
         ("oci:ghcr.io/evil/*", "oci:ghcr.io./evil/x", True),
         ("oci:ghcr.io/evil/*", "oci:ghcr.io:5000/evil/x", False),
         ("archive+https://cdn.test/evil/*", "archive+https://cdn.test/a/..%2fevil/x.zip", True),
+        ("git+https://git.test/evil/x", "git+https://git.test/evil/x.git", True),
+        ("git+https://git.test/evil/x.git", "git+https://git.test/evil/x", True),
+        ("git+https://b\u00fccher.test/*", "git+https://xn--bcher-kva.test/x", True),
+        ("*://*.b\u00fccher.test/*", "git+https://a.xn--bcher-kva.test/x", True),
+        ("oci:[::1]/evil/*", "oci:[0:0::1]/evil/x", True),
+        ("pypi:evil-pkg", "pypi:Evil__pkg", True),
+        ("pypi:Evil.Pkg", "pypi:evil-pkg", True),
         ("git+https://github.com/evil/*", "git+https://github.com/evil-not/x", False),
         ("git+https://github.com/evil/*", "git+https://github.com/evil/../acme/x", True),
     ],
@@ -106,5 +113,8 @@ def test_a_pattern_for_a_folder_means_that_folder_in_every_spelling(
 def test_a_folder_that_is_allowed_is_no_way_to_another_one(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/out").symlink_to("/")
-    assert not allows_source(f"dir:{tmp_path}/mine/*", f"dir:{tmp_path}/mine/out")
+    for kind in ("dir:", "archive:", "marketplace:", "git+file://"):
+        assert not allows_source(f"{kind}{tmp_path}/mine/*", f"{kind}{tmp_path}/mine/out")
+        assert allows_source(f"{kind}{tmp_path}/mine/*", f"{kind}{tmp_path}/mine/own")
+        assert denies_source(f"{kind}/etc", f"{kind}{tmp_path}/mine/out/etc/x")
     assert denies_source("dir:/", f"dir:{tmp_path}/mine/out")

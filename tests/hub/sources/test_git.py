@@ -541,6 +541,10 @@ def test_a_redirect_is_followed_on_the_same_host_only(repository: Path, tmp_path
             resolved(f"{address}/moved/repo.git")
     with served_by_http(tmp_path, redirect="") as (address, _):
         assert len(skills(f"{address}/moved/repo.git")) == 2
+        asked: list[str] = []
+        transfer = Transfer(permit=lambda one, is_way=False: asked.append(f"{one.name} {is_way}"))
+        resolve(parse_address(f"git+{address}/moved/repo.git"), transfer)
+        assert asked == [f"git+{address}/moved/repo.git False", f"git+{address}/repo.git True"]
 
 
 @pytest.mark.slow

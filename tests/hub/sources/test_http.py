@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import socket
@@ -102,6 +103,18 @@ def test_five_redirects_are_followed(site: Site) -> None:
         site.answers[f"/{number}"] = answer(status="307 Temporary Redirect", Location=str(number + 1))
     site.answers["/5"] = HELLO
     assert get(site.url, "/0") == b"hello"
+
+
+def test_policy_is_asked_about_every_place_that_a_redirect_leads_to(site: Site) -> None:
+    asked: list[str] = []
+    transfer = Transfer(permit=lambda one, is_way=False: asked.append(f"{one.name} {is_way}"))
+    place = site.url.replace("127.0.0.1", "[0:0::1]")
+    site.answers["/a"] = answer(status="302 Found", Location="/evil/b?key=1")
+    site.answers["/evil/b?key=1"] = answer(status="302 Found", Location=f"{place}/c")
+    with contextlib.suppress(SourceUnavailable):
+        HttpClient(site.url, transfer).get(f"{site.url}/a", "a file")
+    assert f"archive+{site.url}/evil/b True" in asked
+    assert f"archive+{place.replace('0:0::', '::')}/c True" in asked
 
 
 @pytest.mark.each("url", ["http://example.com/a", "http://192.168.0.1/a", "http://127.0.0.1.example.com/a"])

@@ -6,10 +6,12 @@ the first star is part of a host and never of a path behind another host.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import NamedTuple
 
+from metier._hosts import canonical_host
 from metier.skill.names import glob_matches
 
 _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNORECASE)
@@ -17,6 +19,8 @@ _ODD = re.compile(r"[\\\s\x00-\x1f\x7f]|%2e|%2f|%5c|(?:^|/)\.\.(?:/|$)", re.IGNO
 _USER = re.compile(r"//[^/@]*@")
 _DEFAULT_PORT = re.compile(r"\.*(?::(?:443|80|22|9418)?)?$")
 """Dots and ports behind a host that change nothing about which host it is."""
+_LOCAL = re.compile(r"(dir:|archive:|marketplace:|git\+file://)(.*)", re.IGNORECASE | re.DOTALL)
+"""The kinds of sources that may lie on this machine, and their paths."""
 _HOSTED = ("well-known", "marketplace", "oci", "mcp")
 """Kinds of sources that begin with a host though they have no `//`."""
 
@@ -75,13 +79,19 @@ def _with_real_folder(text: str, *, is_pattern: bool = False) -> str:
     >>> _with_real_folder("dir:/srv/../no-such/./skills/*", is_pattern=True)
     'dir:/no-such/skills/*'
     """
-    kind, _, path = text.partition(":")
-    path = os.path.expanduser(path)
+    local = _LOCAL.fullmatch(text)
+    if local is None:
+        return text
+    kind, path = local[1], os.path.expanduser(local[2])
+    if kind.endswith("//"):
+        from urllib.parse import unquote
+
+        path = unquote(path)
     end = path.rfind("/", 0, path.find("*")) if is_pattern and "*" in path else len(path)
-    if kind.lower() != "dir" or not os.path.isabs(path[:end]):
+    if not os.path.isabs(path[:end]):
         return text
     try:
-        return f"dir:{os.path.realpath(path[:end]).rstrip('/')}{path[end:]}"
+        return f"{kind.lower()}{os.path.realpath(path[:end]).rstrip('/')}{path[end:]}"
     except (OSError, ValueError):  # no path at all
         return text
 
@@ -103,7 +113,13 @@ def _one_spelling(text: str) -> str:
     if start or kind in _HOSTED:
         host, _, rest = rest.removeprefix("//").partition("/")
         host, rest = _DEFAULT_PORT.sub("", host), f"/{rest}"
+        with contextlib.suppress(ValueError):  # or it is no host, as with stars
+            host = canonical_host(host) if host.startswith("[") else host.encode("idna").decode()
     path = normpath(f"/{rest.lstrip('/')}")
+    if kind.startswith("git+"):
+        path = path.removesuffix(".git")
+    if kind == "pypi":
+        path = re.sub(r"[-_.]+", "-", path)
     return f"{kind}{colon}{start}{host}{path if rest.startswith('/') else path[1:]}"
 
 

@@ -21,6 +21,7 @@ from metier._hosts import is_local
 from metier._lazy import pattern
 from metier._paths import LIST
 from metier.errors import InvalidArgument, PackageTooLarge, PartMissing, SourceUnavailable
+from metier.hub.sources.address import SourceAddress
 from metier.skill import shown
 from metier.skill.package import MAX_FILE_BYTES
 
@@ -277,6 +278,8 @@ class GitRepository:
                     f"{shown(self._location, 300)} leads to another host: {shown(led, 300)}.",
                     hint="Name that address where it is the right one.",
                 )
+            # A repository that was renamed may be one that policy denies.
+            self._transfer.permit(SourceAddress(kind="git", location=led.rstrip("/")), is_way=True)
 
 
 @contextlib.contextmanager

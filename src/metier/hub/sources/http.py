@@ -104,8 +104,9 @@ class HttpClient:
         first = at = _parsed(url)
         for _ in range(_MAX_REDIRECTS + 1):
             is_own = at.origin == self.origin
-            if not is_own:
-                self.transfer.permit(SourceAddress(kind="archive", location=url.partition("?")[0]), is_way=True)
+            if not is_own or at is not first:
+                place = f"{at.origin}{at.target.partition('?')[0]}"  # in the one form in which policies know its host
+                self.transfer.permit(SourceAddress(kind="archive", location=place), is_way=True)
                 self.transfer.permit(SourceAddress(kind="well-known", location=at.origin), is_way=True)
             try:
                 with _Wire(until) as wire:
