@@ -82,6 +82,9 @@ def test_a_locked_release_is_installed_although_there_is_a_newer_one(
     versions(site, "1.0")
     add(metier, site.url, "pdf")
     versions(site, "2.0", "1.0")
+    [newer] = said(metier, "outdated")["skills"]
+    assert (newer["version"], newer["newest_version"]) == ("1.0", "2.0")
+    assert metier("outdated")[1].splitlines()[1].split()[:3] == ["pdf", "1.0", "2.0"]
     fresh = tmp_path / "fresh"
     (fresh / ".git").mkdir(parents=True)
     shutil.copy(project / "metier.lock", fresh)

@@ -180,6 +180,9 @@ def test_skills_of_a_source_are_picked_agreed_to_and_offered_to_the_clients_that
     terminal = start(f"add {tmp_path}/shared", f"add {tmp_path}/shared third")
     listed = terminal.until("Which of them?")
     assert "   2  hello  Says hello. Use when asked." in listed
+    terminal.type("1, 4\n")
+    terminal.until("There is no number 4; the last one is 3.")
+    terminal.until("Which of them?")
     terminal.type("1, helo\n")
     terminal.until("Did you mean 'hello'?")
     terminal.until("Which of them?")

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metier.library.lock_file import LockedSkill, change_lock
+from metier.library.lock_file import LockedSkill, LockFile, change_lock
 from metier.skill import FolderPackage
 
 Metier = Callable[..., tuple[int, str, str]]
@@ -100,6 +101,20 @@ def test_what_is_locked_is_listed(metier: Metier, project: Path) -> None:
     [file] = json.loads(metier("lock", "--json")[1])
     assert file["file"] == str(project / "metier.lock")
     assert file["skills"][0]["name"] == "pdf"
+
+
+def test_a_skill_that_was_installed_is_shown_with_its_source(metier: Metier, project: Path) -> None:
+    def signed(lock: LockFile) -> LockFile:
+        [pdf] = lock.skills
+        return lock.with_skill(replace(pdf, source="dir:/srv/skills", signer="oms:sha256:0", pinned=True, by="ada"))
+
+    change_lock(str(project / "metier.lock"), signed)
+    assert json.loads(metier("show", "pdf", "--json")[1])["locked"]["source"] == "dir:/srv/skills"
+    out = metier("show", "pdf")[1]
+    assert "from dir:/srv/skills, pinned" in out and "oms:sha256:0" in out
+    assert "pdf (pinned)" in metier("lock")[1]
+    (project / "metier.lock").write_text("version = ")
+    assert json.loads(metier("show", "pdf", "--json")[1])["locked"] is None
 
 
 @pytest.mark.parametrize("folder", ["tools/pdf", "env/bin/pdf", ".metier/skills/csv"])

@@ -187,6 +187,27 @@ def test_a_removed_skill_is_gone_from_folder_and_locks_and_stays_in_the_history(
     assert "helo" in err
 
 
+def test_nobody_needs_to_be_asked_where_there_is_nothing_to_do(metier: Metier, installed: Path, shared: Path) -> None:
+    assert metier("install")[:2] == (0, "2 skills as locked.\n")
+    assert metier("update", "--all")[:2] == (0, "Everything is up to date.\n")
+    (shared / "hello/more.md").write_text("x")
+    code, out, err = metier("update", "--all")
+    assert (code, "more.md" in out, "--yes" in err) == (2, True, True)
+    assert not (installed / "hello/more.md").exists()
+    shutil.rmtree(installed / "bye")
+    assert metier("install")[0] == 2
+    assert not (installed / "bye").exists()
+
+
+def test_removing_a_skill_tells_who_needs_it(metier: Metier, installed: Path, shared: Path) -> None:
+    text = (shared / "hello/SKILL.md").read_text()
+    (shared / "hello/SKILL.md").write_text(text.replace("---\n", "---\nrequires: [bye]\n", 1))
+    said(metier, "update", "hello", "--yes")
+    code, _, err = metier("remove", "bye")
+    assert (code, "hello needs bye." in err) == (2, True)
+    assert said(metier, "remove", "bye", "--yes")["skills"][0]["needed_by"] == ["hello"]
+
+
 def test_the_history_of_a_removed_skill_stays_and_a_rollback_says_how_to_get_it_back(
     metier: Metier, installed: Path
 ) -> None:

@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier.cli.install_view import ask_names, print_candidates
-from metier.cli.installer import installing
+from metier.cli.installer import asks_first, installing
 from metier.cli.output import Style, print_json, print_warning
 from metier.cli.parser import Parser
 from metier.cli.sync import several
@@ -62,6 +62,7 @@ def run(options: Namespace) -> int:
     folder = install_folder(options.to, os.getcwd())
     named_clients(several(options.client), "project")  # so that a typo is found before anything is installed
     hint = "Add --yes to install it, or --dry-run to look first."
+    asks_first(options, hint)  # before anything is fetched
     with installing(options, hint) as installer, contextlib.ExitStack() as stack:
         listed = stack.enter_context(fetch(resolve(address, installer.transfer), installer.transfer))
         fetched, chosen = _choose(installer, listed, stack)

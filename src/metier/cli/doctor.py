@@ -90,7 +90,7 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
     by_code = _names_by_code(library)
     unready = _unready(library)
     agents = _agents(library)
-    untrusted = [place for place in library.places if not place.trusted and _count(library, place)]
+    untrusted = [entry for entry in everything if not entry.trusted]
     statuses = policy.among(everything)
     denied = [
         {"name": entry.name, "layer": entry.layer, "location": entry.location, **status.as_json()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.output import Style, plural, print_done, table
+from metier.cli.output import Style, plural, print_done, print_warning, table, unwrapped
 from metier.errors import InvalidArgument
 from metier.guard.signatures import SIGNATURE_FILE
 from metier.hints import for_person
@@ -41,13 +41,18 @@ def ask_names(candidates: Sequence[Candidate]) -> list[str]:
     """Let the person at the terminal pick skills, by numbers or names."""
     from metier.cli.terminal import ask_line
 
-    words = ask_line("Which of them? Numbers or names, or all: ").replace(",", " ").split()
-    if not words:
-        raise InvalidArgument("No skill was named.", hint="Name one, or `all`.")
-    if words == ["all"]:
-        return [one.path for one in candidates if not one.is_plugin]
     numbers = {str(number): one.path for number, one in enumerate(candidates, 1)}
-    return [numbers.get(word, word) for word in words]
+    names = {one.folder for one in candidates}
+    while True:
+        words = ask_line("Which of them? Numbers or names, or all: ").replace(",", " ").split()
+        if not words:
+            raise InvalidArgument("No skill was named.", hint="Name one, or `all`.")
+        if words == ["all"]:
+            return [one.path for one in candidates if not one.is_plugin]
+        wrong = [word for word in words if word.isdecimal() and word not in numbers and word not in names]
+        if not wrong:
+            return [numbers.get(word, word) for word in words]
+        print_warning(f"There is no number {wrong[0]}; the last one is {len(candidates)}.")
 
 
 def plan_shape(plan: InstallPlan) -> dict[str, object]:
@@ -133,7 +138,7 @@ def print_plan(plan: InstallPlan) -> None:
     print(f"{style.strong(Style.text(skill.name))}{version}  {Style.text(skill.description, 300)}")
     for label, text in _lines(plan, style):
         print(f"  {style.dim(f'{label:<12}')}{text}")
-    print(shown_lines(_difference(plan)), end="")
+    print(shown_lines(_difference(plan)), end="", file=unwrapped(sys.stdout))
 
 
 def _lines(plan: InstallPlan, style: Style) -> Iterator[tuple[str, str]]:

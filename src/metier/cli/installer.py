@@ -44,25 +44,22 @@ def asks_first(options: Namespace, hint: str) -> bool:
 @contextlib.contextmanager
 def installing(options: Namespace, hint: str) -> Iterator[Installer]:
     """Open the store for a command that installs skills; `hint` is for where nobody is here to be asked."""
-    asks = asks_first(options, hint)
     # An exception from signatures is a decision about a skill: a shell that a model has makes none.
     is_exception = bool(options.allow_unsigned or options.accept_signer)
     store = looking(options) if getattr(options, "dry_run", False) else acting(options, decides=is_exception)
     with Progress() as progress, store as (scope, person):
-        yield Installer(options, scope, person, progress, asks=asks)
+        yield Installer(options, scope, person, progress, hint)
 
 
 class Installer:
     """A person who installs skills by one command, on the terms of its options, and the results of that."""
 
-    def __init__(
-        self, options: Namespace, scope: TenantScope, person: Person, progress: Progress, *, asks: bool
-    ) -> None:
+    def __init__(self, options: Namespace, scope: TenantScope, person: Person, progress: Progress, hint: str) -> None:
         from metier.guard.approvals.roles import is_approver
         from metier.hub.install_plan import source_permit
         from metier.hub.sources.fetch import Transfer
 
-        self.options, self.scope, self.person, self.progress, self.asks = options, scope, person, progress, asks
+        self.options, self.scope, self.person, self.progress, self._hint = options, scope, person, progress, hint
         self._is_dry_run, self._is_frozen = (getattr(options, name, False) for name in ("dry_run", "frozen"))
         self._is_update = options.command == "update"
         self._approves = not self._is_frozen and may_decide(scope.store)
@@ -79,6 +76,13 @@ class Installer:
         """The names of skills that have another content now."""
         self.shape: dict[str, Any] = {}
         """The JSON that all of these commands print."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody is here, and is to be asked before anything is changed."""
+        with contextlib.suppress(InvalidArgument):
+            return asks_first(self.options, self._hint)
+        return False
 
     def plan(self, candidate: Candidate, resolved: Resolved, lock: LockFile, **terms: Any) -> InstallPlan:
         """Plan a skill; where its signer changed, a person at the terminal who may accept that is asked.
@@ -176,7 +180,7 @@ class Installer:
         from metier.cli.terminal import ask_yes
 
         plans = [plan for plan in waiting if plan.decision.is_allowed]
-        if not self.asks or not plans:
+        if not plans or not asks_first(self.options, self._hint):
             return True
         what, they = (plans[0].skill.name, "it") if len(plans) == 1 else (plural(len(plans), "skill"), "they")
         if all(plan.is_unchanged for plan in plans):

@@ -55,27 +55,26 @@ def run(options: Namespace) -> int:
 
 def _show(options: Namespace, locks: list[LockFile]) -> int:
     if options.json:
-        print_json([{"file": lock.path, "skills": [_shape(skill) for skill in lock.skills]} for lock in locks])
+        print_json([{"file": lock.path, "skills": [locked_shape(skill) for skill in lock.skills]} for lock in locks])
         return FINE
     style = Style(sys.stdout)
     for lock in locks:
         print(style.strong(Style.text(lock.path, 4_096)))
         rows = [
             (
-                skill.name,
+                f"{skill.name} (pinned)" if skill.pinned else skill.name,
                 skill.version or "-",
                 Style.text(skill.revision.removeprefix("sha256:"), 12) or "-",
                 skill.digest.removeprefix("sha256:")[:12],
-                "pinned" if skill.pinned else "",
                 skill.source,
             )
             for skill in lock.skills
         ]
-        print(table(style, ("NAME", "VERSION", "REVISION", "CONTENT", "", "SOURCE"), rows) if rows else "  none")
+        print(table(style, ("NAME", "VERSION", "REVISION", "CONTENT", "SOURCE"), rows) if rows else "  none")
     return FINE
 
 
-def _shape(skill: LockedSkill) -> dict[str, object]:
+def locked_shape(skill: LockedSkill) -> dict[str, object]:
     shape = asdict(skill)
     return {**shape.pop("other"), **shape}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -11,12 +12,15 @@ from metier.cli.exit_codes import FINE
 from metier.cli.identity import acting
 from metier.cli.installer import asks_first
 from metier.cli.lock import add_place, locks_of
-from metier.cli.output import Style, print_done, print_json
+from metier.cli.output import Style, print_done, print_json, print_warning
 from metier.cli.parser import Parser
-from metier.errors import InvalidArgument
+from metier.errors import InvalidArgument, SkillInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metier.hub.updates import InstalledSkill
+    from metier.library.lock_file import LockFile
 
 
 def add(parser: Parser) -> None:
@@ -41,6 +45,10 @@ def run(options: Namespace) -> int:
             f"{', '.join(sorted(map(Style.text, doubles)))} is installed for you and for the project.",
             hint="Add --from personal or --from project.",
         )
+    needed = _needed_by(locks, chosen)
+    if not options.json:
+        for name, others in needed.items():
+            print_warning(f"{', '.join(others)} needs {name}.")
     if asks_first(options, "Add --yes to remove it."):
         from metier.cli.terminal import ask_yes
 
@@ -55,7 +63,13 @@ def run(options: Namespace) -> int:
             done.append((one, remove_skill(scope, effective, person, one), copies))
     if options.json:
         shapes = [
-            {"name": one.locked.name, "location": one.location, "digest": digest, "copies": copies}
+            {
+                "name": one.locked.name,
+                "location": one.location,
+                "digest": digest,
+                "copies": copies,
+                "needed_by": needed.get(one.locked.name, []),
+            }
             for one, digest, copies in done
         ]
         print_json({"skills": shapes})
@@ -67,3 +81,17 @@ def run(options: Namespace) -> int:
         for folder in copies:
             print(f"  and its copy in {Style.text(folder, 4_096)}")
     return FINE
+
+
+def _needed_by(locks: Sequence[LockFile], removed: Sequence[InstalledSkill]) -> dict[str, list[str]]:
+    """The skills that stay and require one that is removed, by the name of that one."""
+    from metier.skill.skill_requirement import parse_skill_requirement
+
+    names = {one.locked.name for one in removed}
+    needed: dict[str, list[str]] = {}
+    for locked in (locked for lock in locks for locked in lock.skills if locked.name not in names):
+        for required in locked.requires:
+            with contextlib.suppress(SkillInvalid):  # a lock file is not believed about more than its skills
+                if (name := parse_skill_requirement(required).name) in names:
+                    needed.setdefault(name, []).append(locked.name)
+    return needed

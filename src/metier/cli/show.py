@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import metier
 import metier.skill
 from metier.cli.json_shapes import digest_of, entry_shape
+from metier.cli.lock import locked_shape
 from metier.cli.output import Style, plural, print_diagnostics, print_json, table, unwrapped
 from metier.cli.packages import package_state
 from metier.cli.parser import Parser, library_of
@@ -22,6 +25,7 @@ from metier.skill.untrusted_text import shown
 if TYPE_CHECKING:
     from metier import Library
     from metier.library import Entry
+    from metier.library.lock_file import LockedSkill
     from metier.skill import PackageListing, Skill
 
 
@@ -53,6 +57,7 @@ def run(options: Namespace) -> None:
     status, mode = policy.of(entry), policy.listing(entry)
     enforcement = policy.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
+    locked = _locked(entry)
     if options.json:
         shape = entry_shape(entry, metier.Machine(), mode, status=status)
         shape["others"] = [
@@ -75,6 +80,7 @@ def run(options: Namespace) -> None:
         shape["files_stopped_at"] = listing.stopped_at
         packages = package_state(entry, metier.Guard())
         shape["packages"] = None if packages is None else packages.as_dict()
+        shape["locked"] = None if locked is None else locked_shape(locked)
         print_json(shape)
         return
     style = Style(sys.stdout)
@@ -85,6 +91,12 @@ def run(options: Namespace) -> None:
     print(Style.text(" ".join(entry.description.split()), 2_000))
     print()
     rows = [("location", entry.location), ("source", entry.source), ("digest", digest_of(entry) or "not available")]
+    if locked is not None:
+        at = f" at {locked.revision.removeprefix('sha256:')[:12]}" if locked.revision else ""
+        pinned = ", pinned" if locked.pinned else ""
+        rows.append(("installed", f"from {locked.source}{at}{pinned}, {style.at(locked.added)} by {locked.by}"))
+        if locked.signer:
+            rows.append(("signed by", locked.signer))
     rows.append(("instructions", f"{plural(entry.skill.body_lines, 'line')}, about {entry.skill.body_tokens:,} tokens"))
     rows.append(("readiness", _readiness(entry)))
     packages = package_state(entry, metier.Guard())
@@ -111,6 +123,15 @@ def run(options: Namespace) -> None:
     if diagnostics:
         print()
         print_diagnostics(style, diagnostics, indent="")
+
+
+def _locked(entry: Entry) -> LockedSkill | None:
+    """The entry of the lock file that a skill was installed by, where it was and the file can be read."""
+    from metier.library.lock_file import locked_skill
+
+    with contextlib.suppress(MetierError):  # `metier lock` says what is wrong with it
+        return locked_skill(os.path.dirname(entry.location))
+    return None
 
 
 def _others(library: Library, entry: Entry) -> list[Entry]:

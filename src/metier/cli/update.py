@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from metier.hub.install_plan import InstallPlan
     from metier.hub.sources.fetch import Fetched
     from metier.hub.updates import InstalledSkill
+    from metier.library.lock_file import LockedSkill
 
 
 def add(parser: Parser) -> None:
@@ -50,7 +51,7 @@ def _outdated(options: Namespace) -> int:
         transfer = Transfer(progress=progress.transfer, permit=source_permit(metier.Guard()))
         states = list(source_states(installed_skills(locks_of(options)), transfer))
     newer = [
-        (one.locked, one.location, state.resolved.revision_of(one.locked.path))
+        (one, state.resolved.revision_of(one.locked.path), (state.resolved.versions or {}).get(one.locked.path, ""))
         for state in states
         for one in state.newer
         if state.resolved is not None
@@ -60,36 +61,43 @@ def _outdated(options: Namespace) -> int:
     if options.json:
         shapes = [
             {
-                "name": locked.name,
-                "location": location,
-                "version": locked.version,
-                "installed": locked.revision or locked.digest,
+                "name": one.locked.name,
+                "location": one.location,
+                "version": one.locked.version,
+                "installed": one.locked.revision or one.locked.digest,
                 "newest": newest,
-                "source": locked.source,
-                "ref": locked.ref,
-                "pinned": locked.pinned,
+                "newest_version": version,
+                "source": one.locked.source,
+                "ref": one.locked.ref,
+                "pinned": one.locked.pinned,
             }
-            for locked, location, newest in newer
+            for one, newest, version in newer
         ]
         print_json({"skills": shapes, "notes": notices, "problems": problems})
         return FINE
     if newer:
         rows = [
             (
-                f"{locked.name} (pinned)" if locked.pinned else locked.name,
-                _short(locked.version or locked.revision or locked.digest),
-                _short(newest) or "changed",
-                locked.source,
+                f"{one.locked.name} (pinned)" if one.locked.pinned else one.locked.name,
+                *_states(one.locked, newest, version),
+                one.locked.source,
             )
-            for locked, _, newest in newer
+            for one, newest, version in newer
         ]
         print(table(Style(sys.stdout), ("NAME", "INSTALLED", "NEWEST", "SOURCE"), rows))
-        print("`metier update NAME --dry-run` shows what changed.")
+        print("`metier update NAME --dry-run` shows what changed, if the skill itself did.")
     elif not problems:
         print_done("All that is installed is what its sources have.")
     for text in (*notices, *(f"{one['source']}: {one['reason']}" for one in problems)):
         print_warning(text)
     return FINE
+
+
+def _states(locked: LockedSkill, newest: str, version: str) -> tuple[str, str]:
+    """The installed and the newest state of a skill in the same terms: versions where they tell, else revisions."""
+    if version not in ("", locked.version) and locked.version:
+        return locked.version, version
+    return _short(locked.revision or locked.digest), _short(newest) or "changed"
 
 
 def _short(revision: str) -> str:

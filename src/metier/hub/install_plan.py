@@ -154,7 +154,7 @@ def choose(fetched: Fetched, names: Sequence[str]) -> list[Candidate]:
     if not names and len(candidates) > 1:
         raise InvalidArgument(
             f"{source} has {len(candidates):,} skills: {_listed([one.folder for one in candidates])}.",
-            hint="Name those that you want behind the source, or add --all; with --dry-run it describes them.",
+            hint="Name those that you want behind the source, or add --all; `--all --dry-run` describes them.",
             skills=[one.folder for one in candidates],
         )
     chosen = [one for name in names for one in _meant_by(candidates, name)] if names else candidates
@@ -183,7 +183,7 @@ def _meant_by(candidates: Sequence[Candidate], name: str) -> Sequence[Candidate]
         raise InvalidArgument(f"{shown(name)!r} may be any of {listed}.", hint="Name it by its path.", name=name)
     if not same:
         folders = [one.folder for one in candidates]
-        hint = f"{did_you_mean(name, folders)}It has {_listed(folders)}."
+        hint = did_you_mean(name, folders).rstrip() or f"It has {_listed(folders)}."
         raise SkillNotFound(f"The source has no skill {shown(name)!r}.", hint=hint, name=name)
     return same
 

@@ -177,6 +177,8 @@ def test_what_was_withdrawn_can_be_taken_back(source: Path, tmp_path: Path) -> N
         for words in (["yank", str(source), "pdf", "1.10.0"], ["deprecate", str(source), "pdf"]):
             assert main(["registry", *words, "--reason", "It loses data.", *undo]) == 0
     assert RegistryFolder(source).record() == before
+    for words in (["yank", str(source), "pdf", "1.10.0"], ["deprecate", str(source), "pdf"]):
+        assert main(["registry", *words, "--undo"]) == 2  # there is nothing to undo
     build_site(source, tmp_path / "site")
     assert [one["url"] for one in index_of(tmp_path / "site")["skills"]] == ["csv/csv.zip", "pdf/pdf-1.10.0.zip"]
 

@@ -126,7 +126,10 @@ class RegistryFolder:
                 hint=f"There are {', '.join(sorted(known))}." if any(known) else "It has no versions.",
             )
         with self._changing() as record:
-            others = {one: why for one, why in record["yanked"].get(name, {}).items() if one != version}
+            yanked = record["yanked"].get(name, {})
+            if not reason and version not in yanked:
+                raise InvalidArgument(f"{shown(name)} {version} is not yanked.", hint="There is nothing to undo.")
+            others = {one: why for one, why in yanked.items() if one != version}
             record["yanked"][name] = {**others, version: reason} if reason else others
 
     def deprecate(self, name: str, *, successor: str = "", reason: str = "", undo: bool = False) -> None:
@@ -135,6 +138,8 @@ class RegistryFolder:
         if successor and not is_valid_name(successor):
             raise InvalidArgument(f"{shown(successor)!r} is no name of a skill.", hint="Name the skill to use instead.")
         with self._changing() as record:
+            if undo and not record["deprecated"].get(name):
+                raise InvalidArgument(f"{shown(name)} is not deprecated.", hint="There is nothing to undo.")
             record["deprecated"][name] = {} if undo else {"successor": successor, "reason": reason}
 
     def _versions(self, name: str) -> list[str]:

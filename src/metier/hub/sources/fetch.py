@@ -53,6 +53,8 @@ class Resolved:
     """What the kind learned on the way and needs for fetching, such as an index that was downloaded already."""
     parts: Mapping[str, str] | None = field(default=None, compare=False)
     """The states of single skills by their paths, where the source announces those."""
+    versions: Mapping[str, str] | None = field(default=None, compare=False)
+    """The versions of single skills by their paths, where the source announces those."""
     deprecated: Mapping[str, str] | None = field(default=None, compare=False)
     """The sentences about single skills that should not be used any more, by their paths."""
     yanked: Mapping[str, str] | None = field(default=None, compare=False)

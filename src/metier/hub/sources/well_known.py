@@ -96,6 +96,7 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
         is_exact=bool(revision) and revision == address.ref,
         data=([_candidate(entry, client) for entry in entries], warnings),
         parts={entry.name: entry.digest for entry in entries},
+        versions={entry.name: entry.version for entry in entries},
         deprecated={entry.name: entry.deprecated for entry in entries if entry.deprecated},
         yanked={one.digest: one.yanked for entry in entries for one in entry.releases if one.yanked},
     )
