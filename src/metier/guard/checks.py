@@ -362,13 +362,11 @@ def script_packages(context: DecisionContext) -> Iterator[Decision]:
     except MetierError as error:
         yield from cannot_tell(context, f"which packages skill {subject.name!r} needs", error)
         return
-    resolved = package_record(subject.digest).packages
-    wanted = grant_of(resolved)
+    wanted = grant_of(package_record(subject.digest).packages)
     if "packages" in grants and wanted in ("", *grants):
         return
     decision = _wanting(context, ("packages",))
-    listed = f" They are {shown(', '.join(package_names(resolved)), 2_000)}." if resolved else ""
-    yield amend(decision, check=wanted or "packages", reason=f"{decision.reason}{listed}", holds_always=True)
+    yield amend(decision, check=wanted or "packages", holds_always=True)
 
 
 @functools.lru_cache(1_024)
@@ -392,9 +390,11 @@ def _wanting(context: DecisionContext, lacking: tuple[str, ...]) -> Decision:
             return allow(check=rule, reason=reason, is_automatic=True)
         new = [one for one in lacking if one in context.new] if context.has_earlier else []
         told = f" (new: {', '.join(new)})" if new else "" if context.has_earlier else ", all of it new here"
+    resolved = package_record(subject.digest).packages if "packages" in lacking else ()
+    listed = f" They are {shown(', '.join(package_names(resolved)), 2_000)}." if resolved else ""
     return ask(
-        check="require-approval-for",
-        reason=f"Skill {subject.name!r} needs an approval of its content for {', '.join(lacking)}{told}.",
+        check=grant_of(resolved) or "require-approval-for",
+        reason=f"Skill {subject.name!r} needs an approval of its content for {', '.join(lacking)}{told}.{listed}",
         code="approval-needed",
         hint=approve_request(),
         origin=origin,
@@ -492,7 +492,10 @@ def combine(own: Decision, decisions: list[Decision], mode: str) -> Decision:
 
 def _joint_question(decisions: list[Decision]) -> Decision:
     """One question about everything that has to be asked; an approval is needed for it if it is for any of it."""
-    asked = sorted((one for one in decisions if one.outcome == "ask"), key=lambda one: not one.needs_grant)
+    # One that names packages goes first: the answer counts for the list that was shown.
+    asked = sorted(
+        (one for one in decisions if one.outcome == "ask"), key=lambda one: (not one.needs_grant, not one.holds_always)
+    )
     return amend(asked[0], reason=" ".join(dict.fromkeys(one.reason for one in asked)))
 
 

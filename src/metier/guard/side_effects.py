@@ -50,7 +50,11 @@ def apply_side_effects(guard: Guard, context: DecisionContext, first: Decision, 
         return amend(decision, request=request.id)
     from metier.guard.approvals.decisions import grant
 
-    given = grant(scope, context.effective, person_of(scope, context.actor), request.id, reason="Agreed to when asked.")
+    # The question names the list of packages that it shows; one that was resolved since, nobody has seen.
+    unseen = {one for one in request.capabilities if one.startswith("packages:")} - {first.check}
+    seen = [one for one in request.capabilities if one.partition(":")[0] != "packages"] if unseen else None
+    person = person_of(scope, context.actor)
+    given = grant(scope, context.effective, person, request.id, grants=seen, reason="Agreed to when asked.")
     # What several people have to agree to is not done by the first of them.
     again = guard.tighten(amend(decision, outcome="allow"), guard.context(context.action, context.actor))
     if not again.is_allowed:

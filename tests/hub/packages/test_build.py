@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -15,8 +16,10 @@ from tests.hub.packages.package_index import PackageIndex, skill_files, source_d
 
 from metier import Guard, Library, Session
 from metier.errors import PackagesMissing, PackagesRefused, Refused
+from metier.guard import Action, Decision
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
+from metier.guard.question import TERMINAL
 from metier.hub.packages.build import environments_of, provide, resolve_packages
 from metier.hub.packages.plan import PackagePlan
 from metier.run import Outcome
@@ -43,6 +46,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = Store.open(f"sqlite:///{folder}/data/metier.db")
+        self.person: Any = None
+        """Whoever is asked."""
 
     def approve(self, files: Files, *grants: str) -> None:
         """Approve of a content, and of the packages that it has now."""
@@ -61,7 +66,7 @@ class Machine:
     def session(self, files: Files) -> Iterator[Session]:
         write_files(self.folder / "skills/peek", files)
         library = Library.from_folder(self.folder / "skills", cache=False)
-        guard = Guard(governance=Governance(Policies(texts=()), store=self.store.url))
+        guard = Guard(governance=Governance(Policies(texts=()), store=self.store.url), approve=self.person)
         workspace = self.folder / "work"
         workspace.mkdir(exist_ok=True)
         with library.session(guard=guard, workspace=workspace, user="ada") as session:
@@ -93,6 +98,29 @@ def test_a_script_imports_what_its_skill_declares_once_somebody_approved(tiny: P
     provide(changed, tiny)
     with pytest.raises(Refused, match="packages"):
         machine.run(changed)
+
+
+def test_a_yes_counts_for_the_packages_that_the_question_showed_and_for_no_others(
+    index: PackageIndex, tiny: PackagePlan, machine: Machine
+) -> None:
+    index.add_wheel("extra")
+    more = resolve_packages(skill_files(requirements_txt="tiny\nextra\n"))
+
+    class Person:
+        source = TERMINAL
+        asked: ClassVar[list[str]] = []
+
+        def __call__(self, _: Action, decision: Decision) -> bool:
+            self.asked.append(decision.reason)
+            if len(self.asked) == 1:  # somebody changes the lock, and has it built, while the person thinks
+                provide(TINY, resolve_packages(TINY, locked=more.lines))
+            return True
+
+    machine.person = Person()
+    with pytest.raises(Refused, match=r"They are extra==1.0, tiny==1.0"):
+        machine.run(TINY)
+    assert machine.run(TINY).stdout == "tiny 1.0\n"
+    assert ["extra" in text for text in Person.asked] == [False, True]
 
 
 def test_other_packages_for_the_same_content_are_asked_about_again(
