@@ -167,7 +167,7 @@ class Installer:
             for copy in copies:
                 print_steps(copy)
             for name, why in self.problems:
-                print_warning(f"{name}: {why.message} {for_person(why.hint)}")
+                print_warning(f"{name}: {why.message} {for_person(why.hint)}".rstrip())
             if not told:
                 print("Nothing was changed." if waiting or self.problems else otherwise)
         self.changed = [one.plan.skill.name for one in changed]

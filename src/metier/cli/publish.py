@@ -83,7 +83,8 @@ def _print(done: Published, *, is_dry_run: bool) -> None:
     else:
         print_done(f"{what} is published: {to}")
     if done.location:
-        print(style.dim(f"  {Style.text(done.location, 4_096)} {done.revision}".rstrip()))
+        revision = "" if done.location.endswith(done.revision) else f" {done.revision}"
+        print(style.dim(f"  {Style.text(done.location, 4_096)}{revision}"))
     print(style.dim(f"  content {release.digest}"))
     if is_dry_run:
         worst = f", the worst {report.max_severity}" if report.findings else ""

@@ -249,7 +249,7 @@ _UNSIGNED = {
     "none": (
         "signature-missing",
         ", and there is none",
-        "Ask its author for a signed one, or an administrator for an exception.",
+        "Have it signed; who approves of skills can make an exception by `metier add --allow-unsigned REASON`.",
     ),
     "unknown": (
         "signer-unknown",

@@ -83,6 +83,13 @@ def test_without_a_tag_it_is_the_latest_and_a_digest_asks_nobody(site: Site) -> 
     assert list(files_of(exact)) == ["pdf"]
 
 
+def test_a_tag_that_is_not_there_is_named_with_what_to_write(site: Site) -> None:
+    name = address(site, "")
+    with pytest.raises(SourceUnavailable, match="has no tag 'latest'") as raised:
+        resolve(parse_address(name), QUICK)
+    assert f"{name}:1.2.0" in raised.value.hint
+
+
 def test_a_skill_may_lie_in_a_folder_of_the_layer(site: Site) -> None:
     publish(site, manifest(site, tarred(("pdf/SKILL.md", skill_text()))))
     assert files_of(resolve(parse_address(address(site)), QUICK)) == {"pdf": {"SKILL.md": ("file", skill_text())}}

@@ -56,7 +56,18 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     repository = OciRepository(address.location, transfer)
     if is_digest(address.ref):
         return Resolved(address=address, revision=address.ref, is_exact=True)
-    data = repository.manifest(address.ref or _LATEST)
+    tag = address.ref or _LATEST
+    try:
+        data = repository.manifest(tag)
+    except SourceUnavailable as error:
+        if error.context.get("status") != 404:
+            raise
+        name = shown(address.location, 200)
+        raise SourceUnavailable(
+            f"oci:{name} has no tag {shown(tag, 80)!r}, or is not there.",
+            hint=f"Name a version that was published there, such as oci:{name}:1.2.0.",
+            status=404,
+        ) from None
     return Resolved(address=address, revision=sha256_of(data), data=data)
 
 
