@@ -149,6 +149,19 @@ class SafePath:
         name = name or self.name
         return name if self.parent is not None else os.path.join(self.folder, name)
 
+    def rename(self, source: str, to: str) -> None:
+        """Give a name of the folder another one; either may be a path below it."""
+        os.rename(self.at(source), self.at(to), src_dir_fd=self.parent, dst_dir_fd=self.parent)
+
+    def create(self, data: bytes, *, executable: bool = False, sync: bool = False) -> None:
+        """Make the file, which must not be there yet; with `sync`, so that it outlasts a power cut."""
+        descriptor = os.open(self.at(), CREATE, 0o777 if executable else 0o666, dir_fd=self.parent)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+            if sync:
+                out.flush()
+                os.fsync(descriptor)
+
 
 @contextlib.contextmanager
 def open_below(

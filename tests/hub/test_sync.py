@@ -15,6 +15,7 @@ import pytest
 from tests.tables import crossed, thinned
 
 from metier import Guard, Library, Policy
+from metier._paths import SafePath
 from metier.errors import FileRefused, InvalidArgument, SkillNotFound, SourceUnavailable
 from metier.guard import MemoryLog
 from metier.hub import Synced, sync_to
@@ -412,7 +413,7 @@ def killed(library_: Library, patched: pytest.MonkeyPatch) -> None:
         sync_to(library_, "out")
 
 
-@pytest.mark.parametrize("moment", ["TargetFolder._write", "os.rename"])
+@pytest.mark.parametrize("moment", ["create", "rename"])
 def test_a_run_that_is_killed_leaves_nothing_that_the_next_one_does_not_know(
     skills: Path, write_skill: Write, moment: str
 ) -> None:
@@ -422,7 +423,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_the_next_one_does_not_know(
     sync_to(library(skills), "out", only=["deploy"])
     write_skill(skills / "deploy", body="Do it better.")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(f"metier.hub.target_folder.{moment}", die)
+        patched.setattr(f"metier._paths.SafePath.{moment}", die)
         killed(library(skills), patched)
     write_skill(skills / "deploy", body="Do it best.")
     assert became(sync_to(library(skills), "out")) == {"deploy": "updated", "review": "added"}
@@ -523,10 +524,10 @@ def test_a_disk_that_is_full_leaves_the_old_copy(
     sync_to(library(skills), "out")
     write_skill(skills / "deploy", body="Do it better.")
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TargetFolder, "_write", full)
+    monkeypatch.setattr(SafePath, "create", full)
     done = {step.skill: step for step in sync_to(library(skills), "out").steps}
     assert done["deploy"].done == "failed"
     assert "No space left" in done["deploy"].reason

@@ -14,9 +14,9 @@ import secrets
 from typing import TYPE_CHECKING, Literal
 
 from metier._lazy import asdict, dataclass, logger, replace
-from metier._paths import CREATE, safe_rmtree
-from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists, SourceUnavailable
-from metier.hub.safe_folder import SafeFolder
+from metier._paths import safe_rmtree
+from metier.errors import FileMissing, FileRefused, MetierError, SkillChanged, SkillExists
+from metier.hub.safe_folder import SafeFolder, path_failure
 from metier.hub.target_folder import changed_meanwhile, holds_more
 from metier.library.places import default_config_folder
 from metier.run.atomic_swap import atomic_swap
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier._paths import SafePath
-    from metier.skill.package import FileMode, Files
+    from metier.skill.package import Files
 
 log = logger("metier.hub")
 
@@ -105,9 +105,7 @@ def remove_folder(folder: str) -> None:
             try:
                 os.rename(safe.at(), to.at(), src_dir_fd=safe.parent, dst_dir_fd=to.parent)
             except OSError as error:
-                raise SourceUnavailable(
-                    f"{folder} cannot be removed: {error.strerror}.", hint="Check its permissions.", path=folder
-                ) from None
+                raise path_failure(folder, "removed", error, "Check its permissions.") from None
             _settle(safe)
         safe_rmtree(os.path.join(parent.path, *aside))
         with contextlib.suppress(OSError):
@@ -148,14 +146,13 @@ class _Replacement:
         try:
             for path, (mode, data) in files.items():
                 with self._folder.safe_path(*self._entry.staged, *checked_path(path), create=True) as safe:
-                    _write(safe, mode, data)
+                    if mode == "link":
+                        os.symlink(os.fsdecode(data), safe.at(), dir_fd=safe.parent)
+                    else:
+                        safe.create(data, executable=mode == "exec", sync=True)
                     _settle(safe)
         except OSError as error:
-            raise SourceUnavailable(
-                f"{self._folder.path} cannot be written: {error.strerror}.",
-                hint="Check the disk and the permissions.",
-                path=self._folder.path,
-            ) from None
+            raise path_failure(self._folder.path, "written", error) from None
         if _digest(self._staged) != self._entry.after:
             raise SkillChanged("What was written is not what was to be written.", hint="Check the disk, and try again.")
 
@@ -165,12 +162,12 @@ class _Replacement:
         with self._safe_path() as safe:
             try:
                 if not entry.before:
-                    self._rename(safe, os.path.join(*entry.staged), entry.name)
+                    safe.rename(os.path.join(*entry.staged), entry.name)
                 elif not self._exchange(safe):
                     # In two steps, and if it ends between them the next process takes the second one back.
-                    self._rename(safe, entry.name, os.path.join(*entry.aside))
+                    safe.rename(entry.name, os.path.join(*entry.aside))
                     self._is_put = True
-                    self._rename(safe, os.path.join(*entry.staged), entry.name)
+                    safe.rename(os.path.join(*entry.staged), entry.name)
             except OSError as error:
                 raise self._explained(error) from None
             self._is_put = True
@@ -189,16 +186,16 @@ class _Replacement:
                 self._exchange(safe)
             else:
                 with contextlib.suppress(FileNotFoundError):
-                    self._rename(safe, self._entry.name, os.path.join(*self._entry.staged))
+                    safe.rename(self._entry.name, os.path.join(*self._entry.staged))
                 if self._entry.before:
-                    self._rename(safe, os.path.join(*self._entry.aside), self._entry.name)
+                    safe.rename(os.path.join(*self._entry.aside), self._entry.name)
             _settle(safe)
         self.is_astray = False
 
     def restore(self) -> None:
         """Finish the first of the two steps backwards."""
         with self._safe_path() as safe:
-            self._rename(safe, os.path.join(*self._entry.aside), self._entry.name)
+            safe.rename(os.path.join(*self._entry.aside), self._entry.name)
 
     def clear(self) -> bool:
         """Remove what is not needed any more; whether that could be done."""
@@ -212,10 +209,6 @@ class _Replacement:
         self._is_exchanged = self._is_exchanged or done
         return done
 
-    @staticmethod
-    def _rename(safe: SafePath, source: str, to: str) -> None:
-        os.rename(safe.at(source), safe.at(to), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
-
     def _safe_path(self) -> contextlib.AbstractContextManager[SafePath]:
         return self._folder.safe_path(self._entry.name)
 
@@ -225,20 +218,7 @@ class _Replacement:
             return SkillExists(f"{folder} exists already.", hint="Choose another name.", path=folder)
         if isinstance(error, FileNotFoundError):
             return changed_meanwhile(self._entry.name)
-        return SourceUnavailable(
-            f"{folder} cannot be replaced: {error.strerror}.", hint="Check the permissions of the folder.", path=folder
-        )
-
-
-def _write(safe: SafePath, mode: FileMode, data: bytes) -> None:
-    if mode == "link":
-        os.symlink(os.fsdecode(data), safe.at(), dir_fd=safe.parent)
-        return
-    descriptor = os.open(safe.at(), CREATE, 0o777 if mode == "exec" else 0o666, dir_fd=safe.parent)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(descriptor)
+        return path_failure(folder, "replaced", error, "Check the permissions of the folder.")
 
 
 def _settle(safe: SafePath) -> None:
@@ -284,11 +264,8 @@ class _Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise SourceUnavailable(
-                f"{self._path} cannot be written: {error.strerror}.",
-                hint="Check its permissions, or set METIER_CONFIG to a writable folder.",
-                path=self._path,
-            ) from None
+            hint = "Check its permissions, or set METIER_CONFIG to a writable folder."
+            raise path_failure(self._path, "written", error, hint) from None
 
 
 def _journals() -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from metier._paths import is_inside, open_below
 from metier.errors import FileRefused, SourceUnavailable
+from metier.skill import shown
 from metier.source.source import absolute, expanded
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ class SafeFolder:
                     ) from None
                 raise
             except OSError as error:
-                raise SourceUnavailable(
-                    f"{self.path} cannot be used: {error.strerror}.", hint="Check its permissions.", path=self.path
-                ) from None
+                raise path_failure(self.path, "used", error, "Check its permissions.") from None
             if safe.path != wanted:
                 raise _linked(wanted)
             yield safe
@@ -67,6 +66,13 @@ class SafeFolder:
                 with contextlib.suppress(OSError):  # a file system without locks
                     fcntl.flock(safe.parent, fcntl.LOCK_EX)
             yield
+
+
+def path_failure(
+    path: str, verb: str, error: OSError, hint: str = "Check the disk and the permissions."
+) -> SourceUnavailable:
+    """The error for a path that the system refuses; `verb` is what could not be done with it, such as `written`."""
+    return SourceUnavailable(f"{shown(path, 300)} cannot be {verb}: {error.strerror}.", hint=hint, path=path)
 
 
 def _anchored(path: str) -> tuple[str, list[str]]:

@@ -13,9 +13,9 @@ import stat
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass
-from metier._paths import CREATE, safe_rmtree, write_file
-from metier.errors import FileRefused, MetierError, SkillChanged, SourceUnavailable
-from metier.hub.safe_folder import SafeFolder
+from metier._paths import safe_rmtree, write_file
+from metier.errors import FileRefused, MetierError, SkillChanged
+from metier.hub.safe_folder import SafeFolder, path_failure
 from metier.hub.sync_record import Copy, SyncRecord
 from metier.library.places import COPIES_FILE, copied_into
 from metier.skill import FolderPackage, shown
@@ -103,7 +103,7 @@ class TargetFolder:
             return False
         # Somebody changed it at the last moment, so it is theirs.
         with self._parent.safe_path(change.name) as safe:
-            os.rename(safe.at(change.aside), safe.at(), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
+            safe.rename(change.aside, change.name)
         return True
 
     def _list_copies(self) -> None:
@@ -120,11 +120,8 @@ class TargetFolder:
             try:
                 write_file(safe.at(), f"{text}\n".encode(), mode=0o666, dir_fd=safe.parent)
             except OSError as error:
-                raise SourceUnavailable(
-                    f"{safe.path} cannot be written: {error.strerror}.",
-                    hint="Check the disk and the permissions, and that no folder has that name.",
-                    path=safe.path,
-                ) from None
+                hint = "Check the disk and the permissions, and that no folder has that name."
+                raise path_failure(safe.path, "written", error, hint) from None
 
     def digest(self, name: str) -> str | None:
         """The digest of the folder of a name; None if there is nothing, `SOMETHING` for what sync never writes."""
@@ -161,12 +158,13 @@ class TargetFolder:
         change = self.record.begin(name)
         try:
             for path, file in files.items():
-                self._write((change.staged, *checked_path(path)), file)
+                with self._parent.safe_path(change.staged, *checked_path(path), create=True) as safe:
+                    safe.create(file.data, executable=file.executable)
             written = FolderPackage(os.path.join(self.path, change.staged), contain=self.path).digest()
             copy = Copy(digest=digest, written=(written,), origin=origin, root=root)
             self.record.expect(name, copy)
             with self._aside(change, over) as safe:
-                os.rename(safe.at(change.staged), safe.at(), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
+                safe.rename(change.staged, name)
             self.record.settle(name, copy)
             return written
         finally:
@@ -178,12 +176,6 @@ class TargetFolder:
             pass
         self.record.settle(name, None)
 
-    def _write(self, segments: tuple[str, ...], file: File) -> None:
-        with self._parent.safe_path(*segments, create=True) as safe:
-            descriptor = os.open(safe.at(), CREATE, 0o777 if file.executable else 0o666, dir_fd=safe.parent)
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(file.data)
-
     @contextlib.contextmanager
     def _aside(self, change: FolderChange, digest: str | None) -> Iterator[SafePath]:
         """Move what lies under a name out of the way, for good if nothing fails meanwhile.
@@ -192,12 +184,8 @@ class TargetFolder:
         """
         name, aside = change.name, change.aside
         with self._parent.safe_path(name) as safe:
-
-            def moved(source: str, to: str) -> None:
-                os.rename(safe.at(source), safe.at(to), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
-
             if digest is not None:
-                moved(name, aside)
+                safe.rename(name, aside)
             try:
                 if digest is not None and self.digest(aside) != digest:
                     raise changed_meanwhile(name)
@@ -210,7 +198,7 @@ class TargetFolder:
             except BaseException:
                 if digest is not None:
                     try:
-                        moved(aside, name)
+                        safe.rename(aside, name)
                     except OSError:
                         # Somebody made the name anew. The change stays on record, and so does what was put aside.
                         raise stranded(name, os.path.join(self.path, aside)) from None

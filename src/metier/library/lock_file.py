@@ -13,13 +13,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_plain
-from metier._lazy import dataclass, field, pattern, replace
+from metier._lazy import dataclass, field, replace
 from metier._paths import is_inside, locked_folder, write_file
 from metier.errors import FileRefused, LockInvalid, MetierError
 from metier.library.clients import PROJECT_FOLDERS
 from metier.library.places import folders_to_root, home_folder
 from metier.skill import shown
-from metier.skill.package import checked_path
+from metier.skill.package import checked_path, is_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,6 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_SKILLS = 20_000
 
 _HEAD = "# Which skills are installed, and with which content. Written by `metier`; commit it with the project.\n"
-_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 _HINT = "Restore it from version control, or delete it and add the skills again."
 
 
@@ -330,7 +329,7 @@ def _skill(path: str, number: int, table: object) -> LockedSkill:
         if not values.get(name):
             raise _invalid(path, f"{where} has no `{name}`")
     for name in ("digest", "replaces"):
-        if values.get(name) and not _DIGEST.fullmatch(values[name]):
+        if values.get(name) and not is_digest(values[name]):
             raise _invalid(path, f"`{name}` of {where} is no sha256: with 64 digits")
     folder = values["folder"]
     try:

@@ -9,7 +9,6 @@ resumed as it is now and flagged stale; one that is gone or blocked is left out.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import replace
@@ -19,6 +18,7 @@ from metier.session.context import MAX_ID
 from metier.session.events import Event
 from metier.session.load_transaction import LoadTransaction
 from metier.skill import MAX_SKILL_BYTES
+from metier.skill.package import is_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,8 +32,6 @@ FORMAT = 1
 MAX_SKILLS = 1_000
 MAX_DELIVERED = 100_000
 BY: tuple[By, ...] = ("model", "user", "host", "client")
-
-_is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
 def saved(
@@ -153,7 +151,7 @@ def _checked_skill(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise _unusable("a skill in it is no object")
     texts = {key: _text(item, key) for key in ("name", "source", "key", "digest", "arguments")}
-    if not _is_digest(texts["digest"]):
+    if not is_digest(texts["digest"]):
         raise _unusable("a digest in it is none")
     return texts | {"by": item.get("by")}
 

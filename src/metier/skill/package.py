@@ -29,6 +29,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_PACKAGE_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 16
 
+_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 _SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
 _SCRIPT_FOLDERS = ("scripts", "bin", "tools")
 _REFERENCE_FOLDERS = ("references", "reference", "docs")
@@ -341,6 +342,11 @@ def content_of(package: Package, entry: DigestEntry, *, limit: int = MAX_FILE_BY
     if sha256(data).digest() != entry.content:
         raise _changed(entry)
     return data
+
+
+def is_digest(text: object) -> bool:
+    """Whether a text is a digest as we and most formats write it: `sha256:` and 64 hexadecimal digits."""
+    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 def digest_of_files(files: Files) -> str:

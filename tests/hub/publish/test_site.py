@@ -13,13 +13,13 @@ from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.hub.conftest import records
 from tests.hub.publish.conftest import HIGH, write_release
 
+from metier._paths import SafePath
 from metier.cli import main
 from metier.errors import FileRefused, IntegrityFailed, InvalidArgument, MetierError, Refused, SourceUnavailable
 from metier.guard import Actor
@@ -396,7 +396,7 @@ def test_an_empty_folder_makes_no_site(tmp_path: Path) -> None:
 
 
 def killed_at(step: int, build: Callable[[], object]) -> bool:
-    """Whether a process that builds a site was killed right before one of its system calls that change files."""
+    """Whether a process that builds a site was killed right before one of its steps that change files."""
     child = os.fork()
     if child == 0:
         steps = itertools.count()
@@ -409,11 +409,13 @@ def killed_at(step: int, build: Callable[[], object]) -> bool:
 
             return call
 
-        site_folder.os = SimpleNamespace(**vars(os))  # type: ignore[attr-defined,assignment]
-        for name in ("open", "rename"):
-            setattr(site_folder.os, name, counted(getattr(os, name)))  # type: ignore[attr-defined]
-        site_folder.atomic_swap = counted(site_folder.atomic_swap)  # type: ignore[attr-defined]
-        site_folder.safe_rmtree = counted(site_folder.safe_rmtree)  # type: ignore[attr-defined]
+        for owner, name in (
+            (SafePath, "create"),
+            (SafePath, "rename"),
+            (site_folder, "atomic_swap"),
+            (site_folder, "safe_rmtree"),
+        ):
+            setattr(owner, name, counted(getattr(owner, name)))
         build()
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

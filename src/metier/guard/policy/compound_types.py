@@ -15,6 +15,7 @@ from metier.guard.policy.value_types import ValueType, choice, number, one_of, r
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.skill.listing import MODES, ListingRule, Listings
+from metier.skill.package import is_digest
 from metier.skill.tool_rules import parse_rules
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _ROLES = ("viewer", "author", "reviewer", "admin")
 _APPROVER = re.compile(r"(role|user|agent|service):(\S.{0,127})").fullmatch
 _SIGNER = re.compile(r"oms:\S.{0,255}|sigstore:[^\s@]\S{0,255}@https?://\S{1,255}").fullmatch
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 _SEVERITIES = ("none", *SEVERITIES)
 _MAX_ARGUMENTS = 64
 
@@ -72,7 +72,7 @@ def pins() -> ValueType[_Pins]:
         found: _Pins = {}
         for name, value in key.pairs(node, '{"pdf@acme": "sha256:..."}'):
             inner = key.below(name)
-            if not _DIGEST(value.text):
+            if not is_digest(value.text):
                 inner.wrong(value, "Write sha256: and 64 digits and letters a-f, as `metier show` has them.")
             found, _ = tighten(found, {name: (Located(value.text, inner.origin(value)),)})
         return found
@@ -252,7 +252,7 @@ def _read_signers(key: KeyReader, node: Node) -> tuple[Located, ...]:
 
 
 def _signer_below(folder: str, name: str) -> str:
-    if not name.startswith("oms:") or _DIGEST(name[4:]):
+    if not name.startswith("oms:") or is_digest(name[4:]):
         return name
     return f"oms:{os.path.join(folder, os.path.expanduser(name[4:]))}"
 

@@ -13,9 +13,10 @@ import zlib
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._paths import is_inside, write_file
-from metier.errors import FileRefused, InvalidArgument, SourceUnavailable
+from metier.errors import FileRefused, InvalidArgument
 from metier.guard.signatures import SIGNATURE_FILE
 from metier.hub.publish.release import read_release, record_made
+from metier.hub.safe_folder import path_failure
 from metier.hub.scan_findings import against
 from metier.hub.skill_files import package_of
 from metier.hub.sources.tree import files_of_archive
@@ -68,9 +69,7 @@ def pack_skill(
     try:
         write_file(target, data, mode=0o666)
     except OSError as error:
-        raise SourceUnavailable(
-            f"{shown(target, 300)} cannot be written: {error.strerror}.", hint="Name another file.", path=target
-        ) from None
+        raise path_failure(target, "written", error, "Name another file.") from None
     told = {
         "file": target,
         "sha256": hashlib.sha256(data).hexdigest(),

@@ -17,6 +17,7 @@ from metier.errors import IntegrityFailed, InvalidArgument, SkillExists, SkillNo
 from metier.hub.folder_replacement import replacing
 from metier.hub.publish.release import read_release, require_new, require_version
 from metier.hub.publish.site_folder import MARKER
+from metier.hub.safe_folder import path_failure
 from metier.skill import is_valid_name, shown
 from metier.skill.skill_requirement import version_of
 from metier.source.source import absolute, expanded
@@ -175,7 +176,5 @@ def _folders(path: str) -> list[str]:
         with os.scandir(path) as entries:
             found = [one.name for one in entries if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)]
     except OSError as error:
-        raise SourceUnavailable(
-            f"{shown(path, 300)} cannot be read: {error.strerror}.", hint="Name the folder with the skills.", path=path
-        ) from None
+        raise path_failure(path, "read", error, "Name the folder with the skills.") from None
     return sorted(found)

@@ -10,9 +10,9 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_object
-from metier._paths import CREATE, open_plain, safe_rmtree
-from metier.errors import FileRefused, SourceUnavailable
-from metier.hub.safe_folder import SafeFolder
+from metier._paths import open_plain, safe_rmtree
+from metier.errors import FileRefused
+from metier.hub.safe_folder import SafeFolder, path_failure
 from metier.run.atomic_swap import atomic_swap
 from metier.skill import shown
 from metier.skill.package import STAGING
@@ -39,9 +39,7 @@ class SiteFolder:
     def write(self, path: str, data: bytes, *, executable: bool = False) -> None:
         """Write a file of the new site."""
         with self._parent.safe_path(STAGING, self._token, *path.split("/"), create=True) as safe:
-            descriptor = os.open(safe.at(), CREATE, 0o777 if executable else 0o666, dir_fd=safe.parent)
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(data)
+            safe.create(data, executable=executable)
         self.written[path] = hashlib.sha256(data).hexdigest()
 
     @contextlib.contextmanager
@@ -58,11 +56,7 @@ class SiteFolder:
                 self.write(MARKER, json.dumps(marker, indent=1, sort_keys=True).encode() + b"\n")
                 self._swap()
             except OSError as error:
-                raise SourceUnavailable(
-                    f"{shown(self.path, 300)} cannot be written: {error.strerror}.",
-                    hint="Check the disk and the permissions.",
-                    path=self.path,
-                ) from None
+                raise path_failure(self.path, "written", error) from None
             finally:
                 self._clear()
 
@@ -100,18 +94,14 @@ class SiteFolder:
         """Put the new site in the place of the old one, which is then where the new one was made."""
         staged = os.path.join(STAGING, self._token)
         with self._parent.safe_path(self._name) as safe:
-
-            def rename(one: str, other: str) -> None:
-                os.rename(safe.at(one), safe.at(other), src_dir_fd=safe.parent, dst_dir_fd=safe.parent)
-
             if not os.path.lexists(self.path):
-                rename(staged, self._name)
+                safe.rename(staged, self._name)
             elif not atomic_swap(safe.parent, staged, self._name):
-                rename(self._name, f"{staged}-old")
+                safe.rename(self._name, f"{staged}-old")
                 try:
-                    rename(staged, self._name)
+                    safe.rename(staged, self._name)
                 except OSError:
-                    rename(f"{staged}-old", self._name)
+                    safe.rename(f"{staged}-old", self._name)
                     raise
 
     def _clear(self) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 from metier._lazy import replace
 from metier.errors import InvalidArgument, SourceUnavailable
+from metier.hub.safe_folder import path_failure
 from metier.hub.sources.fetch import Resolved
-from metier.hub.sources.http import ARCHIVE, Download, HttpClient, check_digest, is_digest, sha256_of
+from metier.hub.sources.http import ARCHIVE, Download, HttpClient, check_digest, sha256_of
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown
+from metier.skill.package import is_digest
 from metier.source.unpack import ArchiveLimits
 
 if TYPE_CHECKING:
@@ -50,9 +52,7 @@ def read_content(location: str, what: str, transfer: Transfer, *, types: str, mo
         with open(location, "rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise SourceUnavailable(
-            f"{shown(location, 300)} cannot be read: {error.strerror}.", hint="Check its name.", path=location
-        ) from None
+        raise path_failure(location, "read", error, "Check its name.") from None
     if len(data) > most:
         raise SourceUnavailable(f"{shown(location, 300)} is larger than {most:,} bytes.", hint="Name a smaller one.")
     check_digest(shown(location, 300), data, digest)

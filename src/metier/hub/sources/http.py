@@ -43,7 +43,6 @@ _MAX_PROBLEM = 16 * 1024
 _MAX_JSON = 8 * 1024 * 1024
 _PIECE = 64 * 1024
 _PORTS = {"https": 443, "http": 80}
-_DIGEST = pattern(r"sha256:[0-9a-f]{64}")
 _TRY_LATER = "Try again later, or ask whoever runs the server."
 _HINTS = {
     401: "Give a token for that host in METIER_REGISTRY_TOKENS or in ~/.netrc.",
@@ -246,11 +245,6 @@ def check_digest(name: str, data: bytes, digest: str) -> None:
 def sha256_of(data: bytes) -> str:
     """The digest of bytes, as formats write it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def is_digest(text: object) -> bool:
-    """Whether a text is a digest as formats write it: `sha256:` and 64 hexadecimal digits."""
-    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 class _Wire(io.RawIOBase):

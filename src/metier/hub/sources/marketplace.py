@@ -10,8 +10,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from metier._lazy import pattern, replace
-from metier.errors import IntegrityFailed
+from metier._lazy import replace
 from metier.hub.sources.archive import read_content
 from metier.hub.sources.fetch import Fetched, Resolved
 from metier.hub.sources.fetch import fetch as fetch_source
@@ -21,16 +20,12 @@ from metier.hub.sources.folder import folder_tree
 from metier.hub.sources.http import JSON, Download, sha256_of
 from metier.hub.sources.layout import candidates_by_layout, unopened
 from metier.hub.sources.plugin_manifest import MARKETPLACE, MAX_MANIFEST_BYTES, parse_marketplace
-from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from metier.hub.sources.address import SourceAddress
     from metier.hub.sources.fetch import Candidate, Transfer
-
-
-_PIN = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}|sha256:[0-9a-f]{64}")
 
 
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
@@ -75,7 +70,6 @@ def opened(fetched: Fetched, names: Iterable[str], transfer: Transfer | None = N
                 found.append(candidate)
                 continue
             resolved = resolve_source(candidate.source, transfer)
-            _require_pinned(candidate, resolved)
             inner = stack.enter_context(fetch_source(resolved, transfer))
             warnings += inner.warnings
             found += [
@@ -89,17 +83,6 @@ def opened(fetched: Fetched, names: Iterable[str], transfer: Transfer | None = N
                 for one in _own_skills(candidate, candidate.source, inner.candidates)
             ]
         yield replace(fetched, candidates=found, warnings=tuple(warnings))
-
-
-def _require_pinned(plugin: Candidate, resolved: Resolved) -> None:
-    expected = resolved.address.ref
-    if _PIN.fullmatch(expected) and resolved.revision != expected:
-        raise IntegrityFailed(
-            f"The plugin {shown(plugin.folder)!r} is not what its marketplace pins: it is {resolved.revision}.",
-            hint="Do not install it; tell the owner of the marketplace.",
-            expected=expected,
-            actual=resolved.revision,
-        )
 
 
 def _own_skills(plugin: Candidate, address: SourceAddress, found: Sequence[Candidate]) -> list[Candidate]:

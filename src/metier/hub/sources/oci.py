@@ -19,9 +19,10 @@ from metier._lazy import pattern
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
 from metier.hub.sources.fields import bounded_list, object_at, refused, text_at
-from metier.hub.sources.http import HttpClient, is_digest, sha256_of
+from metier.hub.sources.http import HttpClient, sha256_of
 from metier.hub.sources.tree import archive_tree, candidates_of
 from metier.skill import is_valid_name, shown
+from metier.skill.package import is_digest
 from metier.source.unpack import ArchiveLimits
 from metier.store.canonical_json import parse_strict
 
