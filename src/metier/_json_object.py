@@ -35,7 +35,7 @@ def read_plain(path: str, *, most: int) -> bytes | None:
     """The content of a plain file, no link; None where there is no file. Raises `ValueError` as above."""
     try:
         with open_plain(path) as file:
-            data = file.read(most + 1)
+            data = file.read(most + 1) or b""  # a pipe that somebody has open, and is silent, gives nothing
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.hub.sources.loopback import Site, answer, digest, serving, skill_text, tarred, zipped
 
-from metier.errors import IntegrityFailed, InvalidArgument
+from metier._json_object import read_plain
+from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.fetch import Resolved, fetch, resolve
 
@@ -31,6 +33,18 @@ def test_skills_lie_anywhere_in_an_archive(site: Site, name: str, data: bytes) -
     with fetch(resolved) as found:
         assert [one.path for one in found.candidates] == ["repo-main/skills/pdf"]
         assert sorted(found.candidates[0].files()) == ["SKILL.md", "a.md"]
+
+
+@pytest.mark.each("is_open", [False, True])
+def test_nobody_waits_at_a_pipe(tmp_path: Path, is_open: bool) -> None:
+    pipe = tmp_path / f"{is_open}.zip"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR) if is_open else None
+    with pytest.raises(ArchiveRefused, match="no known kind"), fetch(resolve(parse_address(str(pipe)))):
+        pass
+    assert read_plain(str(pipe), most=10) == b""
+    if writer is not None:
+        os.close(writer)
 
 
 def test_an_archive_is_downloaded_once(site: Site) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, cast
 
 from metier._lazy import replace
+from metier._paths import open_plain
 from metier.errors import InvalidArgument, SourceUnavailable
 from metier.hub.safe_folder import path_failure
 from metier.hub.sources.fetch import Resolved
@@ -49,8 +51,8 @@ def read_content(location: str, what: str, transfer: Transfer, *, types: str, mo
     if "://" in location:
         return HttpClient(location, transfer).get(location, what, types=types, max_bytes=most, digest=digest)
     try:
-        with open(location, "rb") as file:
-            data = file.read(most + 1)
+        with open_plain(os.path.realpath(location)) as file:  # which waits for nobody at a pipe or a terminal
+            data = file.read(most + 1) or b""
     except OSError as error:
         raise path_failure(location, "read", error, "Check its name.") from None
     if len(data) > most:
