@@ -235,6 +235,8 @@ class _Reports:
 def _separate(config: pytest.Config, number: int) -> None:
     """Share neither the terminal, nor files with output, nor temporary folders with other workers."""
     atexit._clear()
+    if (copies := sys.modules.get("metier.session.copies")) is not None:
+        atexit.register(copies._shared.end)  # each worker has copies of its own
     plugins = config.pluginmanager
     plugins.unregister(name="terminalreporter")
     if config.option.capture == "fd":
