@@ -249,6 +249,15 @@ def test_a_plugin_of_a_marketplace_is_installed_by_its_name(metier: Metier, proj
     assert not (project / ".metier/skills/bye/hooks").exists()
 
 
+def test_a_plugin_that_is_left_out_says_why_when_it_is_named(metier: Metier, project: Path, shared: Path) -> None:
+    (shared / ".claude-plugin").mkdir()
+    plugin = {"name": "far", "source": {"source": "npm", "package": "far"}}
+    market = {"name": "acme", "owner": {"name": "Acme"}, "plugins": [plugin]}
+    (shared / ".claude-plugin/marketplace.json").write_text(json.dumps(market))
+    code, _, err = metier("add", str(shared), "far", "--to", "project", "--yes")
+    assert (code, "npm package" in err, "no skill 'far'" in err) == (1, True, True)
+
+
 @pytest.mark.each(("deny", "code"), [("archive:*", 1), ("dir:*", 1), ("nothing:*", 0)])
 def test_a_policy_decides_about_a_marketplace_and_about_the_source_of_a_plugin(
     metier: Metier, project: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deny: str, code: int

@@ -102,6 +102,9 @@ def _choose(installer: Installer, listed: Fetched, stack: contextlib.ExitStack) 
             return fetched, choose(fetched, names)
         except (InvalidArgument, SkillNotFound) as error:
             if not is_picked:
+                if not installer.options.json:
+                    for text in listed.warnings:  # they may be about what was named
+                        print_warning(text)
                 raise
             print_warning(f"{error.message} {error.hint}")
 

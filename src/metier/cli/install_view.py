@@ -31,7 +31,8 @@ def print_candidates(candidates: Sequence[Candidate]) -> None:
         about = one.about
         if not about and not one.is_plugin:
             about = parse(one.skill_file(), folder=one.folder).skill.description
-        rows.append((f"{number:>4}", one.folder, about or "no description"))
+        kind = "(plugin) " if one.is_plugin else ""
+        rows.append((f"{number:>4}", one.folder, f"{kind}{about or 'no description'}"))
     print(table(Style(sys.stderr), ("   #", "NAME", "WHAT IT DOES"), rows, most_lines=1), file=sys.stderr)
     if len(candidates) > _MOST_LISTED:
         print(f"      and {plural(len(candidates) - _MOST_LISTED, 'skill')} more", file=sys.stderr)
