@@ -163,11 +163,11 @@ def grant_of(packages: Collection[str]) -> str:
     A lock of npm is part of the content, and approved with it. Python packages are resolved from outside of it: by an
     index, or by a `metier.lock` that anybody may have changed.
 
-    >>> grant_of(["npm:ms@2.1.3 sha512-..."]), grant_of(["tiny==1.0 --hash=sha256:..."])
-    ('', 'packages:a6582dc9e2a11b2e303604fbbe9540bb')
+    >>> grant_of(["npm:ms@2.1.3 sha512-..."]), grant_of(["tiny==1.0 --hash=sha256:..."])[:17]
+    ('', 'packages:a6582dc9')
     """
     lines = sorted(line for line in packages if not line.startswith(NPM_PREFIX))
-    return f"packages:{short_digest(chr(10).join(lines).encode(), 32)}" if lines else ""
+    return f"packages:{short_digest(chr(10).join(lines).encode(), 64)}" if lines else ""
 
 
 def package_names(packages: Iterable[str]) -> tuple[str, ...]:
