@@ -129,3 +129,15 @@ def test_a_source_whose_skills_need_each_other_without_end_is_refused(monkeypatc
     with pytest.raises(RequirementsConflict, match="too many others"):
         with_requirements([chain[0]], chain)
     assert len(with_requirements(chain[25:], chain)[0]) == 15
+
+
+def test_a_skill_that_needs_hundreds_of_others_is_refused_before_they_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step looks at all that is needed: ten thousand names took most of a minute."""
+    assert resolution._MOST_NEEDED <= 500
+    monkeypatch.setattr(resolution, "_MOST_NEEDED", 20)
+    names = [f"s{number}" for number in range(40)]
+    with pytest.raises(RequirementsConflict, match="too many others"):
+        with_requirements([candidate("all", requires=f"[{', '.join(names)}]")], [])
+    assert len(with_requirements([candidate("few", requires=f"[{', '.join(names[:20])}]")], [])[1]) == 20

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 1_000
 """The most steps beyond the skills that were chosen; each of them keeps a list of all that was settled before."""
+_MOST_NEEDED = 500
+"""The most names that skills may need, beyond those that were chosen: each step looks at all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def with_requirements(
             _explained(list(error.causes), skills), hint="Add other versions of them, or ask their authors."
         ) from None
     except ResolutionTooDeep:
-        raise RequirementsConflict("The skills need too many others.", hint="Add them one by one.") from None
+        raise _too_many() from None
     needed_by: dict[str, list[str]] = {}
     for one in found.values():
         for requirement in one.requires:
@@ -100,6 +102,7 @@ class _Skills(AbstractProvider[SkillRequirement, _Choice, str]):
         elsewhere: Iterable[Candidate],
     ) -> None:
         self._available, self._library, self._source, self._others = available, library, source, elsewhere
+        self._needed: set[str] = set()
         self._installed = {skill.name: skill for skill in installed}
         self.chosen = {choice.name: choice for choice in map(self._choice, chosen)}
 
@@ -129,7 +132,10 @@ class _Skills(AbstractProvider[SkillRequirement, _Choice, str]):
         return candidate.is_absent or (is_from_there and requirement.allows(candidate.version))
 
     def get_dependencies(self, candidate: _Choice) -> tuple[SkillRequirement, ...]:
-        """The skills that a version needs itself."""
+        """The skills that a version needs itself; raises where there are too many altogether."""
+        self._needed.update(one.name for one in candidate.requires)
+        if len(self._needed) > _MOST_NEEDED + len(self.chosen):
+            raise _too_many()
         return candidate.requires
 
     @functools.cache  # noqa: B019  (it lives no longer than one resolution)
@@ -179,6 +185,10 @@ def _by_name(choice: Callable[[Candidate], _Choice], candidates: Iterable[Candid
                 made = choice(one)
                 found.setdefault(made.name, []).append(made)
     return {name: sorted(each, key=lambda one: _order(one.version), reverse=True) for name, each in found.items()}
+
+
+def _too_many() -> RequirementsConflict:
+    return RequirementsConflict("The skills need too many others.", hint="Add them one by one.")
 
 
 def _parsed(requires: Iterable[str]) -> tuple[SkillRequirement, ...]:
