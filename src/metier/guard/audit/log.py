@@ -457,6 +457,10 @@ def _chosen_log(audit: AuditLog | str | None) -> AuditLog | None:
     return audit
 
 
+_TOLD_NOTES = ("tried ", "successor ", "Unsigned: ", "Another signer: ", "Findings accepted: ")
+"""How notes begin that whoever reads the log is told: attempts, and exceptions that somebody made."""
+
+
 def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
     """Return the object of a record beside its skill, and its reason where that adds something.
 
@@ -464,6 +468,10 @@ def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
     ('', 'ada (user): reviewer')
     >>> object_of({"event": "call", "decision": "allow", "tool": "Read", "reason": "Nothing is against it."})
     ('Read', '')
+    >>> object_of({"type": "skill.installed", "event": "skill", "reason": "From afar.", "notes": ["Unsigned: mine"]})
+    ('', 'From afar. (Unsigned: mine)')
+    >>> object_of({"type": "skill.yanked", "event": "skill", "path": "/srv", "notes": ["version 1.5"]})
+    ('/srv', '(version 1.5)')
     """
     from metier.store.audit_log import skill_ref  # those who only write records to a file need no store
 
@@ -475,7 +483,8 @@ def object_of(record: Mapping[str, Any]) -> tuple[str, str]:
     is_known = is_plain and not is_governance and bool(found or skill_ref(record))
     reason = "" if is_known else str(record.get("reason") or record.get("unreadable") or "")
     notes = record.get("notes")
-    tried = [str(note) for note in notes if str(note).startswith("tried ")] if isinstance(notes, list | tuple) else []
+    wanted = (*_TOLD_NOTES, "version ") if str(record.get("type")).endswith("yanked") else _TOLD_NOTES
+    told = [str(note) for note in notes if str(note).startswith(wanted)] if isinstance(notes, list | tuple) else []
     return " ".join(found if is_governance else found[:1]), " ".join(
-        part for part in (reason, *(f"({note})" for note in tried)) if part
+        part for part in (reason, *(f"({note})" for note in told)) if part
     )
