@@ -157,8 +157,8 @@ class Installer:
             done = self._installed(plans, is_whole=is_whole)
         changed = [one for one in done if not one.plan.is_unchanged]
         copies = self._copies(done, clients()) if is_whole and done else self._copies(changed)
-        told = [one for one in done if is_whole or one.plan in waiting]
-        for one in told:
+        reported = [one for one in done if is_whole or one.plan in waiting]
+        for one in reported:
             if is_text:
                 print_installed(one, verb, tells_approval=not self._is_frozen)
             else:
@@ -168,7 +168,7 @@ class Installer:
                 print_steps(copy)
             for name, why in self.problems:
                 print_warning(f"{name}: {why.message} {for_person(why.hint)}".rstrip())
-            if not told:
+            if not reported:
                 print("Nothing was changed." if waiting or self.problems else otherwise)
         self.changed = [one.plan.skill.name for one in changed]
         copied = [folder_shape(copy) for copy in copies]

@@ -24,14 +24,14 @@ def run(options: Namespace) -> None:
     from metier.hub.publish.pack import pack_skill
 
     by, accepted = (metier.Guard(), user_actor()), options.accept_findings
-    release, told = pack_skill(options.path, options.to, accept_findings=accepted, key=options.sign, by=by)
+    release, facts = pack_skill(options.path, options.to, accept_findings=accepted, key=options.sign, by=by)
     if options.json:
-        print_json(told)
+        print_json(facts)
         return
     style = Style(sys.stdout)
-    print_done(f"{Style.text(release.label)}: {Style.text(told['file'], 4_096)}")
-    print(style.dim(f"  {plural(told['files'], 'file')}, {told['bytes']:,} bytes, sha256 {told['sha256']}"))
-    print(style.dim(f"  content {told['digest']}"))
+    print_done(f"{Style.text(release.label)}: {Style.text(facts['file'], 4_096)}")
+    print(style.dim(f"  {plural(facts['files'], 'file')}, {facts['bytes']:,} bytes, sha256 {facts['sha256']}"))
+    print(style.dim(f"  content {facts['digest']}"))
     if release.copied:
         links = Style.text(", ".join(release.copied), 1_000)
         print(style.warn(f"  Archives have no links: copies take the place of {links}."))

@@ -158,28 +158,14 @@ class TerminalPrompt:
             if terminal is None:
                 print(f"{style.warn('not asked')}: {question} Nobody is at a terminal here.", file=sys.stderr)
                 return False
-            _forget_what_was_typed(terminal)
             lasts = "Approve of this content, until it changes?" if asked.lasts else "Allow it this time?"
-            print(f"{style.warn('?')} {question}\n  {lasts} [y/N] ", end="", file=sys.stderr, flush=True)
-            try:
-                return _line(terminal).strip().lower() in ("y", "yes")
-            except BaseException:
-                print(file=sys.stderr)
-                raise
+            return _answer(terminal, f"{style.warn('?')} {question}\n  {lasts} [y/N] ").lower() in ("y", "yes")
 
 
 def ask_line(question: str) -> str:
     """Ask a question at the terminal and return the line that is typed there; empty where there is none."""
     with _terminal() as terminal:
-        if terminal is None:
-            return ""
-        _forget_what_was_typed(terminal)
-        print(question, end="", file=sys.stderr, flush=True)
-        try:
-            return _line(terminal).strip()
-        except BaseException:
-            print(file=sys.stderr)
-            raise
+        return _answer(terminal, question) if terminal is not None else ""
 
 
 def ask_yes(question: str) -> bool:
@@ -206,6 +192,16 @@ def _terminal() -> Iterator[TextIO | None]:
         return
     with terminal:
         yield terminal
+
+
+def _answer(terminal: TextIO, question: str) -> str:
+    _forget_what_was_typed(terminal)
+    print(question, end="", file=sys.stderr, flush=True)
+    try:
+        return _line(terminal).strip()
+    except BaseException:
+        print(file=sys.stderr)
+        raise
 
 
 def _forget_what_was_typed(terminal: TextIO) -> None:

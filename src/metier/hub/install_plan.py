@@ -84,7 +84,7 @@ class InstallPlan:
     """The digest of what lies in its place; None for nothing."""
     capabilities: tuple[str, ...]
     new_capabilities: tuple[str, ...]
-    """Those that the content in its place does not have; all of them where there is none."""
+    """Capabilities that the content in its place does not have; all of them where there is none."""
     report: ScanReport
     shadows: tuple[str, ...]
     """The skills, as `name@source`, that would no longer answer to its name."""

@@ -78,17 +78,13 @@ def install(scope: TenantScope, person: Person, guard: Guard, plan: InstallPlan,
     actor = actor_of(person, scope)
     event = "skill.installed" if plan.action.point == "install" else "skill.updated"
     effective = guard.governance.effective
-    said = {
-        "digest": plan.there or "",
-        "new_digest": plan.digest,
-        "path": home.location,
-        "policy": effective.digest,
-    }
+    changed = {"digest": plan.there or "", "new_digest": plan.digest}
+    fields = {**changed, "path": home.location, "policy": effective.digest}
     if not decision.is_allowed:
         if decision.outcome == "ask":
             # Whoever may approve of this content finds the question among what waits for them.
             decision = guard.follow_up(plan.action, actor, decision, decision)
-        raise denied(scope, event, actor, home.ref, decision, **said)
+        raise denied(scope, event, actor, home.ref, decision, **fields)
     lock = LockFile.read(plan.lock_path)
     require_unlinked(home, lock.root)  # somebody may have thought about the plan for a while
     if home.layer == "project":
@@ -109,7 +105,7 @@ def install(scope: TenantScope, person: Person, guard: Guard, plan: InstallPlan,
         signer = plan.judged.signature.signer
         signed = f"signed by {signer}" if signer else ""
         notes = (f"version {version.number}", plan.resolved.revision, accepted, *plan.judged.exceptions, signed)
-        record_event(scope, event, actor, home.ref, **said, reason=version.reason, notes=tuple(filter(None, notes)))
+        record_event(scope, event, actor, home.ref, **fields, reason=version.reason, notes=tuple(filter(None, notes)))
         not_approved = approve(accepted or version.reason)
         expire_others(scope, home.location, plan.digest, actor)
 

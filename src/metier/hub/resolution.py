@@ -111,7 +111,7 @@ class _Skills(AbstractProvider[SkillRequirement, _Choice, str]):
         return requirement_or_candidate.name
 
     def get_preference(self, identifier: str, *_: Any, **__: Any) -> bool:
-        """Those that were named by a person are settled first."""
+        """Skills that a person named are settled first."""
         return identifier not in self.chosen
 
     def find_matches(

@@ -253,8 +253,8 @@ class CallerView:
             versions = dict.fromkeys(
                 shown(entry.skill.version) for entry in same if not entry.is_broken and entry.skill.version
             )
-            said = f", in version {' and '.join(versions)}" if versions else ""
-            error.hint = f"It is there as {', '.join(known)}{said}."
+            in_version = f", in version {' and '.join(versions)}" if versions else ""
+            error.hint = f"It is there as {', '.join(known)}{in_version}."
         raise error
 
     def _usable(self, entry: Entry) -> Entry:

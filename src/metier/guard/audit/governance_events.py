@@ -90,8 +90,8 @@ def record_refusal(scope: TenantScope, tried: str, actor: Actor, ref: str, **mor
 
 def denied(scope: TenantScope, tried: str, actor: Actor, ref: str, decision: Decision, **more: Any) -> MetierError:
     """The error for an event that a decision is against, once that is on record."""
-    told = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
-    record_refusal(scope, tried, actor, ref, **more, **told)
+    grounds = {"reason": decision.reason, "decision": decision.outcome, "rule": decision.rule, "code": decision.code}
+    record_refusal(scope, tried, actor, ref, **more, **grounds)
     return decision.as_error()
 
 

@@ -57,7 +57,7 @@ def push_release(
         try:
             git.run("push", "--quiet", "--atomic", "origin", *names, config=config)
         except SourceUnavailable as error:
-            why = error.context.get("said", error.message)
+            why = error.context.get("reason", error.message)
             raise SourceUnavailable(
                 f"Nothing was published: {shown(address.location, 300)} did not take it. {why}",
                 hint="Try again if somebody pushed meanwhile; else check that you may push.",

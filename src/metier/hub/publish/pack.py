@@ -47,7 +47,7 @@ def pack_skill(
     key: str = "",
     by: tuple[Guard, Actor] | None = None,
 ) -> tuple[Release, dict[str, Any]]:
-    """Write the archive of the skill in a folder; the release, and what is to be said of the file.
+    """Write the archive of the skill in a folder; the release, and the facts about the file.
 
     `key` is the file of a private key that signs it.
     """
@@ -70,7 +70,7 @@ def pack_skill(
         write_file(target, data, mode=0o666)
     except OSError as error:
         raise path_failure(target, "written", error, "Name another file.") from None
-    told = {
+    facts = {
         "file": target,
         "sha256": hashlib.sha256(data).hexdigest(),
         "digest": release.digest,
@@ -84,7 +84,7 @@ def pack_skill(
     if by is not None:
         fields = {"skill": release.name, "new_digest": release.digest, "path": target, "notes": (release.label,)}
         record_made("skill.packed", by, **fields, reason=accept_findings.strip())
-    return release, told
+    return release, facts
 
 
 def pack(files: Files, kind: ArchiveKind = "zip") -> bytes:

@@ -81,20 +81,20 @@ def publish(
     put = partial(_put, done, address, transfer or Transfer(), by=person.name, reason=reason.strip(), dry_run=dry_run)
     if dry_run:
         return put() if judged.decision.is_allowed else done
-    said = {"new_digest": release.digest, "path": address.name, "policy": guard.governance.effective.digest}
+    fields = {"new_digest": release.digest, "path": address.name, "policy": guard.governance.effective.digest}
     if not judged.decision.is_allowed:
-        raise denied(scope, EVENT, actor, ref, judged.decision, **said)
+        raise denied(scope, EVENT, actor, ref, judged.decision, **fields)
     why = reason.strip() or "Published."
     # Nothing leaves before it is on record that it does.
-    record_event(scope, BEGUN, actor, ref, **said, reason=why)
+    record_event(scope, BEGUN, actor, ref, **fields, reason=why)
     try:
         done = put()
     except BaseException:
         with contextlib.suppress(MetierError):
-            record_event(scope, BEGUN, actor, ref, **said, decision="deny", reason="It came to nothing.")
+            record_event(scope, BEGUN, actor, ref, **fields, decision="deny", reason="It came to nothing.")
         raise
     notes = (f"version {release.version}", done.location, done.revision, *judged.notes(accept_findings))
-    record_event(scope, EVENT, actor, ref, **said, reason=why, notes=tuple(filter(None, notes)))
+    record_event(scope, EVENT, actor, ref, **fields, reason=why, notes=tuple(filter(None, notes)))
     return done
 
 

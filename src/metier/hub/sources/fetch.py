@@ -50,7 +50,7 @@ class Resolved:
     is_exact: bool = False
     """Whether the address itself named exactly this state, so that it can never mean another."""
     data: object = field(default=None, compare=False)
-    """What the kind learned on the way and needs for fetching, such as an index that was downloaded already."""
+    """Data that the kind needs again for fetching, such as an index that was downloaded already."""
     parts: Mapping[str, str] | None = field(default=None, compare=False)
     """The states of single skills by their paths, where the source announces those."""
     versions: Mapping[str, str] | None = field(default=None, compare=False)

@@ -143,10 +143,10 @@ class GitRepository:
             with self._started(*words, given=file, output=output, errors=errors, config=config) as process:
                 self._wait(process, self.max_bytes if max_bytes is None else max_bytes)
             errors.seek(0)
-            said = errors.read(64 * 1024).decode(errors="replace")
+            messages = errors.read(64 * 1024).decode(errors="replace")
             if process.returncode:
-                raise self._failure(said)
-            self._require_same_host(said)
+                raise self._failure(messages)
+            self._require_same_host(messages)
             output.seek(0)
             return output.read()
 
@@ -264,15 +264,15 @@ class GitRepository:
     def _file(self, name: str) -> IO[bytes]:
         return open(os.path.join(self._folder, f"metier-{name}"), "w+b")
 
-    def _failure(self, said: str) -> MetierError:
-        lines = [line for line in said.splitlines() if line.startswith(_SAYS_WHY)]
-        hint = next((hint for sign, hint in _HINTS if sign in said), _HINT)
+    def _failure(self, messages: str) -> MetierError:
+        lines = [line for line in messages.splitlines() if line.startswith(_SAYS_WHY)]
+        hint = next((hint for sign, hint in _HINTS if sign in messages), _HINT)
         hint = hint.replace("ADDRESS", shown(self._location, 300))
-        told = shown(" ".join(lines or said.splitlines()[-1:]) or "git gave no reason", 400)
-        return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {told}", hint=hint, said=told)
+        reason = shown(" ".join(lines or messages.splitlines()[-1:]) or "git gave no reason", 400)
+        return SourceUnavailable(f"{shown(self._location, 300)} cannot be fetched: {reason}", hint=hint, reason=reason)
 
-    def _require_same_host(self, said: str) -> None:
-        for led in _REDIRECT.findall(said):
+    def _require_same_host(self, messages: str) -> None:
+        for led in _REDIRECT.findall(messages):
             if _host(led) != _host(self._location):
                 raise SourceUnavailable(
                     f"{shown(self._location, 300)} leads to another host: {shown(led, 300)}.",

@@ -334,10 +334,10 @@ def _refusal(url: str, wire: _Wire, response: HTTPResponse) -> SourceUnavailable
             problem = parse_strict(response.read(_MAX_PROBLEM).decode("utf-8", "replace"))
         except (OSError, HTTPException, ValueError):
             problem = None
-    told = ": ".join(filter(None, (text_at(problem, key) for key in ("title", "detail"))))
-    said = f"it answered {response.status}{f' ({told})' if told else ''}"
+    details = ": ".join(filter(None, (text_at(problem, key) for key in ("title", "detail"))))
+    why = f"it answered {response.status}{f' ({details})' if details else ''}"
     challenge = response.headers.get("WWW-Authenticate", "")
-    return _unavailable(url, said, _HINTS.get(response.status, _TRY_LATER), status=response.status, challenge=challenge)
+    return _unavailable(url, why, _HINTS.get(response.status, _TRY_LATER), status=response.status, challenge=challenge)
 
 
 def _parsed(url: str) -> _Url:
@@ -358,8 +358,8 @@ def _reason(error: Exception) -> str:
         return "it took too long"
     if isinstance(error, HTTPException) or not isinstance(error, OSError):
         return f"its answer is no proper HTTP ({type(error).__name__})"
-    told = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-    return shown(str(told), 200).rstrip(".") or type(error).__name__
+    reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+    return shown(str(reason), 200).rstrip(".") or type(error).__name__
 
 
 def _unavailable(url: str, what: str, hint: str = _TRY_LATER, **context: object) -> SourceUnavailable:

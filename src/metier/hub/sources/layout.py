@@ -108,7 +108,7 @@ class _Layout:
         return any(name.lower() == "skill.md" for name in self._names.get(folder, ()))
 
     def _read(self, folders: Iterable[str], *names: str) -> dict[str, bytes]:
-        """Those of the files in folders that are there and no links, read at once."""
+        """The files of these names in folders, as far as they are there and no links, read at once."""
         paths = dict.fromkeys(_join(folder, name) for folder in folders for name in names)
         wanted = [path for path in paths if self._tree.modes.get(path) in ("file", "exec")]
         return dict(zip(wanted, self._tree.read(wanted), strict=True)) if wanted else {}

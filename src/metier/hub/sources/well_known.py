@@ -251,13 +251,13 @@ def _artifact(name: str, kind: str, url: str, fields: object, more: object) -> _
     )
 
 
-def deprecation(said: object) -> str:
+def deprecation(notice: object) -> str:
     """The sentences about a skill that should not be used any more.
 
     >>> deprecation({"successor": "documents", "reason": "It is old."})
     'Deprecated. Use documents instead. It is old.'
     """
-    successor, reason = (text_at(said, key) for key in ("successor", "reason"))
+    successor, reason = (text_at(notice, key) for key in ("successor", "reason"))
     return " ".join(filter(None, ("Deprecated.", f"Use {successor} instead." if successor else "", reason)))
 
 
