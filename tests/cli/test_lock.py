@@ -81,9 +81,12 @@ def test_a_skill_that_is_gone_is_a_difference(metier: Metier, project: Path) -> 
     assert (code, json.loads(out)["differences"][0]["problem"]) == (3, "missing")
 
 
-def test_a_project_without_a_lock_file_says_so(metier: Metier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.each("words", ["lock", "lock --check", "install --frozen", "install"])
+def test_a_project_without_a_lock_file_says_so(
+    metier: Metier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = metier("lock", "--check")
+    code, _, err = metier(*words.split())
     assert code == 1
     assert "metier.lock" in err
 

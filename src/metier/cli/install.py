@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import replace
 from metier.cli.installer import installing
-from metier.cli.lock import add_place, locks_of
+from metier.cli.lock import add_place, required_locks_of
 from metier.cli.output import plural, print_json
 from metier.cli.parser import Parser
 from metier.errors import IntegrityFailed, MetierError
@@ -29,7 +29,7 @@ def add(parser: Parser) -> None:
 def run(options: Namespace) -> int:
     from metier.hub.updates import installed_skills, locked_candidates
 
-    every = installed_skills(locks_of(options))
+    every = installed_skills(required_locks_of(options))
     there = {one.location: _digest_of(one.location) for one in every}
     plans: list[InstallPlan] = []
     with installing(options, "Add --yes, or --frozen for exactly what is locked.") as installer:

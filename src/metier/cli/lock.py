@@ -43,13 +43,18 @@ def locks_of(options: Namespace) -> list[LockFile]:
     return [lock for lock in found if lock.skills or os.path.exists(lock.path)]
 
 
+def required_locks_of(options: Namespace) -> list[LockFile]:
+    """The same lock files; raises `FileMissing` where there is none, so that no job passes in the wrong folder."""
+    if locks := locks_of(options):
+        return locks
+    raise FileMissing(
+        "There is no metier.lock: nothing was installed by `metier add` here.",
+        hint="Go to the project that has one, or add a skill: `metier add owner/repo`.",
+    )
+
+
 def run(options: Namespace) -> int:
-    locks = locks_of(options)
-    if not locks:
-        raise FileMissing(
-            "There is no metier.lock: nothing was installed by `metier add` here.",
-            hint="Go to the project that has one, or add a skill: `metier add owner/repo`.",
-        )
+    locks = required_locks_of(options)
     return _check(options, locks) if options.check else _show(options, locks)
 
 
