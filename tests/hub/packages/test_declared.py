@@ -115,6 +115,7 @@ def npm(manifest: object = None, lock: object = None, **entry: object) -> Files:
     [
         (npm({"dependencies": {"ms": "git+https://evil.example/ms"}}), "no registry"),
         (npm({"dependencies": {"ms": "file:../ms"}}), "no registry"),
+        (npm({"dependencies": {"ms": ".."}}), "no registry"),
         (npm({"dependencies": {"ms": "evil/ms"}}), "no registry"),
         (npm({"dependencies": {"ms": "https://evil.example/ms.tgz"}}), "no registry"),
         (npm({"optionalDependencies": {"ms": "../ms"}}), "no registry"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metier.hub.packages.tools import PackageTools
 
-_RANGE = re.compile(r"(?:npm:(?:@[\w.~-]+/)?[\w.~-]+@)?[^:/]*")
+_RANGE = re.compile(r"(?!\.)(?:npm:(?:@[\w.~-]+/)?[\w.~-]+@)?[^:/]*")
 _NAME = r"(?:@[\w.~-]+/)?[.~-]*\w[\w.~-]*"
 _PATH = re.compile(rf"node_modules/{_NAME}(?:/node_modules/{_NAME})*")
 _VERSION = re.compile(r"[\w.+-]{1,100}")
