@@ -230,7 +230,7 @@ def _failed(what: str, outcome: Outcome) -> PackagesRefused:
     if outcome.timed_out:
         why = f"it took longer than {MAX_SECONDS:.0f} seconds"
     refused = [contact.split()[0] for contact in outcome.contacts if not contact.endswith(" listed")]
-    hint = "Nothing was installed. The settings of uv, pip or npm say which index is used."
+    hint = "No package was installed. The settings of uv, pip or npm say which index is used."
     if refused:
         hint = f"It was kept from {', '.join(refused[:4])}: only hosts of the configured index are reached."
     return PackagesRefused(f"{what[0].upper()}{what[1:]} failed: {why}", hint=hint)
