@@ -17,7 +17,11 @@ from metier import Library
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, MetierError, SourceUnavailable
 from metier.hub.sources.address import parse_address
 from metier.hub.sources.distribution import skills_of_wheel
-from metier.hub.sources.fetch import Transfer, fetch, resolve
+from metier.hub.sources.fetch import Candidate, Transfer, fetch, resolve
+from metier.hub.updates import InstalledSkill, locked_candidates
+from metier.library.lock_file import LockedSkill, LockFile
+from metier.skill.package import Files, digest_of_files
+from metier.store import Store
 
 BOOM = b"raise RuntimeError('nothing of a wheel is run')\n"
 FILE = "acme_tools-1.2-py3-none-any.whl"
@@ -45,6 +49,36 @@ def paths(files: dict[str, bytes]) -> list[str]:
     return [one.path for one in skills_of_wheel(FILE, wheel(files), "acme-tools")]
 
 
+@pytest.mark.covers("A-39")
+def test_a_wheel_that_is_locked_is_fetched_again_by_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: Files = {"SKILL.md": ("file", skill_text("pdf"))}
+    asked = []
+
+    def download(requirement: str, _transfer: Transfer) -> tuple[str, bytes]:
+        asked.append(requirement)
+        return FILE, wheel({SKILL: skill_text("pdf")})
+
+    monkeypatch.setattr("metier.hub.sources.distribution._downloaded", download)
+    locked = LockedSkill(
+        name="pdf",
+        folder=".metier/skills/pdf",
+        source="pypi:acme-tools",
+        path="acme/.agents/skills/pdf",
+        revision=resolve(parse_address("pypi:acme-tools")).revision,
+        digest=digest_of_files(files),
+    )
+    one = InstalledSkill(lock=LockFile(path=str(tmp_path / "metier.lock")), locked=locked)
+    with (
+        Store.open(f"sqlite:///{tmp_path}/metier.db") as store,
+        locked_candidates(store.of(), [one], Transfer()) as ((_, found, _),),
+    ):
+        assert isinstance(found, Candidate)
+        assert found.files() == files
+    assert asked == ["acme-tools", "acme-tools==1.2"]
+
+
 @pytest.mark.slow
 @pytest.mark.covers("A-39")
 def test_the_wheel_of_an_index_is_read_and_nothing_of_it_is_run(
@@ -59,7 +93,7 @@ def test_the_wheel_of_an_index_is_read_and_nothing_of_it_is_run(
     monkeypatch.setenv("PIP_FIND_LINKS", str(links))
     resolved = resolve(parse_address("pypi:Acme.Tools==1.2"))
     assert resolved.address.name == "pypi:acme-tools"
-    assert resolved.revision == f"sha256:{hashlib.sha256(data).hexdigest()}"
+    assert (resolved.revision, resolved.is_exact) == ("1.2", True)
     with fetch(resolved) as found:
         (skill,) = found.candidates
         assert (skill.folder, skill.package, skill.version) == ("pdf", "acme-tools", "1.2")

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, cast
 from metier._lazy import pattern, replace
 from metier.errors import ArchiveRefused, IntegrityFailed, InvalidArgument, PartMissing, SourceUnavailable
 from metier.hub.sources.fetch import Fetched, Resolved
-from metier.hub.sources.http import sha256_of
 from metier.hub.sources.tree import candidates_of, files_of_archive, memory_tree, skill_folders
 from metier.run import Job, Limits, PlainRunner
 from metier.skill import shown
@@ -48,7 +47,7 @@ _MISTRUST = "Do not install it; ask its author for a clean wheel."
 
 
 def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
-    """The wheel that the index has now: its digest is its state."""
+    """The wheel that the index has now: its version is its state, as systems have different wheels of one version."""
     if not _NAME.fullmatch(address.location) or (address.ref and not _VERSION.fullmatch(address.ref)):
         raise InvalidArgument(
             f"{shown(address.location)!r} is no name of a distribution, or {shown(address.ref)!r} no version.",
@@ -57,20 +56,15 @@ def resolve(address: SourceAddress, transfer: Transfer) -> Resolved:
     # Names that are written in other ways mean the same; policies and locks have one of them.
     address = replace(address, location=normalized_name(address.location))
     file, data = _downloaded(f"{address.location}=={address.ref}" if address.ref else address.location, transfer)
-    return Resolved(address=address, revision=sha256_of(data), data=(file, data))
+    version = file.partition("-")[2].partition("-")[0]
+    return Resolved(address=address, revision=version, is_exact=bool(address.ref), data=(file, data))
 
 
 @contextlib.contextmanager
 def fetch(resolved: Resolved, transfer: Transfer) -> Iterator[Fetched]:
     """The skills in a wheel."""
-    if resolved.data is None:
-        expected = resolved.revision
-        resolved = resolve(resolved.address, transfer)
-        if resolved.revision != expected:
-            raise IntegrityFailed(
-                f"The index has another wheel of {resolved.address.location} than before.", hint=_MISTRUST
-            )
-    file, data = cast("tuple[str, bytes]", resolved.data)
+    known = resolved.data or resolve(replace(resolved.address, ref=resolved.revision), transfer).data
+    file, data = cast("tuple[str, bytes]", known)
     yield Fetched(resolved=resolved, candidates=skills_of_wheel(file, data, resolved.address.location))
 
 
