@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -112,6 +113,10 @@ def test_an_archive_and_a_git_address_give_the_same_content(
         for file in ("SKILL.md", "scripts/hi.py"):
             packed.write(shared / "skills/hello" / file, file)
     assert added(metier, archive, "--dry-run")["skills"][0]["digest"] == digest
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    for address in (f"{archive}#sha256={sha256}", f"archive:{archive}#sha256={sha256}"):
+        assert added(metier, address, "--dry-run")["ref"] == f"sha256:{sha256}"
+    assert metier("add", f"{archive}#sha256={'0' * 64}", "--dry-run")[0] == 3
 
 
 def test_grave_findings_keep_a_skill_out_unless_accepted(metier: Metier, project: Path, shared: Path) -> None:

@@ -113,9 +113,10 @@ def _of_path(text: str, *, is_local: bool) -> SourceAddress:
     if is_bare or (not is_local and os.path.exists(os.path.join(path, ".git"))):
         location = f"file://{quote(path.replace(os.sep, '/'), safe='/')}"
         return SourceAddress(kind="git", location=location, ref=ref, path=_folder(folder))
-    path = absolute(expanded(text))
-    is_archive = text.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(path)
-    return SourceAddress(kind="archive" if is_archive else "dir", location=path)
+    file = text if is_local else text.partition("#")[0]
+    if file.lower().endswith(ARCHIVE_SUFFIXES) and not os.path.isdir(absolute(expanded(file))):
+        return _of_file("archive", text)
+    return SourceAddress(kind="dir", location=absolute(expanded(text)))
 
 
 def _of_url(text: str) -> SourceAddress:
@@ -165,8 +166,9 @@ def _split_ref(path: str, *, is_file: bool) -> tuple[str, str]:
 
 
 def _of_file(kind: Kind, text: str) -> SourceAddress:
-    """A path, or a file of the web, which may end with `#sha256=DIGEST`, `#PATH`, or both and `&` between."""
-    if kind == "dir" or not _URL.match(text):
+    """A folder, or a file that may end with `#sha256=DIGEST`, `#PATH`, or both and `&` between."""
+    is_web = _URL.match(text) is not None
+    if kind == "dir" or (not is_web and os.path.exists(expanded(text))):
         return SourceAddress(kind=kind, location=absolute(expanded(text)))
     location, _, fragment = text.partition("#")
     digest = path = ""
@@ -175,7 +177,8 @@ def _of_file(kind: Kind, text: str) -> SourceAddress:
             digest = f"sha256:{part[7:].lower()}"
         else:
             path = part.removeprefix("subdirectory=").strip("/")
-    return SourceAddress(kind=kind, location=_web_url(location), ref=digest, path=path)
+    where = _web_url(location) if is_web else absolute(expanded(location))
+    return SourceAddress(kind=kind, location=where, ref=digest, path=path)
 
 
 def _of_site(text: str) -> SourceAddress:
@@ -236,7 +239,7 @@ def split_url(text: str) -> tuple[str, str, str]:
     if user is not None and (scheme != "ssh" or not user or ":" in user or user.startswith("-")):
         raise InvalidArgument(
             "An address has no password and no token: it is written into locks and records.",
-            hint="Leave it out, and give git a credential helper.",
+            hint="Leave it out: git has credential helpers, other sources ~/.netrc and METIER_REGISTRY_TOKENS.",
         )
     if scheme == "file" and not host:
         return scheme, "", rest
