@@ -27,8 +27,8 @@ def push_release(
 ) -> tuple[str, str]:
     """Commit a release to a branch, tag it, and push both in one step; the tag and the commit.
 
-    Nothing is checked out, and no hook of this machine runs. Raises `SkillExists` where its tag is there. A dry run
-    only looks at the branches and tags.
+    Nothing is checked out, and no hook runs but those of the target. Raises `SkillExists` where its tag is there. A
+    dry run only looks at the branches and tags.
     """
     tag = f"{release.name}/v{release.version}"
     with repository(address.location, transfer) as git:
