@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from metier.run.selection import native_runner
+from metier.session.copies import remove_idle
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -50,7 +51,8 @@ def test_the_demo_shows_what_it_says_and_leaves_nothing_behind(
     else:
         assert "[isolation-missing]" in sandboxed
     assert "\x1b" not in out
-    gc.collect()  # a session that nobody has any more takes its copies of skills with it
+    gc.collect()  # a session that nobody has any more lets go of its copies of skills
+    remove_idle()  # as the end of the program does
     assert list(tmp_path.iterdir()) == []
     # The journal of jobs is part of the cache.
     assert [path.name for path in own_home.iterdir()] in ([], ["metier-cache"])

@@ -15,6 +15,8 @@ from metier.guard.decision_context import NotExamined
 from metier.guard.policy.files import refuse_environment
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.remedies import (
+    HAVE_SIGNED,
+    NAME_SIGNER,
     POLICY,
     QUARANTINED,
     SCAN,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from metier.guard.decision import Action, Decision, Origin, Subject
     from metier.guard.decision_context import DecisionContext
+    from metier.hints import Hint
 
 Check: TypeAlias = "Callable[[DecisionContext], Iterable[Decision]]"
 """The signature of a check: a decision for each reason that it finds."""
@@ -230,7 +233,7 @@ def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
         if is_lacking:
             key = f"sources.require.{name}"
             yield _from(f"Policy wants {what}.", key, effective.origin(key))
-    code, found, hint = _UNSIGNED.get(action.signature, ("", "", ""))
+    code, found, hint = _UNSIGNED.get(action.signature, ("", "", None))
     if code and action.unsigned_because:
         return  # somebody who may decide about skills answers for it, which is recorded
     key = "sources.require.signature"
@@ -246,23 +249,16 @@ def required_of_sources(context: DecisionContext) -> Iterator[Decision]:
 
 
 _UNSIGNED = {
-    "none": (
-        "signature-missing",
-        ", and there is none",
-        "Have it signed; who approves of skills can make an exception by `metier add --allow-unsigned REASON`.",
-    ),
-    "unknown": (
-        "signer-unknown",
-        ", and it is by somebody whom nobody here has named",
-        "Where you know who it is, put their public key into ~/.metier/keys.",
-    ),
+    "none": ("signature-missing", ", and there is none", HAVE_SIGNED),
+    "unknown": ("signer-unknown", ", and it is by somebody whom nobody here has named", NAME_SIGNER),
 }
 """Codes, words and hints where no signature counts."""
 
 
-def _from(why: str, check: str, origin: Origin | None, code: str = "", hint: str = "") -> Decision:
-    code, hint = code or "source-denied", hint or change_policy(origin)
-    return refuse(check=check, reason=why, code=code, hint=hint, origin=origin)
+def _from(why: str, check: str, origin: Origin | None, code: str = "", hint: Hint | None = None) -> Decision:
+    return refuse(
+        check=check, reason=why, code=code or "source-denied", hint=hint or change_policy(origin), origin=origin
+    )
 
 
 def rules(context: DecisionContext) -> Iterator[Decision]:

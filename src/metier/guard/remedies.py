@@ -32,6 +32,12 @@ ISOLATE = Hint(
     model=TELL_OF_NO_ISOLATION,
     how=HOW_TO_ISOLATE,
 )
+HAVE_SIGNED = for_people(
+    "Have it signed; who approves of skills can make an exception by `metier add --allow-unsigned REASON`.",
+    # Not the exception, which is for a person to think of.
+    model=WITHOUT_IT,
+)
+NAME_SIGNER = for_people("Where you know who it is, put their public key into ~/.metier/keys.", model=WITHOUT_IT)
 SCAN = for_people("`metier scan --keep` lets the scanners look at it, and says what went wrong.", model=WITHOUT_IT)
 
 
