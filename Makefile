@@ -2,7 +2,11 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+# The environment has what Métier needs to run; or also what its optional parts, tests and benchmarks need.
+CORE := .venv/.core
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header
 # Three workers for each core: tests wait for processes, files and clocks more than half of their time.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 # With bytecode kept, tests need not be prepared anew each time.
@@ -16,15 +20,26 @@ PARTS ?= $(sort $(dir $(wildcard tests/*/test_*.py))) 'tests/test_*.py'
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml requirements.lock
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
-	$(BIN)/python -m compileall -q -x bundled src/metier
-	touch $(READY)
+# A folder with packages of a lock file in it, all verified by their hashes, and the clone itself. It says each step.
+define set-up
+	@echo "1/3 a Python environment: .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2/3 the packages of $(1)"
+	@$(PIP) --require-hashes -r $(1)
+	@echo "3/3 Métier, as it lies here"
+	@$(PIP) --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m compileall -q -x bundled src/metier
+	@touch $@
+endef
 
-demo: $(READY) ## see what Métier does, on skills that come with it
-	$(BIN)/metier demo
+$(CORE): pyproject.toml requirements-core.lock
+	$(call set-up,requirements-core.lock)
+
+$(READY): pyproject.toml requirements.lock
+	$(call set-up,requirements.lock)
+
+demo: $(if $(wildcard $(READY)),$(READY),$(CORE)) ## see what Métier does, on skills that come with it; needs half a minute and 80 MB
+	@$(BIN)/metier demo
 
 test: $(READY) ## run the quick tests: every behaviour
 	$(PYTEST) $(PARALLEL) --in-memory -m "not slow"
@@ -68,9 +83,9 @@ docs: $(READY) ## write the reference pages from the code
 texts: $(READY) ## print every text that a model can get, as one page
 	@$(BIN)/python docs/model_texts.py
 
-lock: $(READY) ## choose the versions in requirements.lock again
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra vectors --extra shell --group dev --universal --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+lock: $(READY) ## choose the versions in requirements.lock again; requirements-core.lock is a part of it
+	$(COMPILE) --extra vectors --extra shell --group dev -o requirements.lock
+	$(COMPILE) --group build --constraint requirements.lock -o requirements-core.lock
 
 clean: ## remove what the other targets made
 	rm -rf .venv build dist .hypothesis .mypy_cache .ruff_cache .coverage*

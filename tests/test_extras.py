@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -74,8 +75,19 @@ def test_every_extra_that_an_error_names_is_there() -> None:
     extras = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
     assert {extra for *_, extra in PARTS} <= extras.keys()
     for provider in PROVIDERS:
-        named = extras[f"agent-{provider}"]
-        assert "metier[agent]" in named and any(f"pydantic-ai-slim[{provider}]" in one for one in named)
+        # The same as with all providers, but for the others.
+        of_all = [re.sub(r"(?<=pydantic-ai-slim)\[[a-z,]+\]", f"[{provider}]", one) for one in extras["agent"]]
+        assert extras[f"agent-{provider}"] == of_all
+
+
+def test_agents_come_with_the_common_providers_and_all_is_all_but_frameworks_and_what_brings_pytorch() -> None:
+    from metier.agent.models import PROVIDERS
+
+    extras = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
+    assert any(one.startswith(f"pydantic-ai-slim[{','.join(PROVIDERS)}]") for one in extras["agent"])
+    parts = {name for name in extras if not name.startswith("agent-")}
+    (named,) = extras["all"]
+    assert named == f"metier[{','.join(sorted(parts - {'all', 'langchain', 'minilm', 'openai-agents'}))}]"
 
 
 @pytest.mark.parametrize(

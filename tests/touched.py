@@ -67,7 +67,7 @@ def touched(files: Iterable[str]) -> list[str]:
             found.add(OF_FOLDERS[top])
         elif file.endswith(".md"):
             found.update(OF_PAGES)
-        elif file in ("pyproject.toml", "requirements.lock"):
+        elif file in ("pyproject.toml", "requirements.lock", "requirements-core.lock"):
             return [""]
     return sorted(name for name in found if (TESTS / name).exists())
 
