@@ -6,15 +6,23 @@ change good. Whatever is too unusual for that is refused, and never written over
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import yaml
 
 from metier._yaml_edit import remove_entry, set_entry
+from metier.cli.json_text import (
+    json_data,
+    newline_of,
+    with_first_object,
+    with_member,
+    with_value,
+    without_comments,
+    without_member,
+)
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -22,13 +30,6 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Literal["json", "toml", "yaml"]
 _BARE = re.compile(r"[A-Za-z0-9_-]+").fullmatch
-_MAX_DEPTH = 200
-_STRING = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|[^\S \t\r\n]|\A\ufeff", re.DOTALL)
-"""A string, or what JSON does not know: a comment, an unusual blank, a mark of the encoding."""
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
-"""A string, or a comma before the end of an object or array, which is common where comments are allowed."""
-_BLANKS = re.compile(r"\s*")
 
 
 def with_entry(
@@ -80,7 +81,7 @@ def without_entry(
     if name not in servers:
         return text
     _own_entry(servers, name, is_ours)
-    cut = {"json": _json_without, "toml": _toml_without, "yaml": _yaml_without}[format]
+    cut = {"json": without_member, "toml": _toml_without, "yaml": _yaml_without}[format]
     wanted = _with(data, keys, name, None)
     if format == "toml" and len(servers) == 1:
         del wanted[keys[0]]  # it was there by this table alone
@@ -145,82 +146,20 @@ def _checked(
     return changed
 
 
-class _Member(NamedTuple):
-    """The places of a member of an object: where its key begins, and where its value begins and ends."""
-
-    key: int
-    start: int
-    end: int
-
-
-class _Object(NamedTuple):
-    """An object in a text: its members, and the place of its closing brace."""
-
-    members: dict[str, _Member]
-    end: int
-
-
-def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """A text with blanks in place of all that a pattern finds but strings, so that the rest stays in its place."""
-    return pattern.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
-
-
-def _json_data(text: str) -> Any:
-    plain = _blanked(_LAST_COMMA, _blanked(_COMMENT, text))
-    return json.loads(plain) if plain.strip() else {}
-
-
-def _object_of(bare: str, keys: tuple[str, ...]) -> _Object:
-    """The object that keys lead to, in a text without comments."""
-    plain = _blanked(_LAST_COMMA, bare)
-    brackets = re.sub(_STRING, "", plain)
-    if max(itertools.accumulate((c in "{[") - (c in "}]") for c in brackets)) > _MAX_DEPTH:
-        raise ValueError("it is too deep")
-    found = _object_at(plain, plain.index("{"))
-    for key in keys:
-        found = _object_at(plain, found.members[key].start)
-    return found
-
-
-def _object_at(plain: str, brace: int) -> _Object:
-    decode = json.JSONDecoder().raw_decode
-    members: dict[str, _Member] = {}
-    at = _next(plain, brace + 1)
-    while plain[at] != "}":
-        key, colon = decode(plain, at)
-        start = _next(plain, _next(plain, colon) + 1)
-        _, end = decode(plain, start)
-        members[key] = _Member(at, start, end)
-        at = _next(plain, end)
-        at = _next(plain, at + 1) if plain[at] == "," else at
-    return _Object(members, at)
-
-
-def _next(text: str, at: int) -> int:
-    """The place of the next character that is no blank."""
-    found = _BLANKS.match(text, at)
-    return at if found is None else found.end()
-
-
 def _json_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
-    newline, unit = _newline_of(text), _indent_of(text)
-    if "{" not in _blanked(_COMMENT, text):
-        # Whatever there is are comments, or a mark of the encoding.
-        gap = "" if not text.strip() or text.endswith("\n") else newline
-        return text + gap + _dumped(_nested((*keys, name), entry), "  ", 0, newline) + newline
+    if "{" not in without_comments(text):
+        return with_first_object(text, _nested((*keys, name), entry))
     there: Any = data
     for depth, key in enumerate((*keys, name)):
         if key not in there:
-            missing = _nested((*keys, name)[depth + 1 :], entry)
-            return _added(text, keys[:depth], key, missing, unit, newline)
+            return with_member(text, keys[:depth], key, _nested((*keys, name)[depth + 1 :], entry))
         there = there[key]
     for word, value in entry.items():
         # One after the other, so that comments between them stay.
         if word not in there:
-            text = _added(text, (*keys, name), word, value, unit, newline)
+            text = with_member(text, (*keys, name), word, value)
         elif there[word] != value:
-            _, start, end = _object_of(_blanked(_COMMENT, text), (*keys, name)).members[word]
-            text = text[:start] + _dumped(value, unit, len(keys) + 2, newline) + text[end:]
+            text = with_value(text, (*keys, name), word, value)
     return text
 
 
@@ -230,56 +169,9 @@ def _nested(keys: tuple[str, ...], value: Any) -> Any:
     return value
 
 
-def _json_without(text: str, keys: tuple[str, ...], name: str) -> str:
-    bare = _blanked(_COMMENT, text)
-    start, _, end = _object_of(bare, keys).members[name]
-    after = _next(bare, end)
-    is_last = bare[after] == "}"
-    before = bare[:start].rstrip()
-    if not is_last:
-        end = after + 1
-    elif before.endswith(","):
-        # The one before becomes the last.
-        text = text[: len(before) - 1] + text[len(before) :]
-        start, end = start - 1, end - 1
-    head, rest = text[:start].rstrip(" \t"), text[end:]
-    blank = rest.lstrip(" \t")
-    if head.endswith("\n") and blank[:2].lstrip("\r")[:1] == "\n":
-        return head + blank.removeprefix("\r").removeprefix("\n")
-    return head + ("" if head.endswith("{") or is_last else " ") + blank
-
-
-def _added(text: str, keys: tuple[str, ...], name: str, value: Any, unit: str, newline: str) -> str:
-    """The text with a new last member of the object that keys lead to."""
-    depth, bare = len(keys) + 1, _blanked(_COMMENT, text)
-    end = _object_of(bare, keys).end
-    # Comments behind the last member stay before the new one.
-    last, filled = bare[:end].rstrip(), len(text[:end].rstrip())
-    comma = "" if last.endswith(("{", ",")) else ","
-    member = f"{newline}{unit * depth}{json.dumps(name)}: {_dumped(value, unit, depth, newline)}"
-    rest = text[filled:]
-    # An object that was written in one line ends in a line of its own from now on.
-    close = "" if "\n" in text[filled:end] else f"{newline}{unit * (depth - 1)}"
-    return text[: len(last)] + comma + text[len(last) : filled] + member + close + rest.lstrip(" \t")
-
-
-def _dumped(value: Any, unit: str, depth: int, newline: str) -> str:
-    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", f"{newline}{unit * depth}")
-
-
-def _newline_of(text: str) -> str:
-    """Return the line ending that most lines have."""
-    return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
-
-
-def _indent_of(text: str) -> str:
-    found = re.search(r'^([ \t]+)"', text, re.MULTILINE)
-    return found[1] if found else "  "
-
-
 def _toml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
     (section,) = keys
-    lines, newline = _lines_of(text), _newline_of(text)
+    lines, newline = _lines_of(text), newline_of(text)
     there = data.get(section, {}).get(name)
     key = name if _BARE(name) else json.dumps(name)
     header = _header(section, name, r"\s*\]")
@@ -379,4 +271,4 @@ def _yaml_without(text: str, keys: tuple[str, ...], name: str) -> str:
     return remove_entry(text, (*keys, name))
 
 
-_READERS: Mapping[Format, Callable[[str], Any]] = {"json": _json_data, "toml": tomllib.loads, "yaml": _yaml_data}
+_READERS: Mapping[Format, Callable[[str], Any]] = {"json": json_data, "toml": tomllib.loads, "yaml": _yaml_data}

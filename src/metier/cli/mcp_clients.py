@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import functools
 import importlib.util
 import os
 import re
 import shutil
-import stat
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._paths import is_inside, locked_folder
+from metier._paths import is_inside
+from metier.cli.client_files import change_file, place_of, read_text
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style, print_done
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
-from metier.errors import FileMissing, FileRefused, InvalidArgument, MetierError
-from metier.guard.files.file_access import FileAccess
-from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS, in_home
-from metier.library.places import home_folder, project_root
-from metier.tools.workspace import Workspace
+from metier.errors import FileRefused, InvalidArgument, MetierError
+from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +35,6 @@ _DEFAULTS = {
     "tenant": None,
     "environment": None,
 }
-_ATTEMPTS = 20
 
 
 def install(options: Namespace) -> None:
@@ -61,7 +54,7 @@ def install(options: Namespace) -> None:
         )
     # Some clients have no file in a project.
     is_user = options.user or not servers.project
-    root, file = _place(servers, is_user=is_user)
+    root, file = place_of(servers, is_user=is_user)
     style, shown = Style(sys.stdout), Style.text(file, 4_096)
     if not is_removal and (other := _installed_elsewhere(servers, options.name, is_user=is_user)):
         whose = "this project" if is_user else "all your projects"
@@ -74,24 +67,20 @@ def install(options: Namespace) -> None:
     entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
-    with contextlib.nullcontext() if options.dry_run or not os.path.isdir(root) else locked_folder(root):
-        for _ in range(_ATTEMPTS):
-            before, after = _changed(servers, root, file, options.name, entry)
-            if options.dry_run or before == after or _written(root, file, before, after):
-                break
-        else:
-            raise FileRefused(
-                f"{file} is being changed by another program all the time.", hint="End it, and try again.", path=file
-            )
+
+    def changed(text: str | None) -> str | None:
+        after = _changed(servers, file, text or "", options.name, entry)
+        return after if after or text else text
+
+    change = change_file(root, file, changed, dry_run=options.dry_run)
     has = "has no" if is_removal else "has the"
-    if before == after:
+    if change.is_none:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} already.")
         other = _installed_elsewhere(servers, options.name, is_user=is_user) if is_removal else ""
         if other:
             print(f"{Style.text(other, 4_096)} has one: {'leave out' if is_user else 'add'} `--user` to take it out.")
     elif options.dry_run:
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), shown, shown, lineterm="")
-        print("\n".join(Style.text(line, 10_000) for line in lines))
+        print(change.diff())
     else:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} now.")
         print(f"Restart {client.title} if it runs." if is_removal else servers.then)
@@ -104,71 +93,16 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
     if not servers.project:
         return ""
     try:
-        root, file = _place(servers, is_user=not is_user)
-        text = _text(root, file)
+        root, file = place_of(servers, is_user=not is_user)
+        text = read_text(root, file) or ""
         found = entries_in(text, servers.format, _section(servers, text)).get(name)
     except MetierError:
         return ""  # it is not the file that is to be changed
     return file if isinstance(found, dict) and _is_ours(servers, found) else ""
 
 
-def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
-    """The folder that nothing is written outside of, and the file in it."""
-    if not is_user:
-        root = str(project_root(Path.cwd()))
-        file = _in_use(servers, os.path.join(root, *servers.project.split("/")))
-        if os.path.realpath(file) != file:
-            # Whoever wrote the project chose where it leads.
-            raise FileRefused(
-                f"{file} leads through a link, and nothing in a project is written through one.",
-                hint="Put a copy in place of the link, or write into your own configuration with --user.",
-                path=file,
-            )
-        return root, file
-    home = home_folder()
-    if home is None:
-        raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
-    named = servers.user_on_windows if sys.platform == "win32" and servers.user_on_windows else servers.user
-    file = _in_use(servers, os.path.abspath(in_home(named, os.path.abspath(home))))
-    real, root = os.path.realpath(file), os.path.realpath(home)
-    # That a home or a folder which the environment names is itself reached by a link says nothing.
-    known = next((start for start in (os.path.abspath(home), root) if is_inside(file, start)), None)
-    plain = os.path.dirname(file) if known is None else known
-    if real != os.path.realpath(plain) + file[len(plain) :]:
-        _require_own(file, real)
-    return (root if is_inside(real, root) else os.path.dirname(real)), real
-
-
-def _in_use(servers: ServerFile, file: str) -> str:
-    """The file of several names that is there; the first of them where none is."""
-    names = [file, *(os.path.join(os.path.dirname(file), name) for name in servers.also)]
-    return next((name for name in names if os.path.lexists(name)), file)
-
-
-def _require_own(file: str, real: str) -> None:
-    """Raise unless a link leads to a plain file of the user's: many keep such files in one folder, and link them."""
-    is_new = not os.path.lexists(file)
-    try:
-        status = os.stat(os.path.dirname(real) if is_new else real)
-    except OSError:
-        why = f"where no {'folder' if is_new else 'file'} is"
-    else:
-        if not (stat.S_ISDIR if is_new else stat.S_ISREG)(status.st_mode):
-            why = "which is no plain file"
-        elif hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-            why = "which belongs to somebody else"
-        else:
-            return
-    raise FileRefused(
-        f"{file} leads to {real} by a link, {why}.",
-        hint="Make the link lead to a file of yours, or remove it.",
-        path=file,
-    )
-
-
-def _changed(servers: ServerFile, root: str, file: str, name: str, entry: dict[str, Any] | None) -> tuple[str, str]:
-    """The text of a file as it is, and as it would be."""
-    before = _text(root, file)
+def _changed(servers: ServerFile, file: str, before: str, name: str, entry: dict[str, Any] | None) -> str:
+    """The text of a file as it would be."""
     is_ours = functools.partial(_is_ours, servers)
     try:
         section = _section(servers, before)
@@ -187,7 +121,7 @@ def _changed(servers: ServerFile, root: str, file: str, name: str, entry: dict[s
         raise InvalidArgument(
             "A path with bytes that are no text cannot be written down.", hint="Name it without."
         ) from None
-    return before, after
+    return after
 
 
 def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
@@ -197,43 +131,6 @@ def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
         if any(isinstance(one, dict) and "type" in one for one in older.values()):
             return servers.older_section
     return servers.section
-
-
-def _text(root: str, file: str) -> str:
-    if not os.path.isdir(root):
-        return ""
-    try:
-        with _told_to_a_person(file):
-            return Workspace(root).read(file).data.decode()
-    except FileMissing:
-        return ""
-    except UnicodeDecodeError:
-        raise FileRefused(f"{file} is not UTF-8.", hint="Mend it, and try again.", path=file) from None
-
-
-def _written(root: str, file: str, before: str, after: str) -> bool:
-    """Write a file, unless somebody else has done so since it was read."""
-    if _text(root, file) != before:
-        return False
-    with _told_to_a_person(file):
-        # A person has asked for it: such files are protected from tools.
-        Workspace(root, access=FileAccess(workspace=root, is_open=True)).write(file, after.encode())
-    return True
-
-
-@contextlib.contextmanager
-def _told_to_a_person(file: str) -> Iterator[None]:
-    """Word errors for a person while file tools, which word them for models, work on a file."""
-    try:
-        yield
-    except FileMissing:
-        raise
-    except MetierError as error:
-        raise FileRefused(
-            f"{file} was left as it is. {error.message}",
-            hint="Look at it and its permissions, and try again.",
-            path=file,
-        ) from None
 
 
 def _is_ours(servers: ServerFile, entry: dict[str, Any]) -> bool:
