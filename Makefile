@@ -7,6 +7,10 @@ CORE := .venv/.core
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header
+# What builds, checks and describes a release is apart from what tests it.
+RELEASE := .venv-release/bin
+RELEASE_READY := .venv-release/.ready
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # Three workers for each core: tests wait for processes, files and clocks more than half of their time.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
 # With bytecode kept, tests need not be prepared anew each time.
@@ -15,7 +19,7 @@ PARALLEL := --workers $(WORKERS)
 # The parts of the suite that are measured one after the other.
 PARTS ?= $(sort $(dir $(wildcard tests/*/test_*.py))) 'tests/test_*.py'
 
-.PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock clean
+.PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock dist sbom workflows clean
 
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,7 +90,31 @@ texts: $(READY) ## print every text that a model can get, as one page
 lock: $(READY) ## choose the versions in requirements.lock again; requirements-core.lock is a part of it
 	$(COMPILE) --extra vectors --extra shell --group dev -o requirements.lock
 	$(COMPILE) --group build --constraint requirements.lock -o requirements-core.lock
+	$(filter-out pyproject.toml,$(COMPILE)) --group pyproject.toml:release --python-version 3.11 -o requirements-release.lock
+
+$(RELEASE_READY): requirements-release.lock
+	$(PYTHON) -m venv .venv-release
+	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.lock
+	touch $@
+
+dist: $(RELEASE_READY) ## build wheel and sdist from the last commit's moment, the same bytes each time, and check them
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/python -m build --no-isolation --outdir dist
+	$(RELEASE)/twine check --strict dist/*
+	$(RELEASE)/check-wheel-contents dist/*.whl
+
+sbom: dist ## list what an installation of that wheel brings, as a CycloneDX file beside it
+	rm -rf build/sbom && mkdir -p build
+	$(PYTHON) -m venv --without-pip build/sbom
+	@# With the versions that the tests ran with; a marker says on which systems one is wanted.
+	sed -n 's/^\([A-Za-z0-9][^ ]*==.*\) \\$$/\1/p' requirements.lock > build/sbom/versions.txt
+	$(RELEASE)/python -m pip --python build/sbom/bin/python install --quiet --constraint build/sbom/versions.txt dist/*.whl
+	$(RELEASE)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-file dist/metier-$(VERSION).cdx.json build/sbom/bin/python
+
+workflows: $(RELEASE_READY) ## look for weaknesses in the workflows of GitHub, without asking anybody
+	$(RELEASE)/zizmor --offline --quiet --min-severity low .github/workflows
 
 clean: ## remove what the other targets made
-	rm -rf .venv build dist .hypothesis .mypy_cache .ruff_cache .coverage*
+	rm -rf .venv .venv-release build dist .hypothesis .mypy_cache .ruff_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
