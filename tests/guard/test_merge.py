@@ -78,6 +78,9 @@ CASES = {
     "audit.checkpoint-every": ("100", "1000", "10"),
     "audit.key": ("ours", "theirs", "ours"),
     "notify": ("{run: [ours]}", "{run: [theirs]}", "{run: [ours]}"),
+    "protect.fail": ("open", "open", "closed"),
+    "protect.scripts": ("sandbox", "allow", "refuse"),
+    "protect.skills": ("conversation", "prompt", "conversation"),
     **{
         f"run.{name}": ("ask", "allow", "deny")
         for name in ("untrusted", "scripts", "unsandboxed", "hooks", "injection", "script-reads")

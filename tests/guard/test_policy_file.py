@@ -56,6 +56,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "store": "sqlite:////srv/metier.db", "audit.redact": "true", "audit.max-output": "10",
         "audit.checkpoint-every": "10", "audit.key": "keys/audit",
         "notify": "{run: [tell, --all], for: [request], seconds: 5}",
+        "protect.fail": "closed", "protect.scripts": "sandbox", "protect.skills": "prompt",
         "run.untrusted": "deny", "run.scripts": "ask", "run.unsandboxed": "deny", "run.hooks": "ask",
         "run.unchecked": "deny",
         "run.injection": "deny", "run.script-reads": "allow", "run.network": "restricted",

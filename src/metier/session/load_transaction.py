@@ -282,7 +282,7 @@ class LoadTransaction:
             entry,
             context.guard.enforcement_of(entry.place, entry.folder),
             digest=digest,
-            fill=lambda rule: _filled(rule, values),
+            fill=lambda rule: fill_rule(rule, values),
             scripts=script_paths(entry, root, listing),
         )
         active = ActiveSkill(
@@ -434,7 +434,7 @@ def too_many(count: int, most: int) -> InvalidArgument:
     )
 
 
-def _filled(rule: str, values: dict[str, str]) -> str:
+def fill_rule(rule: str, values: dict[str, str]) -> str:
     """A tool rule with the skill's own folders in it: authors write `Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)`."""
     for name, value in values.items():
         rule = rule.replace(f"${{{name}}}", value)

@@ -185,6 +185,12 @@ class EffectivePolicy:
     scan: ScanSettings = field(default_factory=ScanSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     notify: NotifyCommand | None = None
+    protect_fail: Literal["open", "closed"] | None = None
+    """A tool call of a protected client that nothing can be decided about; None where no file has an opinion."""
+    protect_scripts: Literal["allow", "sandbox", "refuse"] = "allow"
+    """A script of a skill that a protected client starts itself."""
+    protect_skills: Literal["prompt", "conversation"] = "conversation"
+    """How long the rules of a skill hold in a protected client."""
 
     # The files, and values that follow from several settings.
     files: tuple[PolicyFile, ...] = ()

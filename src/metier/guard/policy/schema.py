@@ -280,6 +280,22 @@ _ALL_KEYS = (
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
         "none, and of several files the strongest counts.",
     ),
+    Key(
+        "protect.fail",
+        choice("open", "closed"),
+        "What becomes of a tool call of a protected client about which nothing can be decided, as our program is gone "
+        "or fails. Without it, `closed` where administrators have a policy, else `open`.",
+    ),
+    Key(
+        "protect.scripts",
+        choice("allow", "sandbox", "refuse"),
+        "A script of a skill that a protected client starts itself: `sandbox` has it run by `metier run` in its place.",
+    ),
+    Key(
+        "protect.skills",
+        choice("prompt", "conversation"),
+        "How long the rules of a skill hold in a protected client: to the next message of the user, or to the end.",
+    ),
     Key("run.untrusted", _OUTCOME, "Loading, by a model, of a skill that nobody vouches for."),
     Key("run.scripts", _OUTCOME, "Running a script of a skill, or a command of our own Bash."),
     Key("run.unsandboxed", _OUTCOME, "Running anything in a runner that isolates nothing."),

@@ -1,0 +1,173 @@
+"""Shell commands of a client, which runs them itself with nothing between them and this machine.
+
+What a command writes cannot be told from its text alone. So one that names a place that decides about skills, or that
+other programs act on, and does more than read, is refused; a program that hides such a name is for the client's own
+sandbox to stop.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from metier._cache import cached_property
+from metier._paths import is_inside, real_path
+from metier.errors import MetierError
+from metier.guard.shell.effects import program_name
+from metier.guard.shell.lexer import UNKNOWN, UnreadableCommand
+from metier.guard.shell.parser import parse_script
+from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
+from metier.skill.tool_rules import canonical_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metier.guard.files.file_access import FileAccess
+    from metier.guard.shell.command import Script, SimpleCommand
+
+_READERS = frozenset({
+    "bat", "basename", "cat", "cd", "cksum", "cmp", "column", "comm", "cut", "date", "diff", "dirname", "du",
+    "echo", "egrep", "false", "fgrep", "file", "find", "grep", "head", "hexdump", "jq", "less", "ls", "md5sum",
+    "more", "nl", "od", "printf", "pwd", "readlink", "realpath", "rg", "sha256sum", "shasum", "sort", "stat",
+    "strings", "tac", "tail", "test", "tree", "true", "uniq", "wc", "which", "whereis", "xxd", "yq",
+})  # fmt: skip
+"""Programs that write nothing but what they print, unless an option says so."""
+_WRITING_OPTIONS = {
+    "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)"),
+    "sort": re.compile(r"-o.*|--output.*"),
+    "tree": re.compile(r"-o.*"),
+    "xxd": re.compile(r"-r.*"),
+    "yq": re.compile(r"-i.*|--inplace"),
+    "less": re.compile(r"-[oO].*"),
+    "sed": re.compile(r"-[a-zA-Z]*i.*|--in-place.*|.*[wWe]\s.*"),
+}
+_GIT_READS = frozenset({"add", "annotate", "blame", "commit", "diff", "grep", "log", "ls-files", "show", "status"})
+_INTERPRETERS = re.compile(
+    r"(ba|da|z|k)?sh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|deno|bun|tsx|ts-node|pwsh|Rscript|lua[\d.]*"
+)
+_LAUNCHED = frozenset(
+    {"uv", "poetry", "pipenv", "npx", "pnpm", "yarn", "bunx", "env", "time", "nohup", "timeout", "nice"}
+)
+_SEPARATORS = re.compile(r"[\s;|&()<>{},`]+")
+_QUOTES = re.compile(r"[\"'\\]")
+_MOST_WORDS = 1_000
+_MOST_FOLDERS = 8
+
+
+def command_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
+    """The command line of a call; None for a call of anything but a shell.
+
+    >>> command_line("Bash", {"command": "git status"}), command_line("shell", {"command": ["git", "status"]})
+    ('git status', 'git status')
+    """
+    if canonical_tool(tool) != "bash":
+        return None
+    given = [value for name in COMMAND_ARGUMENTS if (value := arguments.get(name)) is not None]
+    texts = [shlex.join(map(str, one)) if isinstance(one, list) else one for one in given]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+class CommandReading:
+    """A command line, as far as its text tells what it names, reads and starts."""
+
+    def __init__(self, text: str, folder: str) -> None:
+        self.text = text
+        self._folder = folder
+        plain = _QUOTES.sub("", text).replace("${HOME}", "~").replace("$HOME", "~")
+        self._words = tuple(dict.fromkeys(word for word in _SEPARATORS.split(plain) if word))
+        self.is_cut = len(self._words) > _MOST_WORDS
+
+    @cached_property
+    def _script(self) -> Script | None:
+        """The commands of it; None where it cannot be read with certainty."""
+        try:
+            return parse_script(self.text)
+        except UnreadableCommand:
+            return None
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that it may name, absolute and with links followed."""
+        return tuple(dict.fromkeys(self._possible_paths()))
+
+    def _possible_paths(self) -> Iterator[str]:
+        folders = [self._folder]
+        for word in self._words[:_MOST_WORDS]:
+            for part in dict.fromkeys((word, word.partition("=")[2])):
+                if not part or "\0" in part or part.startswith("-"):
+                    continue
+                for within in tuple(folders):
+                    full = os.path.normpath(os.path.join(within, os.path.expanduser(part)))
+                    yield real_path(full)
+                    if len(folders) < _MOST_FOLDERS and full not in folders and os.path.isdir(full):
+                        folders.append(full)
+
+    @cached_property
+    def is_reading(self) -> bool:
+        """Whether it only reads and prints."""
+        script = self._script
+        if script is None or script.refusal:
+            return False
+        writes = any(one.writes and one.target.text != "/dev/null" for one in script.redirections)
+        return not writes and all(map(_only_reads, script.commands))
+
+    @cached_property
+    def started(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+        """The files that it starts, by real paths, each with its arguments; None where it does more than that."""
+        script, found = self._script, []
+        for command in script.commands if script is not None else ():
+            words = [word.text for word in command.words]
+            at = _script_index(words)
+            if script is None or at is None:
+                continue
+            is_alone = len(script.commands) == 1 and not (script.redirections or script.assignments or script.refusal)
+            is_whole = is_alone and all(word.is_known for word in command.words[at:])
+            full = os.path.normpath(os.path.join(self._folder, _with_home(words[at])))
+            found.append((real_path(full), tuple(words[at + 1 :]) if is_whole else None))
+        return tuple(found)
+
+
+def _with_home(word: str) -> str:
+    return os.path.expanduser(word.replace(UNKNOWN, "~", 1) if word.startswith(f"{UNKNOWN}/") else word)
+
+
+def _only_reads(command: SimpleCommand) -> bool:
+    words = [word.text for word in command.words]
+    name = program_name(words[0])
+    if name == "git":
+        return len(words) > 1 and words[1] in _GIT_READS
+    writing = _WRITING_OPTIONS.get(name)
+    return (name in _READERS or name == "sed") and not (writing and any(map(writing.fullmatch, words[1:])))
+
+
+def _script_index(words: list[str]) -> int | None:
+    """The index of the word that names the file which a command starts: its program, or an interpreter's script."""
+    for at, word in enumerate(words):
+        name = program_name(word)
+        if "/" in word and not _INTERPRETERS.fullmatch(name):
+            return at
+        if _INTERPRETERS.fullmatch(name):
+            return next((at + n for n, one in enumerate(words[at + 1 :], 1) if not one.startswith("-")), None)
+        if name not in _LAUNCHED and at == 0:
+            return None
+    return None
+
+
+def closed_path(reading: CommandReading, access: FileAccess, started: frozenset[str]) -> tuple[str, str] | None:
+    """A path that a command names and must not, with the place that closes it; None where it names none.
+
+    Files that it only starts are not written by that.
+    """
+    hidden = next((path for path in reading.paths if access.hides(path)), None)
+    if hidden is not None:
+        return hidden, ""
+    if reading.is_reading:
+        return None
+    named = [path for path in reading.paths if path not in started and not is_inside(access.workspace, path)]
+    try:
+        places = list(access.closing_places([(path, True) for path in named]))
+    except MetierError:
+        return (named[0], "it") if named else None
+    return next(((path, place) for path, place in zip(named, places, strict=True) if place), None)

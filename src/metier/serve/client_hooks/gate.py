@@ -1,0 +1,73 @@
+"""The gate that hooks of clients ask: each event of a conversation is answered, whatever it holds."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from metier._cache import BoundedCache
+from metier._json_object import parse_object
+from metier._lazy import logger
+from metier.serve.client_hooks.event import HookAnswer, Output
+from metier.serve.client_hooks.protocols import PROTOCOLS, UnknownInput, blocked
+
+if TYPE_CHECKING:
+    from metier.serve.client_hooks.conversation import ClientConversation
+    from metier.serve.client_hooks.event import HookEvent
+
+log = logger("metier.serve")
+
+MAX_INPUT = 16_000_000
+"""Bytes of one event."""
+_MAX_CONVERSATIONS = 64
+
+
+class HookGate:
+    """Answers the hooks of all clients of one user. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._conversations: BoundedCache[tuple[str, str], tuple[ClientConversation, threading.Lock]] = BoundedCache(
+            _MAX_CONVERSATIONS
+        )
+        self._opening = threading.Lock()
+
+    def answer(self, client: str, data: bytes) -> Output:
+        """The answer to what a client wrote. An input that is not understood is refused: it might be any call."""
+        protocol = PROTOCOLS.get(client)
+        if protocol is None:
+            return blocked(f"Métier knows no hooks of a client {client[:80]!r}.")
+        try:
+            event = protocol.read(client, parse_object(data, most=MAX_INPUT))
+        except ValueError as error:
+            return blocked(f"Métier cannot read the input of this hook: {error}.")
+        except UnknownInput as error:
+            return blocked(f"Métier does not understand the input of this hook, which {error}.")
+        if event is None:
+            return Output()
+        try:
+            return protocol.write(event, self._decide(event))
+        except Exception as error:
+            log.exception("nothing could be decided")
+            if event.kind not in ("call", "prompt"):
+                return Output()
+            reason = f"Métier could not decide about it: {type(error).__name__}. It did not happen; tell the user."
+            return protocol.write(event, HookAnswer(outcome="deny", reason=reason))
+
+    def _decide(self, event: HookEvent) -> HookAnswer:
+        conversation, turn = self._conversation(event)
+        with turn:
+            return conversation.answer(event)
+
+    def _conversation(self, event: HookEvent) -> tuple[ClientConversation, threading.Lock]:
+        from metier.serve.client_hooks.conversation import ClientConversation
+
+        if not os.path.isabs(event.folder):
+            raise ValueError("the folder of a conversation is no absolute path")
+        key = (event.client, event.conversation)
+        with self._opening:
+            found = self._conversations.get(key)
+            if found is None:
+                found = (ClientConversation(event.client, event.conversation, event.folder), threading.Lock())
+                self._conversations[key] = found
+            return found
