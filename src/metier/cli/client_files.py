@@ -68,11 +68,17 @@ class FileChange:
 
 
 def change_file(
-    root: str, file: str, change: Callable[[str | None], str | None], *, dry_run: bool = False
+    root: str,
+    file: str,
+    change: Callable[[str | None], str | None],
+    *,
+    dry_run: bool = False,
+    prepare: Callable[[FileChange], None] | None = None,
 ) -> FileChange:
     """Change a file while no other process of this program does so.
 
-    `change` gets its text, and once more where that was outdated; in a `dry_run` nothing is written.
+    `change` gets its text, and once more where that was outdated; `prepare` is told right before it is written. In a
+    `dry_run` nothing is.
     """
     with contextlib.nullcontext() if dry_run or not os.path.isdir(root) else locked_folder(root):
         for _ in range(_ATTEMPTS):
@@ -82,6 +88,8 @@ def change_file(
                 return found
             # Somebody else may have written it since it was read.
             if read_text(root, file) == before:
+                if prepare is not None:
+                    prepare(found)
                 with _told_to_a_person(file):
                     _write(found)
                 return found

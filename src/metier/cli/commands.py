@@ -63,6 +63,9 @@ COMMANDS = {
     "packages": Command("run", "list the packages that scripts import, and build them"),
     "session": Command("run", "load, read and run skills as a model would, and see what it is told"),
     "shell": Command("run", "open a virtual shell, with skills mounted in it and nothing of this machine"),
+    "protect": Command(
+        "govern", "have the guard decide about each tool call of Claude Code, Codex and other clients", everyday=True
+    ),
     "trust": Command("govern", "trust the skills of a project", everyday=True),
     "untrust": Command("govern", "no longer trust the skills of a project", "trust"),
     "scan": Command("govern", "look for signs of an attack in skills, without running anything", everyday=True),

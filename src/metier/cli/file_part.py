@@ -1,0 +1,123 @@
+"""Our part of a file of a client: data that are merged into what is there, or a whole text; put in and taken out."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier._lazy import dataclass
+from metier.cli.client_files import change_file, place_of, remove_folder
+from metier.cli.json_text import json_data, rewritten
+from metier.cli.undo_record import UndoRecord, json_text_of_user, plain_text_of_user
+from metier.errors import FileRefused
+
+if TYPE_CHECKING:
+    from metier.cli.client_files import FileChange, FilePlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """One file of a client, and our part of it."""
+
+    place: FilePlace
+    content: dict[str, Any] | str | None
+    """Data for a JSON file, or the text of a file of our own; None where what is ours is to be taken out."""
+    is_optional: bool = False
+    """Whether it is only written to a file that is there."""
+
+    def change(self, *, is_user: bool, dry_run: bool) -> FileChange:
+        """Put our part into the file, or take it out; in a `dry_run` nothing is written."""
+        root, file = place_of(self.place, is_user=is_user)
+        if not dry_run and self.content is not None:
+            os.makedirs(root, exist_ok=True)
+        found = change_file(root, file, lambda text: self._changed(file, text), dry_run=dry_run, prepare=self._prepare)
+        record = UndoRecord.load(file)
+        if not dry_run and self.content is None and record is not None:
+            for folder in record.folders:
+                remove_folder(root, folder)
+            record.delete()
+        return found
+
+    def _prepare(self, change: FileChange) -> None:
+        """Write down how to undo a change, before it is made."""
+        if self.content is None or change.after is None:
+            return
+        record = UndoRecord.load(change.file)
+        UndoRecord(
+            file=change.file,
+            before=self._text_of_user(change.file, change.before, record),
+            after=change.after,
+            folders=_missing_folders(change) or (record.folders if record is not None else ()),
+        ).save()
+
+    def _changed(self, file: str, text: str | None) -> str | None:
+        record = UndoRecord.load(file)
+        try:
+            others = self._text_of_user(file, text, record)
+            if self.content is None or (self.is_optional and text is None):
+                return others
+            if isinstance(self.content, str):
+                if others and others.strip() and record is None:
+                    raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
+                return self.content + (others or "")
+            data = json_data(others or "")
+            wanted = _merged(data, self.content, ())
+            if text is not None and _same(json_data(text), wanted):
+                return text
+            return rewritten(others or "", wanted)
+        except FileRefused as error:
+            raise FileRefused(f"{file} was left as it is. {error.message}", hint=error.hint, path=file) from None
+        except (ValueError, LookupError, RecursionError) as error:
+            raise FileRefused(
+                f"{file} was left as it is. It cannot be read or changed safely: {error}.",
+                hint="Mend it, and try again.",
+                path=file,
+            ) from None
+
+    def _text_of_user(self, file: str, text: str | None, record: UndoRecord | None) -> str | None:
+        if not file.endswith((".json", ".jsonc")):
+            # Without a record it is ours if it is what would be written.
+            return None if record is None and text == self.content else plain_text_of_user(text, record)
+        return json_text_of_user(text, record)
+
+
+def _missing_folders(change: FileChange) -> tuple[str, ...]:
+    """The folders that writing a file makes, the innermost first."""
+    missing = []
+    folder = os.path.dirname(change.file)
+    while len(folder) > len(change.root) and not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return tuple(missing)
+
+
+def _merged(there: Any, ours: Any, path: tuple[str, ...]) -> Any:
+    """The data with ours: objects are merged, lists get what they lack, and a value that is there stays."""
+    if isinstance(ours, dict):
+        if not isinstance(there, dict):
+            raise _wrong_kind("object", path)
+        both = {key: _merged(there[key], value, (*path, key)) for key, value in ours.items() if key in there}
+        return {**there, **ours, **both}
+    if isinstance(ours, list):
+        if not isinstance(there, list):
+            raise _wrong_kind("list", path)
+        return [*there, *(item for item in ours if item not in there)]
+    return there
+
+
+def _wrong_kind(kind: str, path: tuple[str, ...]) -> FileRefused:
+    return FileRefused(f"It has no {kind} for {'.'.join(path) or 'its settings'}.", hint="Mend it, and try again.")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values differ in the order of lists at most."""
+    return bool(_ordered(one) == _ordered(other))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(json.dumps(_ordered(item), sort_keys=True) for item in value)
+    return value

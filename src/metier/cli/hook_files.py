@@ -1,0 +1,154 @@
+"""The files in which clients name their hooks: one row for each client that `metier protect` knows.
+
+A row says where the file lies, for which events a hook is written, in which form, and what a client cannot do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from metier._lazy import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_OUR_COMMAND = re.compile(r"\.metier[/\\]hook\b|-m metier\.serve\.client_hooks\b|\bmetier(?:\.exe)?\W+hook\b").search
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookFile:
+    """The file of a client's hooks, or of its plugin."""
+
+    user: str
+    """The file for all projects of a user."""
+    project: str
+    """The file in a project."""
+    user_on_windows: str = ""
+    also: tuple[str, ...] = ()
+    is_shared: bool = True
+    """Whether others who work on the project get its file, too."""
+    deciding: tuple[str, ...] = ()
+    """The events before something happens: their hooks refuse, and block where the policy says so if they fail."""
+    observed: tuple[str, ...] = ()
+    """The events of which the session learns."""
+    handler: Mapping[str, Any] = field(default_factory=dict)
+    """A hook beside its command."""
+    closed: Mapping[str, Any] = field(default_factory=dict)
+    """More of a deciding hook, where one that fails is to block."""
+    matcher: str | None = None
+    """The matcher of a group of hooks; None where hooks stand in no group."""
+    top: Mapping[str, Any] = field(default_factory=dict)
+    """More of the whole file."""
+    plugin: str = ""
+    """The file of ours that is the plugin, where the client has no configuration of hooks."""
+    then: str = ""
+    """The step that is left to the user."""
+    limits: tuple[str, ...] = ()
+    """What the client cannot do, each in one sentence."""
+
+    def content(self, command: Callable[[bool], str], *, is_closed: bool) -> dict[str, Any]:
+        """The hooks as the data of the file, by the command for events that decide and for others."""
+
+        def hook(event: str) -> dict[str, Any]:
+            decides = event in self.deciding
+            found = {**self.handler, "command": command(decides), **(self.closed if decides and is_closed else {})}
+            return found if self.matcher is None else {"matcher": self.matcher, "hooks": [found]}
+
+        return {**self.top, "hooks": {event: [hook(event)] for event in (*self.deciding, *self.observed)}}
+
+
+def is_our_hook(entry: object) -> bool:
+    """Whether an entry of a list of hooks runs our program.
+
+    >>> is_our_hook({"command": '"$HOME/.metier/hook" codex'}), is_our_hook({"command": "./check.sh"})
+    (True, False)
+    """
+    return isinstance(entry, dict) and isinstance(entry.get("command"), str) and bool(_OUR_COMMAND(entry["command"]))
+
+
+_SAME_USER = "A program that it starts outside of a sandbox can do whatever you can."
+
+HOOK_FILES: Mapping[str, HookFile] = {
+    "claude-code": HookFile(
+        user="{claude}/settings.json",
+        project=".claude/settings.local.json",
+        is_shared=False,
+        deciding=("PreToolUse",),
+        observed=("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SessionStart", "SessionEnd"),
+        handler={"type": "command", "timeout": 60},
+        closed={"onFailure": "block"},
+        matcher="*",
+        then="Start a new session of Claude Code; `/hooks` shows them.",
+        limits=(
+            "Files that a prompt mentions by `@` are read without a hook: the list of files that it may not read is "
+            "written to its permissions instead.",
+            _SAME_USER,
+        ),
+    ),
+    "codex": HookFile(
+        user="{codex}/hooks.json",
+        project=".codex/hooks.json",
+        deciding=("PreToolUse",),
+        observed=("PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd"),
+        handler={"type": "command", "timeout": 60},
+        matcher="*",
+        then="Start `codex`, type `/hooks` and trust them: Codex runs no hook before that, nor one that changed since.",
+        limits=(
+            "Its hooks cannot ask: a call that somebody has to agree to is refused, and the refusal says how to agree.",
+            "Hooks that nobody trusted yet are skipped, and a hook that takes too long does not block.",
+            _SAME_USER,
+        ),
+    ),
+    "gemini": HookFile(
+        user=".gemini/settings.json",
+        project=".gemini/settings.json",
+        deciding=("BeforeTool",),
+        observed=("AfterTool", "BeforeAgent", "SessionStart", "SessionEnd"),
+        handler={"type": "command", "name": "metier", "timeout": 60_000},
+        matcher="*",
+        then="Start a new session of Gemini CLI; `/hooks` shows them.",
+        limits=(
+            "In a folder that it does not trust it runs no hook, and no tool by itself.",
+            "Files that a prompt mentions by `@` are read without a hook.",
+            "Without a terminal, a question ends the session.",
+            _SAME_USER,
+        ),
+    ),
+    "cursor": HookFile(
+        user=".cursor/hooks.json",
+        project=".cursor/hooks.json",
+        deciding=("preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile"),
+        observed=("postToolUse", "beforeSubmitPrompt", "sessionStart", "sessionEnd"),
+        handler={"timeout": 60},
+        closed={"failClosed": True},
+        top={"version": 1},
+        then="Its settings list them under Hooks; it reads the file again by itself.",
+        limits=("A skill shows only by the SKILL.md that is read.", _SAME_USER),
+    ),
+    "vscode": HookFile(
+        user=".copilot/hooks/metier.json",
+        project=".github/hooks/metier.json",
+        deciding=("PreToolUse",),
+        observed=("PostToolUse", "UserPromptSubmit", "SessionStart"),
+        handler={"type": "command", "timeout": 60},
+        top={"version": 1},
+        then="Start a new chat; `Chat: Configure Hooks` shows them. Copilot CLI reads the same file.",
+        limits=(
+            "Hooks are a preview there, and an organisation can switch them off.",
+            "A hook that cannot be started or takes too long does not block.",
+            _SAME_USER,
+        ),
+    ),
+    "opencode": HookFile(
+        user="{config}/opencode/plugins/metier.js",
+        project=".opencode/plugins/metier.js",
+        plugin="opencode.js",
+        then="Start OpenCode again.",
+        limits=(
+            "A plugin cannot ask: a call that somebody has to agree to is refused, and the refusal says how to agree.",
+            _SAME_USER,
+        ),
+    ),
+}
+"""The clients that can be protected, by their names."""

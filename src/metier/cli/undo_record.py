@@ -1,0 +1,178 @@
+"""Records of what `metier protect` changed in files of clients, so that it can be undone byte for byte.
+
+Each record holds a file as it was and as it was written. A file that nobody touched since gets its old text back. In
+one that was edited, the edits are kept: our lines are taken out as one undoes a patch, or, where lines do not tell ours
+from others, our data. Without a record, as for a colleague's file, our hooks are known by their command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from metier._lazy import dataclass
+from metier._paths import open_own, short_digest, write_file
+from metier.cli.hook_files import is_our_hook
+from metier.cli.json_text import json_data, rewritten
+from metier.errors import FileRefused
+from metier.library.places import default_config_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ABSENT = object()
+_MOST_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRecord:
+    """A file as it was before, and as it was written; None is no file."""
+
+    file: str
+    before: str | None
+    after: str | None
+    folders: tuple[str, ...] = ()
+    """The folders that were made for it, the innermost first."""
+
+    @classmethod
+    def load(cls, file: str) -> UndoRecord | None:
+        """The record of a file; None where there is none that can be used."""
+        try:
+            with open_own(_path_of(file)) as opened:
+                found = json.loads(opened.read(_MOST_BYTES))
+            record = cls(
+                file=found["file"], before=found["before"], after=found["after"], folders=tuple(found["folders"])
+            )
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return record if record.file == file else None
+
+    def save(self) -> None:
+        """Write the record for this user alone: files of clients may hold secrets."""
+        path = _path_of(self.file)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        data = {"file": self.file, "before": self.before, "after": self.after, "folders": self.folders}
+        write_file(path, json.dumps(data).encode(), exact_mode=0o600, sync=True)
+
+    def delete(self) -> None:
+        """Remove the record."""
+        with contextlib.suppress(OSError):
+            os.unlink(_path_of(self.file))
+
+
+def _path_of(file: str) -> str:
+    return os.path.join(default_config_folder(), "protected", f"{short_digest(os.fsencode(file), 32)}.json")
+
+
+def plain_text_of_user(text: str | None, record: UndoRecord | None) -> str | None:
+    """The text of a file that is ours as a whole, without ours: the lines that somebody added."""
+    if text is None or record is None:
+        return text
+    if text in (record.before, record.after):
+        return record.before
+    lines = _reversed_lines(text, record)
+    if lines is None:
+        raise FileRefused(
+            f"Lines of {record.file} that `metier protect` wrote were changed by hand.",
+            hint="Keep what you need of it elsewhere, delete it, and try again.",
+            path=record.file,
+        )
+    return lines if lines.strip() else record.before
+
+
+def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None:
+    """The text of a JSON file without what `metier protect` wrote."""
+    if text is None or (record is not None and text in (record.before, record.after)):
+        return text if record is None else record.before
+    now = json_data(text)
+    if record is None:
+        hooks = now.get("hooks") if isinstance(now, dict) else None
+        entries: dict[str, Any] = hooks if isinstance(hooks, dict) else {}
+        events: dict[str, list[Any]] = {event: [] for event, listed in entries.items() if _has_ours(listed)}
+        wanted = _stripped(_ABSENT, {"hooks": events}, now) if events else now
+    else:
+        wanted = _stripped(json_data(record.before or ""), json_data(record.after or ""), now)
+    wanted = {} if wanted is _ABSENT else wanted
+    if wanted == now:
+        return text
+    lines = _reversed_lines(text, record) if record is not None else None
+    found = lines if lines is not None and _is_json(lines, wanted) else rewritten(text, wanted)
+    is_new = record is not None and record.before is None
+    return None if is_new and not "".join(found.split()).strip("{}") else found
+
+
+def _has_ours(entries: Any) -> bool:
+    return isinstance(entries, list) and any(_rest_of_item(entry, []) != entry for entry in entries)
+
+
+def _is_json(text: str, wanted: Any) -> bool:
+    try:
+        return bool(json_data(text) == wanted)
+    except ValueError:
+        return False
+
+
+def _stripped(before: Any, after: Any, now: Any) -> Any:
+    """The data of a file without what was added between two earlier states of it."""
+    if isinstance(now, dict) and isinstance(after, dict):
+        old = before if isinstance(before, dict) else {}
+        inner = {
+            key: _stripped(old.get(key, _ABSENT), after[key], value) if key in after else value
+            for key, value in now.items()
+        }
+        kept: Any = {key: value for key, value in inner.items() if value is not _ABSENT}
+    elif isinstance(now, list) and isinstance(after, list):
+        added = _added_items(before if isinstance(before, list) else [], after)
+        kept = [rest for item in now if (rest := _rest_of_item(item, added)) is not _ABSENT]
+    else:
+        return _ABSENT if before is _ABSENT and now == after else now
+    return _ABSENT if before is _ABSENT and not kept else kept
+
+
+def _added_items(before: list[Any], after: list[Any]) -> list[Any]:
+    added = list(after)
+    for item in before:
+        if item in added:
+            added.remove(item)
+    return added
+
+
+def _rest_of_item(item: Any, added: list[Any]) -> Any:
+    """An item of a list without ours: it may be ours, or a group of hooks with ours among others."""
+    if item in added:
+        added.remove(item)
+        return _ABSENT
+    if is_our_hook(item):
+        return _ABSENT
+    hooks = item.get("hooks") if isinstance(item, dict) else None
+    if isinstance(hooks, list) and any(map(is_our_hook, hooks)):
+        others = [hook for hook in hooks if not is_our_hook(hook)]
+        return {**item, "hooks": others} if others else _ABSENT
+    return item
+
+
+def _reversed_lines(text: str, record: UndoRecord) -> str | None:
+    """The text with the change of a record undone, as `patch --reverse` does it; None where edits stand in its way."""
+    base, before = _lines(record.after or ""), _lines(record.before or "")
+    now = _lines(text)
+    undone = [(i, j, before[k:n]) for tag, i, j, k, n in _changes(base, before) if tag != "equal"]
+    edits = [(i, j, now[k:n]) for tag, i, j, k, n in _changes(base, now) if tag != "equal"]
+    for i, j, lines in undone:
+        for k, n, _ in edits:
+            # Beside each other they do not touch, unless both put lines at one place.
+            if max(i, k) < min(j, n) or i < k == n < j or k < i == j < n or (i == k and i == j and k == n and lines):
+                return None
+    for start, end, lines in sorted([*undone, *edits], key=lambda one: (one[0], one[1]), reverse=True):
+        base[start:end] = lines
+    return "".join(base)
+
+
+def _changes(one: Sequence[str], other: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    return list(difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes())
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)

@@ -1,0 +1,165 @@
+"""`metier protect`: hooks in the files of clients, put in and taken out, whatever else is written there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metier.cli.hook_files import HOOK_FILES, is_our_hook
+from metier.cli.json_text import json_data
+from metier.library.places import default_config_folder
+
+Call = Callable[..., tuple[int, str, str]]
+
+JSON_CLIENTS = [client for client, row in HOOK_FILES.items() if not row.plugin]
+OWN_HOOK = {"command": "./mine.sh"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    """The program is written once for all: what it is has tests of its own."""
+    for variable in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("metier.serve.client_hooks.fast_client.hook_program", lambda: "")
+    monkeypatch.setattr("metier.serve.client_hooks.fast_client.is_written", lambda: True)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"/" for path in folder.rglob("*")}
+
+
+def ours(data: Any) -> int:
+    """How many hooks of ours there are in data."""
+    if isinstance(data, list):
+        return sum(is_our_hook(item) or ours(item) for item in data)
+    return sum(map(ours, data.values())) if isinstance(data, dict) else 0
+
+
+@pytest.mark.parametrize("scope", ["--project", "--user"])
+@pytest.mark.parametrize("client", HOOK_FILES)
+def test_a_client_is_protected_once_and_all_is_as_before_when_that_is_undone(
+    client: str, scope: str, project: Path, own_home: Path, metier: Call
+) -> None:
+    before = tree(project), {name for name in tree(own_home) if "metier" not in name and name != "config"}
+    code, out, err = metier("protect", client, scope)
+    assert (code, err) == (0, "")
+    assert "is protected by" in out
+    files = tree(project)
+    homes = tree(own_home)
+    written = {**files, **homes}
+    assert any(b"hook" in data and client.encode() in data for data in written.values())
+    assert metier("protect", client, scope)[1].count("already") == 1
+    assert tree(project) == files
+    shape = json.loads(metier("protect", "--json")[1])["clients"]
+    assert {one["state"] for one in shape if one["client"] == client and f"--{one['scope']}" == scope} == {"on"}
+    assert {one["state"] for one in shape if one["client"] != client} == {"off"}
+    assert metier("protect", client, scope, "--remove")[0] == 0
+    after = tree(project), {name for name in tree(own_home) if "metier" not in name and name != "config"}
+    assert after == before
+
+
+@pytest.mark.parametrize("client", JSON_CLIENTS)
+def test_hooks_and_comments_of_the_user_stay_byte_for_byte(client: str, project: Path, metier: Call) -> None:
+    row = HOOK_FILES[client]
+    file = project / row.project
+    file.parent.mkdir(parents=True)
+    hook = OWN_HOOK if row.matcher is None else {"matcher": "Bash", "hooks": [OWN_HOOK]}
+    event = row.deciding[0]
+    text = f'// mine\r\n{{"theme": "dark", "hooks": {{"{event}": [{json.dumps(hook)}], /* why */ "Other": []}}}} // end'
+    file.write_bytes(text.encode())
+    assert metier("protect", client)[0] == 0
+    data = json_data(file.read_text())
+    assert data["hooks"][event][0] == hook
+    assert ours(data) == len(row.deciding) + len(row.observed)
+    assert data["theme"] == "dark"
+    assert metier("protect", client, "--remove")[0] == 0
+    assert file.read_bytes() == text.encode()
+
+
+def test_what_is_written_by_hand_since_then_is_kept(project: Path, metier: Call) -> None:
+    file = project / ".claude/settings.local.json"
+    metier("protect", "claude-code")
+    data = json.loads(file.read_text())
+    data["model"] = "opus"
+    data["hooks"]["PreToolUse"][0]["hooks"].append(OWN_HOOK)
+    data["hooks"]["Stop"] = [{"hooks": [OWN_HOOK]}]
+    file.write_text(json.dumps(data))
+    assert metier("protect", "claude-code", "--remove")[0] == 0
+    assert json.loads(file.read_text()) == {
+        "model": "opus",
+        "hooks": {
+            "PreToolUse": [{"matcher": "*", "hooks": [OWN_HOOK]}],
+            "Stop": [{"hooks": [OWN_HOOK]}],
+        },
+    }
+
+
+def test_a_file_that_a_colleague_protected_is_recognised_without_a_record(project: Path, metier: Call) -> None:
+    metier("protect", "codex")
+    file = project / ".codex/hooks.json"
+    for record in Path(default_config_folder(), "protected").iterdir():
+        record.unlink()
+    assert str(Path.home()) not in file.read_text()
+    assert "already" in metier("protect", "codex")[1]
+    assert metier("protect", "codex", "--remove")[0] == 0
+    assert json.loads(file.read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "cannot be read"),
+        ('{"hooks": []}', "no object for hooks"),
+        ('{"hooks": {"PreToolUse": {}}}', "no list for hooks.PreToolUse"),
+        ("[]", "no object"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_left_as_it_is(text: str, why: str, project: Path, metier: Call) -> None:
+    file = project / ".claude/settings.local.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    code, _, err = metier("protect", "claude-code")
+    assert code
+    assert why in err
+    assert file.read_text() == text
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(project: Path, metier: Call) -> None:
+    code, out, _ = metier("protect", "cursor", "--dry-run")
+    assert code == 0
+    assert '+    "preToolUse": [' in out
+    assert sorted(tree(project)) == [".git"]
+
+
+def test_a_file_of_another_plugin_is_not_replaced(project: Path, metier: Call) -> None:
+    file = project / ".opencode/plugins/metier.js"
+    file.parent.mkdir(parents=True)
+    file.write_text("export const Mine = () => ({})\n")
+    code, _, err = metier("protect", "opencode")
+    assert code
+    assert "not one that" in err
+
+
+def test_nothing_is_written_through_a_link_of_the_project(project: Path, metier: Call, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project / ".claude").symlink_to(tmp_path / "elsewhere")
+    code, _, err = metier("protect", "claude-code")
+    assert code
+    assert "link" in err
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_two_at_once_leave_one_set_of_hooks(project: Path) -> None:
+    command = [sys.executable, "-m", "metier", "protect", "gemini"]
+    running = [subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [one.wait() for one in running] == [0, 0]
+    data = json.loads((project / ".gemini/settings.json").read_text())
+    assert ours(data) == 5
+    subprocess.run([*command, "--remove"], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    assert sorted(tree(project)) == [".git"]
