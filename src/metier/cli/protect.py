@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protection:
+class ClientProtection:
     """Whether a client is protected, for a user or in a project, and by which files."""
 
     client: str
@@ -93,6 +93,7 @@ def run(options: Namespace) -> None:
                 "removed": options.remove,
                 "dry_run": options.dry_run,
                 "files": shape,
+                "unexpressed": [],
                 "limits": list(hooks.limits),
             }
         )
@@ -105,25 +106,27 @@ def planned(client: str, *, is_user: bool = False, remove: bool = False) -> list
     return [part.change(is_user=is_user, dry_run=True) for part in _parts(client, is_user=is_user, remove=remove)]
 
 
-def protections() -> Iterator[Protection]:
+def client_protections() -> Iterator[ClientProtection]:
     """The state of each client that has something of ours, for the user and in the project that one stands in."""
     for client in HOOK_FILES:
         for is_user in (False, True) if _is_in_project() else (True,):
             yield _protection(client, is_user=is_user)
 
 
-def _protection(client: str, *, is_user: bool) -> Protection:
+def _protection(client: str, *, is_user: bool) -> ClientProtection:
     scope: Literal["user", "project"] = "user" if is_user else "project"
     try:
         if all(one.is_none for one in planned(client, is_user=is_user, remove=True)):
-            return Protection(client=client, scope=scope, state="off")
+            return ClientProtection(client=client, scope=scope, state="off")
         changes = planned(client, is_user=is_user)
     except MetierError as error:
-        return Protection(client=client, scope=scope, state="changed", problem=error.message)
+        return ClientProtection(client=client, scope=scope, state="changed", problem=error.message)
     differing = [short_path(one.file) for one in changes if not one.is_none]
     problem = f"{', '.join(differing)} is not as it would be written now" if differing else _program_problem()
     files = tuple(one.file for one in changes if one.before is not None)
-    return Protection(client=client, scope=scope, files=files, state="changed" if problem else "on", problem=problem)
+    return ClientProtection(
+        client=client, scope=scope, files=files, state="changed" if problem else "on", problem=problem
+    )
 
 
 def _program_problem() -> str:
@@ -214,7 +217,7 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
 
 
 def _print_all(options: Namespace) -> None:
-    found = list(protections())
+    found = list(client_protections())
     if options.json:
         print_json({"clients": [one.as_json() for one in found]})
         return
