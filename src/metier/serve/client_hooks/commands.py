@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from metier.guard.files.file_access import FileAccess
     from metier.guard.shell.command import Script, SimpleCommand
+    from metier.guard.shell.lexer import ShellWord
 
 _READERS = frozenset({
     "bat", "basename", "cat", "cd", "cksum", "cmp", "column", "comm", "cut", "date", "diff", "dirname", "du",
@@ -118,19 +119,24 @@ class CommandReading:
         """The files that it starts, by real paths, each with its arguments; None where it does more than that."""
         script, found = self._script, []
         for command in script.commands if script is not None else ():
-            words = [word.text for word in command.words]
+            words = [self._with_home(word) for word in command.words]
             at = _script_index(words)
             if script is None or at is None:
                 continue
             is_alone = len(script.commands) == 1 and not (script.redirections or script.assignments or script.refusal)
-            is_whole = is_alone and all(word.is_known for word in command.words[at:])
-            full = os.path.normpath(os.path.join(self._folder, _with_home(words[at])))
+            is_whole = (
+                is_alone
+                and all(UNKNOWN not in word for word in words)
+                and not any(word.splits for word in command.words[at + 1 :])
+            )
+            full = os.path.normpath(os.path.join(self._folder, words[at]))
             found.append((real_path(full), tuple(words[at + 1 :]) if is_whole else None))
         return tuple(found)
 
-
-def _with_home(word: str) -> str:
-    return os.path.expanduser(word.replace(UNKNOWN, "~", 1) if word.startswith(f"{UNKNOWN}/") else word)
+    def _with_home(self, word: ShellWord) -> str:
+        """The text of a word, with the home folder where it is written in front."""
+        is_home = self.text[word.start : word.end].lstrip('"').startswith(("~/", "$HOME/", "${HOME}/"))
+        return word.text.replace(UNKNOWN, os.path.expanduser("~"), 1) if is_home else word.text
 
 
 def _only_reads(command: SimpleCommand) -> bool:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier import Library, Policy
+from metier import Library
 from metier._lazy import pattern, replace
 from metier._paths import is_inside, real_path
 from metier.errors import MetierError
@@ -72,9 +72,6 @@ class ClientConversation:
         self._project = self._state.project = self._state.project or str(project_root(Path(folder)))
         library = Library.discover(self._project)
         guard = Guard(approve=_ClientQuestion(self._client.title), project=self._project)
-        if not guard.governance.effective.allowed_tools:
-            # Whoever has a client protected wants the rules of its skills to hold, unless a policy says otherwise.
-            guard.policy = Policy(allowed_tools={"*": "enforced"})
         self._guard = guard
         self._session = library.session(id=f"{client}:{conversation}"[:200], guard=guard, workspace=self._project)
         context = self._session.context
@@ -253,10 +250,15 @@ class ClientConversation:
                         hint=for_people("Begin a new conversation.", model="Stop, and tell the user to begin another."),
                     )
                 if not one.is_over:
-                    enforced = entry and self._guard.enforcement_of(entry.place, entry.folder)
-                    ceilings.append(one.ceiling.under(enforced) if enforced else one.ceiling)
+                    ceilings.append(self._ceiling(one, entry))
             self._rules = (seen, tuple(ceilings), against)
         return self._rules[1:]
+
+    def _ceiling(self, one: UsedSkill, entry: Entry | None) -> Ceiling:
+        """The rules of a skill: whoever protects a client wants them to hold there, unless a policy says otherwise."""
+        if entry is None or not self._effective.allowed_tools:
+            return one.ceiling
+        return one.ceiling.under(self._guard.enforcement_of(entry.place, entry.folder))
 
     def _reads_used_skill(self, event: HookEvent, reading: CommandReading | None) -> bool:
         """Whether a call only reads files of skills that are used: their own rules do not keep them from that."""
