@@ -30,7 +30,14 @@ from metier.run import skill_variables
 from metier.serve.client_hooks.commands import CommandReading, closed_path, command_line
 from metier.serve.client_hooks.event import NO_OBJECTION, HookAnswer
 from metier.serve.client_hooks.protocols import PROTOCOLS
-from metier.serve.client_hooks.used_skills import MAX_USED, UsedSkill, read_state, state_file, write_state
+from metier.serve.client_hooks.used_skills import (
+    MAX_USED,
+    UsedSkill,
+    read_state,
+    remove_old_states,
+    state_file,
+    write_state,
+)
 from metier.session.active_skills import script_paths, subject_of
 from metier.session.load_transaction import fill_rule
 from metier.session.resource_grants import skill_folders
@@ -47,8 +54,9 @@ if TYPE_CHECKING:
     from metier.serve.client_hooks.event import HookEvent
     from metier.session.context import By
 
-_SKILL_TOOLS = frozenset({"skill", "activate_skill", "use_skill", "load_skill"})
-_NAMING = ("skill", "name", "skill_name", "command")
+_SKILL_TOOLS = frozenset({"skill", "activate_skill", "use_skill", "load_skill", "skills_load", "get_skill"})
+"""Tools of clients, and of our own MCP server, that give a model the instructions of skills."""
+_NAMING = ("skill", "skills", "name", "skill_name", "command")
 _TALK = frozenset({
     "ask_user", "ask_user_question", "askuserquestion", "enter_plan_mode", "enterplanmode", "exit_plan_mode",
     "exitplanmode", "question", "taskcreate", "taskget", "tasklist", "taskupdate", "think", "todoread", "todowrite",
@@ -92,6 +100,8 @@ class ClientConversation:
             return self._call(event)
         if event.kind == "result":
             self._result(event)
+        elif event.kind == "start":
+            remove_old_states()
         return NO_OBJECTION
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -136,7 +146,7 @@ class ClientConversation:
         if event.call:
             self._state.asked[event.call] = waiting
             self._save()
-        return HookAnswer(outcome="ask", reason=decision.reason, arguments=given)
+        return HookAnswer(outcome="ask", reason=f"Métier: {decision.reason}", arguments=given)
 
     def _result(self, event: HookEvent) -> None:
         """A call that somebody was asked about was made: they said yes."""
@@ -160,12 +170,11 @@ class ClientConversation:
 
     def _loaded_by(self, event: HookEvent, reading: CommandReading | None) -> Iterator[Entry]:
         """The skills whose instructions a call gives to the model."""
-        if canonical_tool(event.tool) in _SKILL_TOOLS:
-            named = (event.arguments.get(key) for key in _NAMING)
-            name = next((one for one in named if isinstance(one, str) and one), "")
-            entry = self._skill_named(name.lstrip("/$").partition(" ")[0])
-            if entry is not None:
-                yield entry
+        if canonical_tool(event.tool.rpartition("__")[2]) in _SKILL_TOOLS:
+            given = next((one for key in _NAMING if (one := event.arguments.get(key))), ())
+            names = (given,) if isinstance(given, str) else given if isinstance(given, list) else ()
+            plain = (name.lstrip("/$").partition(" ")[0] for name in names if isinstance(name, str))
+            yield from (entry for name in plain if (entry := self._skill_named(name)) is not None)
             return
         for path in _named_paths(event, reading):
             folder, name = os.path.split(path)
@@ -379,7 +388,7 @@ def _named_paths(event: HookEvent, reading: CommandReading | None) -> Iterable[s
 
 def _refusal(decision: Decision) -> HookAnswer:
     hint = for_model(decision.hint, {}) if decision.hint else ""
-    return HookAnswer(outcome="deny", reason=f"{decision.reason} {hint}".strip())
+    return HookAnswer(outcome="deny", reason=f"Métier: {decision.reason} {hint}".strip())
 
 
 def _identity(path: str) -> tuple[int, int] | None:

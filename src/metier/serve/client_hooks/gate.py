@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from metier._cache import BoundedCache
 from metier._json_object import parse_object
 from metier._lazy import logger
+from metier.errors import MetierError
 from metier.serve.client_hooks.event import HookAnswer, Output
 from metier.serve.client_hooks.protocols import PROTOCOLS, UnknownInput, blocked
 
@@ -21,6 +22,26 @@ log = logger("metier.serve")
 MAX_INPUT = 16_000_000
 """Bytes of one event."""
 _MAX_CONVERSATIONS = 64
+
+
+def failure_mode(folder: str | None = None) -> Literal["open", "closed"]:
+    """The mode for calls that nothing can be decided about: `protect.fail` of the policy, or else its default."""
+    from metier.guard.governance import Governance
+
+    try:
+        effective = Governance.default(folder).effective
+    except (OSError, MetierError):
+        return "closed"
+    if effective.protect_fail is not None:
+        return effective.protect_fail
+    is_administered = bool(effective.errors) or any(file.layer == "enterprise" for file in effective.files)
+    return "closed" if is_administered else "open"
+
+
+def _undecided(error: Exception) -> HookAnswer:
+    log.error("nothing could be decided", exc_info=error)
+    reason = f"Métier could not decide about it: {type(error).__name__}. It did not happen; tell the user."
+    return HookAnswer(outcome="deny", reason=reason)
 
 
 class HookGate:
@@ -46,18 +67,17 @@ class HookGate:
         if event is None:
             return Output()
         try:
-            return protocol.write(event, self._decide(event))
+            conversation, turn = self._conversation(event)
+        except (OSError, MetierError) as error:
+            # The machine fails, whatever the call is: then policy says what becomes of it.
+            return Output() if failure_mode(event.folder) == "open" else protocol.write(event, _undecided(error))
         except Exception as error:
-            log.exception("nothing could be decided")
-            if event.kind not in ("call", "prompt"):
-                return Output()
-            reason = f"Métier could not decide about it: {type(error).__name__}. It did not happen; tell the user."
-            return protocol.write(event, HookAnswer(outcome="deny", reason=reason))
-
-    def _decide(self, event: HookEvent) -> HookAnswer:
-        conversation, turn = self._conversation(event)
-        with turn:
-            return conversation.answer(event)
+            return protocol.write(event, _undecided(error))
+        try:
+            with turn:
+                return protocol.write(event, conversation.answer(event))
+        except Exception as error:
+            return protocol.write(event, _undecided(error))
 
     def _conversation(self, event: HookEvent) -> tuple[ClientConversation, threading.Lock]:
         from metier.serve.client_hooks.conversation import ClientConversation

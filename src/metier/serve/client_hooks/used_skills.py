@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_object
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_USED = 200
 _MAX_BYTES = 4_000_000
+_KEPT_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,15 @@ def write_state(path: str, state: ConversationState) -> None:
         "asked": {call: [_data(one) for one in skills] for call, skills in state.asked.items()},
     }
     write_file(path, json.dumps(data).encode(), sync=True)
+
+
+def remove_old_states() -> None:
+    """Remove the files of conversations that nobody went on with for a month."""
+    oldest = time.time() - _KEPT_SECONDS
+    with contextlib.suppress(OSError), os.scandir(os.path.dirname(state_file("", ""))) as files:
+        for file in files:
+            if file.stat(follow_symlinks=False).st_mtime < oldest:
+                os.unlink(file.path)
 
 
 def _data(one: UsedSkill) -> dict[str, Any]:
