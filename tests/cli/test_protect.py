@@ -57,7 +57,9 @@ def test_a_client_is_protected_once_and_all_is_as_before_when_that_is_undone(
     assert metier("protect", client, scope)[1].count("already") == 1
     assert tree(project) == files
     shape = json.loads(metier("protect", "--json")[1])["clients"]
-    assert {one["state"] for one in shape if one["client"] == client and f"--{one['scope']}" == scope} == {"on"}
+    assert {one["state"] for one in shape if one["client"] == client and f"--{one['scope']}" == scope} == {
+        "inactive" if client == "codex" else "on"
+    }
     assert {one["state"] for one in shape if one["client"] != client} == {"off"}
     assert metier("protect", client, scope, "--remove")[0] == 0
     after = tree(project), {name for name in tree(own_home) if "metier" not in name and name != "config"}

@@ -42,6 +42,8 @@ class HookFile:
     """More of the whole file."""
     plugin: str = ""
     """The file of ours that is the plugin, where the client has no configuration of hooks."""
+    off: tuple[tuple[tuple[str, ...], Any], ...] = ()
+    """Settings of the same file that switch hooks off: the keys, and the value or an item of the list."""
     then: str = ""
     """The step that is left to the user."""
     limits: tuple[str, ...] = ()
@@ -57,6 +59,16 @@ class HookFile:
 
         return {**self.top, "hooks": {event: [hook(event)] for event in (*self.deciding, *self.observed)}}
 
+    def switched_off_by(self, data: Any) -> str:
+        """The setting in the data of the file that switches hooks off; empty where none does."""
+        for keys, value in self.off:
+            found = data
+            for key in keys:
+                found = found.get(key) if isinstance(found, dict) else None
+            if found is value or (isinstance(found, list) and value in found):
+                return ".".join(keys)
+        return ""
+
 
 def is_our_hook(entry: object) -> bool:
     """Whether an entry of a list of hooks runs our program.
@@ -67,6 +79,9 @@ def is_our_hook(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("command"), str) and bool(_OUR_COMMAND(entry["command"]))
 
 
+_NO_QUESTION = (
+    "A hook cannot ask there: a call that somebody has to agree to is refused, and the refusal says how to agree."
+)
 _SAME_USER = "A program that it starts outside of a sandbox can do whatever you can."
 
 HOOK_FILES: Mapping[str, HookFile] = {
@@ -79,6 +94,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         handler={"type": "command", "timeout": 60},
         closed={"onFailure": "block"},
         matcher="*",
+        off=((("disableAllHooks",), True),),
         then="Start a new session of Claude Code; `/hooks` shows them.",
         limits=(
             "Files that a prompt mentions by `@` are read without a hook: the list of files that it may not read is "
@@ -90,13 +106,15 @@ HOOK_FILES: Mapping[str, HookFile] = {
         user="{codex}/hooks.json",
         project=".codex/hooks.json",
         deciding=("PreToolUse",),
-        observed=("PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd"),
+        observed=("PostToolUse", "UserPromptSubmit", "SessionStart"),
         handler={"type": "command", "timeout": 60},
         matcher="*",
         then="Start `codex`, type `/hooks` and trust them: Codex runs no hook before that, nor one that changed since.",
         limits=(
-            "Its hooks cannot ask: a call that somebody has to agree to is refused, and the refusal says how to agree.",
+            _NO_QUESTION,
             "Hooks that nobody trusted yet are skipped, and a hook that takes too long does not block.",
+            "Text that is typed into a program which runs already is not told of.",
+            "It has no tool for skills: one is in use once its SKILL.md was read.",
             _SAME_USER,
         ),
     ),
@@ -107,6 +125,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         observed=("AfterTool", "BeforeAgent", "SessionStart", "SessionEnd"),
         handler={"type": "command", "name": "metier", "timeout": 60_000},
         matcher="*",
+        off=((("hooksConfig", "enabled"), False), (("hooksConfig", "disabled"), "metier")),
         then="Start a new session of Gemini CLI; `/hooks` shows them.",
         limits=(
             "In a folder that it does not trust it runs no hook, and no tool by itself.",
@@ -118,13 +137,20 @@ HOOK_FILES: Mapping[str, HookFile] = {
     "cursor": HookFile(
         user=".cursor/hooks.json",
         project=".cursor/hooks.json",
-        deciding=("preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile"),
-        observed=("postToolUse", "beforeSubmitPrompt", "sessionStart", "sessionEnd"),
+        # It tells of a call by a second event for shells, servers and files, which would be a second decision.
+        deciding=("preToolUse",),
+        observed=("postToolUse", "postToolUseFailure", "beforeSubmitPrompt", "sessionStart", "sessionEnd"),
         handler={"timeout": 60},
         closed={"failClosed": True},
         top={"version": 1},
         then="Its settings list them under Hooks; it reads the file again by itself.",
-        limits=("A skill shows only by the SKILL.md that is read.", _SAME_USER),
+        limits=(
+            _NO_QUESTION,
+            "It has no tool for skills: one is in use once its SKILL.md was read.",
+            "Files that a person attaches are read without a hook.",
+            "Where its settings have it read the hooks of Claude Code, too, protect it by one of both.",
+            _SAME_USER,
+        ),
     ),
     "vscode": HookFile(
         user=".copilot/hooks/metier.json",
@@ -136,7 +162,8 @@ HOOK_FILES: Mapping[str, HookFile] = {
         then="Start a new chat; `Chat: Configure Hooks` shows them. Copilot CLI reads the same file.",
         limits=(
             "Hooks are a preview there, and an organisation can switch them off.",
-            "A hook that cannot be started or takes too long does not block.",
+            "A hook that takes too long does not block.",
+            "It reads the hooks of Claude Code, too: a project that is protected for both is asked twice.",
             _SAME_USER,
         ),
     ),
@@ -146,7 +173,9 @@ HOOK_FILES: Mapping[str, HookFile] = {
         plugin="opencode.js",
         then="Start OpenCode again.",
         limits=(
-            "A plugin cannot ask: a call that somebody has to agree to is refused, and the refusal says how to agree.",
+            _NO_QUESTION,
+            "Started with `--pure`, it loads no plugin.",
+            "Files that a person attaches are read without a hook.",
             _SAME_USER,
         ),
     ),

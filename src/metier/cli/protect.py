@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass
 from metier.cli.file_part import FilePart
 from metier.cli.hook_files import HOOK_FILES
+from metier.cli.json_text import json_data
 from metier.cli.output import Style, print_done, print_json, short_path, table
 from metier.errors import InvalidArgument, MetierError
-from metier.library.clients import CLIENTS
+from metier.library.clients import CLIENTS, in_home
 from metier.library.places import project_root
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class ClientProtection:
     client: str
     scope: Literal["project", "user"]
     files: tuple[str, ...] = ()
-    state: Literal["on", "changed", "off"]
-    """`changed` where the files are not as they would be written now."""
+    state: Literal["on", "changed", "inactive", "off"]
+    """`changed` where the files are not as they would be written now, `inactive` where the client leaves them out."""
     problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -121,12 +122,14 @@ def _protection(client: str, *, is_user: bool) -> ClientProtection:
         changes = planned(client, is_user=is_user)
     except MetierError as error:
         return ClientProtection(client=client, scope=scope, state="changed", problem=error.message)
+    files = tuple(one.file for one in changes if one.before is not None)
     differing = [short_path(one.file) for one in changes if not one.is_none]
     problem = f"{', '.join(differing)} is not as it would be written now" if differing else _program_problem()
-    files = tuple(one.file for one in changes if one.before is not None)
-    return ClientProtection(
-        client=client, scope=scope, files=files, state="changed" if problem else "on", problem=problem
-    )
+    if problem:
+        return ClientProtection(client=client, scope=scope, files=files, state="changed", problem=problem)
+    problem = _switch_problem(client, changes[0])
+    state: Literal["on", "inactive"] = "inactive" if problem else "on"
+    return ClientProtection(client=client, scope=scope, files=files, state=state, problem=problem)
 
 
 def _program_problem() -> str:
@@ -135,6 +138,26 @@ def _program_problem() -> str:
     from metier.serve.client_hooks.fast_client import hook_path, is_written
 
     return "" if is_written() else f"{short_path(hook_path())}, which it runs, is missing or not as it was written"
+
+
+def _switch_problem(client: str, change: FileChange) -> str:
+    """The setting by which the client itself leaves our hooks out."""
+    if client == "codex":
+        return "" if _is_trusted_by_codex(change.file) else "Codex was not told to trust it yet, by `/hooks`"
+    switch = HOOK_FILES[client].switched_off_by(json_data(change.before or "")) if HOOK_FILES[client].off else ""
+    return f"{switch} in {short_path(change.file)} switches hooks off" if switch else ""
+
+
+def _is_trusted_by_codex(file: str) -> bool:
+    """Whether Codex has noted trust in a hook of a file that decides; whether in this one, it alone can tell."""
+    import tomllib
+
+    try:
+        with open(in_home("{codex}/config.toml", os.path.expanduser("~")), "rb") as opened:
+            state = tomllib.load(opened)["hooks"]["state"]
+        return any(key.startswith(f"{file}:pre_tool_use:") and "trusted_hash" in state[key] for key in state)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _is_in_project() -> bool:
@@ -183,8 +206,7 @@ def _hooks_of(client: str, hooks: HookFile, effective: EffectivePolicy, *, is_us
 
 
 def _fail(effective: EffectivePolicy) -> Literal["open", "closed"]:
-    chosen: Literal["open", "closed"] | None = getattr(effective, "protect_fail", None)
-    return chosen or ("closed" if any(one.layer == "enterprise" for one in effective.files) else "open")
+    return effective.protect_fail or ("closed" if any(one.layer == "enterprise" for one in effective.files) else "open")
 
 
 def _quoted(text: str) -> str:
