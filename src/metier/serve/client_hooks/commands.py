@@ -22,7 +22,7 @@ from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from metier.guard.files.file_access import FileAccess
     from metier.guard.shell.command import Script, SimpleCommand
@@ -161,19 +161,11 @@ def _script_index(words: list[str]) -> int | None:
     return None
 
 
-def closed_path(reading: CommandReading, access: FileAccess, started: frozenset[str]) -> tuple[str, str] | None:
-    """A path that a command names and must not, with the place that closes it; None where it names none.
-
-    Files that it only starts are not written by that.
-    """
-    hidden = next((path for path in reading.paths if access.hides(path)), None)
-    if hidden is not None:
-        return hidden, ""
-    if reading.is_reading:
-        return None
-    named = [path for path in reading.paths if path not in started and not is_inside(access.workspace, path)]
+def closed_path(paths: Iterable[str], access: FileAccess) -> tuple[str, str] | None:
+    """A path that is closed to writing, of those that a command names, with the place that closes it."""
+    named = [path for path in paths if not is_inside(access.workspace, path)]
     try:
         places = list(access.closing_places([(path, True) for path in named]))
     except MetierError:
-        return (named[0], "it") if named else None
+        return (named[0], named[0]) if named else None
     return next(((path, place) for path, place in zip(named, places, strict=True) if place), None)

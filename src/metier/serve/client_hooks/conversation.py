@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from metier import Library
 from metier._lazy import pattern, replace
-from metier._paths import is_inside, real_path
+from metier._paths import is_inside, real_path, short_digest
 from metier.errors import MetierError
 from metier.guard import Action, Guard
-from metier.guard.decision import refuse
+from metier.guard.decision import refuse, written
 from metier.guard.files.file_access import protection_hint, protection_reason
 from metier.guard.files.file_check import file_targets
 from metier.guard.question import AnswerPending
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from metier.guard import Actor, Decision
     from metier.guard.decision import Ceiling
+    from metier.guard.files.file_access import FileAccess
     from metier.guard.policy.effective import EffectivePolicy
     from metier.library import Entry
     from metier.serve.client_hooks.event import HookEvent
@@ -64,6 +65,7 @@ _TALK = frozenset({
 })  # fmt: skip
 """Tools that change nothing but the conversation, which no skill can forbid."""
 _MENTION = pattern(r"(?<!\S)[/$]([\w.:-]{1,200})")
+_ATTACHED = pattern(r'(?<!\S)@(?:"?)([^\s"\0]{1,1000})')
 _MAX_PROMPT = 100_000
 _SKILL_FILE = "skill.md"
 
@@ -110,8 +112,10 @@ class ClientConversation:
         if self._effective.protect_skills == "prompt" and any(not one.is_over for one in self._state.used.values()):
             self._state.used = {folder: replace(one, is_over=True) for folder, one in self._state.used.items()}
             self._save()
-        against = self._rules_now()[1]
-        for entry in () if against is not None else self._mentioned(event.prompt):
+        # A file that a message names by `@` goes to the model without any further hook.
+        paths = [_absolute(found[1], event.folder) for found in _ATTACHED.finditer(event.prompt[:_MAX_PROMPT])]
+        against = self._rules_now()[1] or self._against_reading(paths)
+        for entry in () if against is not None else (*self._mentioned(event.prompt), *self._instructions_in(paths)):
             against = against or self._use(entry, "user")
         return NO_OBJECTION if against is None else _refusal(against)
 
@@ -143,14 +147,13 @@ class ClientConversation:
             return NO_OBJECTION if given is None else HookAnswer(arguments=given)
         if decision.code != "approval-pending":
             return _refusal(decision)
-        if event.call:
-            self._state.asked[event.call] = waiting
-            self._save()
+        self._state.asked[_call_key(event)] = waiting
+        self._save()
         return HookAnswer(outcome="ask", reason=f"Métier: {decision.reason}", arguments=given)
 
     def _result(self, event: HookEvent) -> None:
         """A call that somebody was asked about was made: they said yes."""
-        waiting = self._state.asked.pop(event.call, None)
+        waiting = self._state.asked.pop(_call_key(event), None)
         if waiting is None:
             return
         self._state.used |= {one.folder: one for one in waiting}
@@ -176,7 +179,11 @@ class ClientConversation:
             plain = (name.lstrip("/$").partition(" ")[0] for name in names if isinstance(name, str))
             yield from (entry for name in plain if (entry := self._skill_named(name)) is not None)
             return
-        for path in _named_paths(event, reading):
+        yield from self._instructions_in(_named_paths(event, reading))
+
+    def _instructions_in(self, paths: Iterable[str]) -> Iterator[Entry]:
+        """The skills whose SKILL.md is among some files."""
+        for path in paths:
             folder, name = os.path.split(path)
             if name.lower() == _SKILL_FILE and folder in self._entries:
                 yield self._entries[folder]
@@ -280,20 +287,32 @@ class ClientConversation:
 
     def _against_files(self, event: HookEvent, reading: CommandReading | None) -> Decision | None:
         """The refusal of a call that names a file of a blocked skill, or by a command a place that is closed to it."""
-        for entry in self._owners(_named_paths(event, reading)):
-            if self._guard.is_excluded(subject_of(entry, self._digest(entry)), self._actor):
-                return refuse("blocked skill", f"Skill {entry.name!r} is blocked.", code="skill-blocked", hint=BLOCKED)
         if reading is None:
-            return None
-        access = self._guard.files.access(self._project, skill_folders(self._session.context.index))
-        found = closed_path(reading, access, frozenset(path for path, _ in reading.started))
+            return self._against_blocked(_named_paths(event, reading))
+        against = self._against_reading(reading.paths)
+        if against is not None or reading.is_reading:
+            return against
+        started = frozenset(path for path, _ in reading.started)
+        found = closed_path([path for path in reading.paths if path not in started], self._access)
         if found is None:
             return None
-        path, place = found
-        if not place:
-            return refuse("protected files", f"{shown(path, 300)!r} is closed to tools.", code="file-refused")
-        reason = protection_reason(path, place)
-        return refuse("protected files", reason, code="protected-place", hint=protection_hint(place))
+        return refuse(
+            "protected files", protection_reason(*found), code="protected-place", hint=protection_hint(found[1])
+        )
+
+    def _against_reading(self, paths: Iterable[str]) -> Decision | None:
+        """The refusal of reading files: of a blocked skill, or with keys and passwords."""
+        access = self._access
+        hidden = next((path for path in paths if access.hides(path)), None)
+        if hidden is not None:
+            return refuse("protected files", f"{shown(hidden, 300)!r} is closed to tools.", code="file-refused")
+        return self._against_blocked(paths)
+
+    def _against_blocked(self, paths: Iterable[str]) -> Decision | None:
+        for entry in self._owners(paths):
+            if self._guard.is_excluded(subject_of(entry, self._digest(entry)), self._actor):
+                return refuse("blocked skill", f"Skill {entry.name!r} is blocked.", code="skill-blocked", hint=BLOCKED)
+        return None
 
     def _against_scripts(
         self, event: HookEvent, reading: CommandReading
@@ -350,6 +369,10 @@ class ClientConversation:
     # --- what the rest needs ------------------------------------------------------------------------------------------
 
     @property
+    def _access(self) -> FileAccess:
+        return self._guard.files.access(self._project, skill_folders(self._session.context.index))
+
+    @property
     def _actor(self) -> Actor:
         return self._session.context.actor
 
@@ -383,7 +406,16 @@ def _named_paths(event: HookEvent, reading: CommandReading | None) -> Iterable[s
         return reading.paths
     targets = file_targets(event.tool, event.arguments)
     paths = (*targets.read, *targets.written)
-    return [real_path(os.path.join(event.folder, os.path.expanduser(path))) for path in paths if "\0" not in path]
+    return [_absolute(path, event.folder) for path in paths if "\0" not in path]
+
+
+def _absolute(path: str, folder: str) -> str:
+    return real_path(os.path.join(folder, os.path.expanduser(path)))
+
+
+def _call_key(event: HookEvent) -> str:
+    """The name of a call: the client's id, or where it has none the call itself."""
+    return event.call or short_digest(f"{event.tool}\0{written(event.arguments)}".encode(errors="surrogatepass"), 32)
 
 
 def _refusal(decision: Decision) -> HookAnswer:
