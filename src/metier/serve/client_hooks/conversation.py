@@ -23,7 +23,7 @@ from metier.guard.files.file_access import protection_hint, protection_reason
 from metier.guard.files.file_check import file_targets
 from metier.guard.question import AnswerPending
 from metier.guard.remedies import BLOCKED
-from metier.hints import for_model, for_people
+from metier.hints import for_model, for_people, for_person
 from metier.library.clients import CLIENTS
 from metier.library.places import project_root
 from metier.run import skill_variables
@@ -81,7 +81,8 @@ class ClientConversation:
         # It stays in the project that it began in, whatever folder its commands go to.
         self._project = self._state.project = self._state.project or str(project_root(Path(folder)))
         library = Library.discover(self._project)
-        guard = Guard(approve=_ClientQuestion(self._client.title), project=self._project)
+        question = _ClientQuestion(self._client.title) if PROTOCOLS[client].can_ask else None
+        guard = Guard(approve=question, project=self._project)
         self._guard = guard
         self._session = library.session(id=f"{client}:{conversation}"[:200], guard=guard, workspace=self._project)
         context = self._session.context
@@ -420,6 +421,9 @@ def _call_key(event: HookEvent) -> str:
 
 def _refusal(decision: Decision) -> HookAnswer:
     hint = for_model(decision.hint, {}) if decision.hint else ""
+    if decision.code == "approval-needed":
+        # A person reads the refusal, too, and it is theirs to do something about it.
+        hint = f"This client cannot ask the user, so tell them: {for_person(decision.hint)}"
     return HookAnswer(outcome="deny", reason=f"Métier: {decision.reason} {hint}".strip())
 
 

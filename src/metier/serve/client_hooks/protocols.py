@@ -28,6 +28,9 @@ class Protocol:
     """The output for an answer."""
     can_rewrite: bool = True
     """Whether a hook can change the arguments of a call."""
+    can_ask: bool = True
+    """Whether a hook can have the person at the client asked. A client that cannot might run a call that it was told
+    to ask about."""
     event_field: str = "hook_event_name"
     conversation_field: str = "session_id"
     folder_field: str = "cwd"
@@ -84,6 +87,20 @@ def _claude_output(event: HookEvent, answer: HookAnswer) -> Output:
     return _json({"hookSpecificOutput": found})
 
 
+def _codex_output(event: HookEvent, answer: HookAnswer) -> Output:
+    """An answer as Codex reads it.
+
+    It runs a call whose answer has a field that it does not know, or a refusal without a reason: so a refusal is told
+    by the exit code, and other arguments with the word that it takes them by, which keeps its own questions as they are.
+    """
+    if answer.outcome != "none":
+        return blocked(answer.reason or "Métier refused it.")
+    if event.kind != "call" or answer.arguments is None:
+        return Output()
+    given = {"permissionDecision": "allow", "updatedInput": dict(answer.arguments)}
+    return _json({"hookSpecificOutput": {"hookEventName": "PreToolUse", **given}})
+
+
 def _json(value: Mapping[str, Any]) -> Output:
     return Output(stdout=json.dumps(value))
 
@@ -104,6 +121,18 @@ PROTOCOLS: Mapping[str, Protocol] = {
             "SessionEnd": ("end", None),
         },
         write=_claude_output,
+    ),
+    "codex": Protocol(
+        events={
+            "SessionStart": ("start", None),
+            "UserPromptSubmit": ("prompt", None),
+            "PreToolUse": ("call", None),
+            # It comes after a command that failed, too, and does not say so.
+            "PostToolUse": ("result", None),
+            "SessionEnd": ("end", None),
+        },
+        write=_codex_output,
+        can_ask=False,
     ),
 }
 """The protocols by the names of their clients, as `metier.library.clients` has them."""
