@@ -90,8 +90,8 @@ def _claude_output(event: HookEvent, answer: HookAnswer) -> Output:
 def _codex_output(event: HookEvent, answer: HookAnswer) -> Output:
     """An answer as Codex reads it.
 
-    It runs a call whose answer has a field that it does not know, or a refusal without a reason: so a refusal is told
-    by the exit code, and other arguments with the word that it takes them by, which keeps its own questions as they are.
+    It runs a call whose answer has a field that it does not know, or refuses without a reason: so a refusal is told by
+    the exit code, and other arguments with the word that it takes them by, which keeps its own questions as they are.
     """
     if answer.outcome != "none":
         return blocked(answer.reason or "Métier refused it.")
