@@ -77,3 +77,22 @@ def test_a_script_runs_in_the_sandbox_by_the_word_that_codex_takes_other_argumen
     assert set(answer) == {"hookEventName", "permissionDecision", "updatedInput"}, "one too many, and the call runs"
     assert answer["permissionDecision"] == "allow"
     assert "run release scripts/tag.py -- v1" in answer["updatedInput"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("command", "waits"),
+    [
+        ("bash", True),
+        ("cd src && python3 -i", True),
+        ("env python3 -q", True),
+        ("python3 -i x.py", True),
+        ("python3 x.py", False),
+        ("bash -c 'ls'", False),
+        ("python3 - <<'E'\nprint(1)\nE", False),
+        ("echo ls | bash", False),
+        ("node --version", False),
+        ("ls", False),
+    ],
+)
+def test_a_program_that_waits_for_typing_is_known(command: str, waits: bool) -> None:
+    assert CommandReading(command, "/").is_interactive is waits

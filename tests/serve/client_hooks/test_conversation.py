@@ -78,6 +78,7 @@ def reason(answer: dict[str, Any]) -> str:
     [
         ("Read", {"file_path": "{skill}/SKILL.md"}),
         ("Bash", {"command": "cat {skill}/SKILL.md"}),
+        ("Bash", {"command": "cat {skill}/*"}),
         ("Bash", {"command": "cd {skill} && sed -n 1,50p SKILL.md"}),
         ("Skill", {"skill": "some-plugin:release", "args": "now"}),
         ("skill", {"name": "release"}),
@@ -197,6 +198,12 @@ def test_a_skill_that_nobody_vouches_for_is_asked_about_and_used_after_a_yes(
         "cat {home}/.ssh/id_ed25519",
         "ln -s /tmp/x .vscode",
         "echo x > {home}/.claude/skills/release/SKILL.md",
+        "echo '{{}}' | {home}/.metier/hook claude-code",
+        "python3 -m metier.serve.client_hooks claude-code < x",
+        "metier hook claude-code < x",
+        "metier protect claude-code --remove",
+        "metier init --yes",
+        "metier quarantine release pdf",
     ],
 )
 def test_a_command_does_not_change_what_decides(

@@ -27,7 +27,7 @@ _VERBS = (
     *("approve grant", "approve deny", "approve revoke", "propose approve", "propose reject", "store restore"),
     *("quarantine release", "trust", "user", "deploy", "rollback", "listing"),
     *("registry yank", "registry deprecate"),
-    *("add", "remove", "update", "install", "publish", "packages", "protect"),
+    *("add", "remove", "update", "install", "publish", "packages", "protect", "init", "hook"),
 )
 _MAX_PATHS = 32
 _BETWEEN = ("", " -*")

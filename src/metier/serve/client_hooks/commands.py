@@ -51,6 +51,7 @@ _INTERPRETERS = re.compile(
 _LAUNCHED = frozenset(
     {"uv", "poetry", "pipenv", "npx", "pnpm", "yarn", "bunx", "env", "time", "nohup", "timeout", "nice"}
 )
+_CODE_OPTIONS = frozenset({"-c", "-e", "-m", "-p", "--eval", "--print", "--version", "-V", "-v", "--help", "-h"})
 _SEPARATORS = re.compile(r"[\s;|&()<>{},`]+")
 _QUOTES = re.compile(r"[\"'\\]")
 _MOST_WORDS = 1_000
@@ -115,6 +116,15 @@ class CommandReading:
         return not writes and all(map(_only_reads, script.commands))
 
     @cached_property
+    def is_interactive(self) -> bool:
+        """Whether it may leave an interpreter running that waits for what is typed."""
+        script = self._script
+        if script is None or any(one.reads for one in script.redirections):
+            return False
+        first = (pipeline[0] for pipeline in script.pipelines) if script.pipelines else script.commands
+        return any(command is not None and _waits_for_input(command) for command in first)
+
+    @cached_property
     def started(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
         """The files that it starts, by real paths, each with its arguments; None where it does more than that."""
         script, found = self._script, []
@@ -146,6 +156,13 @@ def _only_reads(command: SimpleCommand) -> bool:
         return len(words) > 1 and words[1] in _GIT_READS
     writing = _WRITING_OPTIONS.get(name)
     return (name in _READERS or name == "sed") and not (writing and any(map(writing.fullmatch, words[1:])))
+
+
+def _waits_for_input(command: SimpleCommand) -> bool:
+    words = [word.text for word in command.words if program_name(word.text) not in _LAUNCHED]
+    if not words or not _INTERPRETERS.fullmatch(program_name(words[0])):
+        return False
+    return "-i" in words or all(word.startswith("-") and word not in _CODE_OPTIONS for word in words[1:])
 
 
 def _script_index(words: list[str]) -> int | None:

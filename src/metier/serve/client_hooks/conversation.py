@@ -23,7 +23,7 @@ from metier.guard.files.file_access import protection_hint, protection_reason
 from metier.guard.files.file_check import file_targets
 from metier.guard.question import AnswerPending
 from metier.guard.remedies import BLOCKED
-from metier.hints import for_model, for_people, for_person
+from metier.hints import WITHOUT_IT, for_model, for_people, for_person
 from metier.library.clients import CLIENTS
 from metier.library.places import project_root
 from metier.run import skill_variables
@@ -42,6 +42,7 @@ from metier.session.active_skills import script_paths, subject_of
 from metier.session.load_transaction import fill_rule
 from metier.session.resource_grants import skill_folders
 from metier.skill import shown
+from metier.skill.names import glob_matches
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ _TALK = frozenset({
 """Tools that change nothing but the conversation, which no skill can forbid."""
 _MENTION = pattern(r"(?<!\S)[/$]([\w.:-]{1,200})")
 _ATTACHED = pattern(r'(?<!\S)@(?:"?)([^\s"\0]{1,1000})')
+_MAX_ASKED = 100
 _MAX_PROMPT = 100_000
 _SKILL_FILE = "skill.md"
 
@@ -149,6 +151,8 @@ class ClientConversation:
         if decision.code != "approval-pending":
             return _refusal(decision)
         self._state.asked[_call_key(event)] = waiting
+        while len(self._state.asked) > _MAX_ASKED:
+            del self._state.asked[next(iter(self._state.asked))]
         self._save()
         return HookAnswer(outcome="ask", reason=f"Métier: {decision.reason}", arguments=given)
 
@@ -186,7 +190,7 @@ class ClientConversation:
         """The skills whose SKILL.md is among some files."""
         for path in paths:
             folder, name = os.path.split(path)
-            if name.lower() == _SKILL_FILE and folder in self._entries:
+            if folder in self._entries and glob_matches(name.lower(), _SKILL_FILE):
                 yield self._entries[folder]
 
     def _skill_named(self, name: str) -> Entry | None:
@@ -224,7 +228,7 @@ class ClientConversation:
                     waiting.append(skill)
                 return decision
             if len(self._state.used) >= MAX_USED:
-                return refuse("too many skills", "This conversation uses too many skills.", code="too-many-skills")
+                return refuse("too many skills", "This conversation uses too many skills.", code="invalid-argument")
         if before != skill:
             self._state.used[skill.folder] = skill
             self._save()
@@ -293,7 +297,13 @@ class ClientConversation:
         against = self._against_reading(reading.paths)
         if against is not None or reading.is_reading:
             return against
-        started = frozenset(path for path, _ in reading.started)
+        if "client_hooks" in reading.text:
+            return refuse("client hooks", "No tool speaks for its own client.", code="tool-not-allowed", hint=WITHOUT_IT)
+        if reading.is_interactive and PROTOCOLS[event.client].types_unseen:
+            reason = f"What {self._client.title} types into a running program, nobody can check."
+            return refuse("client hooks", reason, code="tool-not-allowed", hint="Give the program its commands at once.")
+        # A script of a skill that is only started is not written by that.
+        started = {path for path, _ in reading.started if any(self._owners([path]))}
         found = closed_path([path for path in reading.paths if path not in started], self._access)
         if found is None:
             return None
@@ -345,7 +355,7 @@ class ClientConversation:
             return refuse(
                 f"protect.scripts: {wanted}",
                 f"Scripts of skill {entry.name!r} run in a sandbox only.",
-                code="script-unsandboxed",
+                code="isolation-missing",
                 hint=for_people(f"Run `{instead}`.", model=f"Run `{_braced(instead)}` instead."),
                 origin=effective.origin("protect.scripts"),
             ), None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from metier._cache import BoundedCache
 from metier._json_object import parse_object
 from metier._lazy import logger
-from metier.errors import MetierError
+from metier.errors import MetierError, StoreUnavailable
 from metier.serve.client_hooks.event import HookAnswer, Output
 from metier.serve.client_hooks.protocols import PROTOCOLS, UnknownInput, blocked
 
@@ -68,7 +68,7 @@ class HookGate:
             return Output()
         try:
             conversation, turn = self._conversation(event)
-        except (OSError, MetierError) as error:
+        except (OSError, StoreUnavailable) as error:
             # The machine fails, whatever the call is: then policy says what becomes of it.
             return Output() if failure_mode(event.folder) == "open" else protocol.write(event, _undecided(error))
         except Exception as error:

@@ -31,6 +31,8 @@ class Protocol:
     can_ask: bool = True
     """Whether a hook can have the person at the client asked. A client that cannot might run a call that it was told
     to ask about."""
+    types_unseen: bool = False
+    """Whether the client types into running programs without a hook."""
     event_field: str = "hook_event_name"
     conversation_field: str = "session_id"
     folder_field: str = "cwd"
@@ -133,6 +135,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         },
         write=_codex_output,
         can_ask=False,
+        types_unseen=True,
     ),
 }
 """The protocols by the names of their clients, as `metier.library.clients` has them."""
