@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from metier.cli import main
+from metier.serve.client_hooks.commands import CommandReading
 from metier.serve.client_hooks.event import Output
 from metier.serve.client_hooks.gate import HookGate
 

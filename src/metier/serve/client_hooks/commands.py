@@ -119,7 +119,7 @@ class CommandReading:
     def is_interactive(self) -> bool:
         """Whether it may leave an interpreter running that waits for what is typed."""
         script = self._script
-        if script is None or any(one.reads for one in script.redirections):
+        if script is None or "<" in self.text:  # it has its input already, in whatever way
             return False
         first = (pipeline[0] for pipeline in script.pipelines) if script.pipelines else script.commands
         return any(command is not None and _waits_for_input(command) for command in first)

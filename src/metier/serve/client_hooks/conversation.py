@@ -298,10 +298,14 @@ class ClientConversation:
         if against is not None or reading.is_reading:
             return against
         if "client_hooks" in reading.text:
-            return refuse("client hooks", "No tool speaks for its own client.", code="tool-not-allowed", hint=WITHOUT_IT)
+            return refuse(
+                "client hooks", "No tool speaks for its own client.", code="tool-not-allowed", hint=WITHOUT_IT
+            )
         if reading.is_interactive and PROTOCOLS[event.client].types_unseen:
             reason = f"What {self._client.title} types into a running program, nobody can check."
-            return refuse("client hooks", reason, code="tool-not-allowed", hint="Give the program its commands at once.")
+            return refuse(
+                "client hooks", reason, code="tool-not-allowed", hint="Give the program its commands at once."
+            )
         # A script of a skill that is only started is not written by that.
         started = {path for path, _ in reading.started if any(self._owners([path]))}
         found = closed_path([path for path in reading.paths if path not in started], self._access)
