@@ -15,21 +15,22 @@ if TYPE_CHECKING:
 
 _SYNONYMS = {
     "bash": "bash_exec bash_tool exec exec_command execute_bash execute_command local_shell run_bash run_command "
-    "run_in_terminal run_shell run_shell_command run_terminal_cmd sandbox_execute sh shell shell_command shell_exec "
-    "terminal",
-    "read": "file_read open_file read_file read_files read_text_file view view_file",
-    "write": "create_file file_write save_file write_file write_to_file",
-    "edit": "apply_diff apply_patch edit_file file_edit multi_edit multiedit patch_file replace_in_file search_replace "
-    "str_replace str_replace_based_edit_tool str_replace_editor text_editor update_file",
+    "run_in_terminal run_shell run_shell_command run_terminal_cmd run_terminal_command runterminalcommand "
+    "sandbox_execute sh shell shell_command shell_exec terminal",
+    "read": "file_read open_file read_file read_files read_many_files read_text_file readfile view view_file",
+    "write": "create_file createfile file_write save_file write_file write_to_file",
+    "edit": "apply_diff apply_patch edit_file editfiles file_edit insert_edit_into_file multi_edit "
+    "multi_replace_string_in_file multiedit patch_file replace replace_in_file replace_string_in_file search_replace "
+    "str_replace str_replace_based_edit_tool str_replace_editor strreplace text_editor update_file",
     "glob": "file_search find_files glob_files glob_tool",
     "grep": "grep_files grep_search grep_tool search_files search_file_content",
-    "ls": "dir_list list_dir list_directory list_files",
-    "notebookedit": "edit_notebook notebook_edit",
+    "ls": "dir_list list list_dir list_directory list_files",
+    "notebookedit": "edit_notebook edit_notebook_file editnotebook notebook_edit",
     "notebookread": "notebook_read read_notebook",
-    "webfetch": "fetch fetch_url read_url url_fetch web_fetch",
+    "webfetch": "fetch fetch_url fetch_webpage read_url url_fetch web_fetch",
     "websearch": "google_web_search search_web web_search",
-    "task": "agent dispatch_agent spawn_agent subagent",
-    "todowrite": "todo_write update_todos write_todos",
+    "task": "agent dispatch_agent invoke_agent run_subagent runsubagent spawn_agent subagent",
+    "todowrite": "manage_todo_list todo_write update_todos write_todos",
 }
 
 _OTHER_TOOLS = (

@@ -25,19 +25,20 @@ URL_ARGUMENTS = ("uri", "url", "urls")
 _COMMENTS = "description explanation goal justification reason summary title"
 _BESIDE = {
     "bash": (
-        f"{_COMMENTS} background blocking ignore_errors is_background isBackground max_output_chars max_output_length "
-        "max_output_tokens run_in_background security_risk timeout timeout_ms timeout_s timeout_seconds timeoutms "
-        "wait_ms yield_time_ms"
+        f"{_COMMENTS} background block_until_ms blocking delay_ms ignore_errors is_background isBackground "
+        "max_output_chars max_output_length max_output_tokens mode run_in_background security_risk timeout timeout_ms "
+        "timeout_s timeout_seconds timeoutms wait_ms yield_time_ms"
     ),
     "webfetch": f"{_COMMENTS} format max_chars max_length prompt raw start_index timeout",
 }
 _BESIDE_PATHS = (
-    f"{_COMMENTS} -A -B -C -i -n after append before case_sensitive cell_id cell_number cell_type code_edit command "
-    "content contents context depth diff edit_mode edits encoding end_line exclude expected_replacements file_text "
-    "files_only glob head_limit ignore include insert_line insert_text instruction instructions length limit "
-    "line_numbers max_depth max_results multiline new_source new_str new_string new_text offset old_str old_string "
-    "old_text output_mode pages pattern patch query recursive regex replace_all respect_git_ignore show_hidden "
-    "sort start start_line text type view_range"
+    f"{_COMMENTS} -A -B -C -i -n after allow_multiple append before case_sensitive cell_id cell_number cell_type code "
+    "code_edit command content contents context depth diff edit_mode edit_type edits encoding end_line exclude "
+    "exclude_pattern expected_replacements file_text files_only glob head_limit ignore include include_pattern "
+    "insert_line insert_text instruction instructions is_regexp length limit line_numbers max_depth "
+    "max_matches_per_file max_results multiline names_only new_source new_str new_string new_text offset old_str "
+    "old_string old_text output_mode pages pattern patch query recursive regex replace_all respect_gemini_ignore "
+    "respect_git_ignore show_hidden sort start start_line text total_max_matches type view_range"
 )
 PATH_TOOLS = frozenset({"edit", "glob", "grep", "ls", "notebookedit", "notebookread", "read", "write"})
 UNDERSTOOD = {

@@ -18,7 +18,7 @@ from metier.errors import MetierError
 from metier.guard.shell.effects import program_name
 from metier.guard.shell.lexer import UNKNOWN, UnreadableCommand
 from metier.guard.shell.parser import parse_script
-from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS
+from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, FOLDER_ARGUMENTS
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
@@ -69,6 +69,17 @@ def command_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
     given = [value for name in COMMAND_ARGUMENTS if (value := arguments.get(name)) is not None]
     texts = [shlex.join(map(str, one)) if isinstance(one, list) else one for one in given]
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def command_folder(arguments: Mapping[str, Any], folder: str) -> str:
+    """The folder that a command is started in.
+
+    >>> command_folder({"command": "make", "workdir": "/src"}, "/shop"), command_folder({"command": "make"}, "/shop")
+    ('/src', '/shop')
+    """
+    given = (arguments.get(name) for name in FOLDER_ARGUMENTS)
+    named = next((one for one in given if isinstance(one, str) and one and "\0" not in one), None)
+    return folder if named is None else os.path.join(folder, named)
 
 
 class CommandReading:

@@ -27,7 +27,7 @@ from metier.hints import WITHOUT_IT, for_model, for_people, for_person
 from metier.library.clients import CLIENTS
 from metier.library.places import project_root
 from metier.run import skill_variables
-from metier.serve.client_hooks.commands import CommandReading, closed_path, command_line
+from metier.serve.client_hooks.commands import CommandReading, closed_path, command_folder, command_line
 from metier.serve.client_hooks.event import NO_OBJECTION, HookAnswer
 from metier.serve.client_hooks.protocols import PROTOCOLS
 from metier.serve.client_hooks.used_skills import (
@@ -412,7 +412,7 @@ class _ClientQuestion:
 
 def _reading_of(event: HookEvent) -> CommandReading | None:
     command = command_line(event.tool, event.arguments)
-    return None if command is None else CommandReading(command, event.folder)
+    return None if command is None else CommandReading(command, command_folder(event.arguments, event.folder))
 
 
 def _named_paths(event: HookEvent, reading: CommandReading | None) -> Iterable[str]:

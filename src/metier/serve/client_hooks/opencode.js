@@ -1,22 +1,93 @@
-// Written by `metier protect opencode`; `metier protect opencode --remove` takes it away.
-import { spawnSync } from "node:child_process"
+// Asks Métier about each event of OpenCode that has to do with tools and skills. `metier protect opencode` writes this
+// file, with the command that answers, and `metier protect opencode --remove` takes it away.
+import { spawn } from "node:child_process"
 
 const COMMAND = "__METIER_HOOK__"
 const FAIL = "__METIER_FAIL__"
+const SECONDS = 45
 
-function ask(event) {
-  const done = spawnSync(COMMAND, { input: JSON.stringify(event), shell: true, timeout: 60000, encoding: "utf8" })
-  if (done.status === 0 && !done.error) return done.stdout.trim() ? JSON.parse(done.stdout) : {}
-  if (done.status === 2 || FAIL === "closed") throw new Error(done.stderr || "metier could not decide about this call")
-  return {}
+class Refused extends Error {}
+
+// The answer of the command; an error where it refuses, or where it gives none and nothing may run unchecked.
+const ask = (event) =>
+  new Promise((resolve, reject) => {
+    let out = ""
+    let said = ""
+    const fail = (why) =>
+      FAIL === "open" ? resolve({}) : reject(new Error(`Blocked: metier did not answer (${why}). Run: metier doctor`))
+    const child = spawn(COMMAND, { shell: true, cwd: event.directory, windowsHide: true })
+    // OpenCode itself waits for ever.
+    const watchdog = setTimeout(() => {
+      child.kill("SIGKILL")
+      fail(`nothing for ${SECONDS} s`)
+    }, SECONDS * 1000)
+    child.on("error", (error) => fail(error.message))
+    child.stdout.setEncoding("utf8").on("data", (text) => (out += text))
+    child.stderr.setEncoding("utf8").on("data", (text) => (said += text))
+    child.stdin.on("error", () => {})
+    child.stdin.end(JSON.stringify(event))
+    child.on("close", (code) => {
+      clearTimeout(watchdog)
+      if (code === 2) return reject(new Error(said.trim() || "Blocked by metier."))
+      if (code !== 0) return fail(`exit ${code}: ${said.trim()}`)
+      try {
+        const answer = out.trim() ? JSON.parse(out) : {}
+        return answer.decision === "deny" ? reject(new Refused(answer.reason)) : resolve(answer)
+      } catch (error) {
+        return fail(error.message)
+      }
+    })
+  })
+
+export const Metier = async ({ client, directory }) => {
+  // A subagent has a session of its own; the rules of the skills in the conversation are about it, too.
+  const roots = new Map()
+  const rootOf = async (id) => {
+    if (!roots.has(id)) {
+      const found = await client.session.get({ path: { id } }).catch(() => undefined)
+      const parent = found?.data?.parentID
+      roots.set(id, parent ? await rootOf(parent) : id)
+    }
+    return roots.get(id)
+  }
+  const tell = async (hook, sessionID, fields) =>
+    ask({ hook, directory, sessionID, conversation: await rootOf(sessionID), ...fields })
+  // A prompt that fails says nothing to people; only a refusal ends it, and calls after it are refused in words.
+  const tellPrompt = async (hook, sessionID, prompt) => {
+    // A subagent is prompted by the model.
+    if ((await rootOf(sessionID)) !== sessionID) return
+    await tell(hook, sessionID, { prompt }).catch((error) => {
+      if (error instanceof Refused) throw error
+    })
+  }
+  const commanded = new Set()
+
+  return {
+    "command.execute.before": async (input) => {
+      commanded.add(input.sessionID)
+      await tellPrompt("command.execute.before", input.sessionID, `/${input.command} ${input.arguments ?? ""}`)
+    },
+    "chat.message": async ({ sessionID }, { parts }) => {
+      // The text that a command stands for; the command itself was told.
+      if (commanded.delete(sessionID)) return
+      const texts = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
+      await tellPrompt("chat.message", sessionID, texts.join("\n"))
+    },
+    "tool.execute.before": async ({ tool, sessionID, callID }, output) => {
+      const { args } = await tell("tool.execute.before", sessionID, { tool, callID, args: output.args })
+      if (!args) return
+      // The tool is given this object; another one in its place would not reach it.
+      for (const name of Object.keys(output.args)) delete output.args[name]
+      Object.assign(output.args, args)
+    },
+    "tool.execute.after": async ({ tool, sessionID, callID, args }) => {
+      await tell("tool.execute.after", sessionID, { tool, callID, args })
+    },
+    event: async ({ event }) => {
+      if (event.type !== "session.created" && event.type !== "session.deleted") return
+      const { id, parentID } = event.properties.info
+      // Nobody waits for an event, and it refuses nothing.
+      if (!parentID) await tell(event.type, id, {}).catch(() => {})
+    },
+  }
 }
-
-export const MetierPlugin = async ({ directory }) => ({
-  "tool.execute.before": async (input, output) => {
-    const answer = ask({ event: "call", directory, ...input, args: output.args })
-    if (answer.args) output.args = answer.args
-  },
-  "tool.execute.after": async (input, output) => {
-    ask({ event: "result", directory, ...input, title: output.title })
-  },
-})

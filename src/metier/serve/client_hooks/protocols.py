@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass
+from metier._lazy import dataclass, pattern
 from metier.serve.client_hooks.event import NO_OBJECTION, HookEvent, Output
 
 if TYPE_CHECKING:
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from metier.serve.client_hooks.event import HookAnswer, Kind
 
 
+_HUMP = pattern(r"(?<=[a-z0-9])[A-Z]")
+_SCORE = pattern(r"_([a-z])")
+
+
 class UnknownInput(Exception):
     """The input of a hook is not what the client is documented to send; the text continues "the input ..."."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """The protocol of one client."""
+    """The protocol of one client. A name of a field may be several: the first one that the client fills counts."""
 
     events: Mapping[str, tuple[Kind, bool | None]]
     """The client's names of events, each with its kind and, of a result, whether the call succeeded."""
@@ -33,6 +37,8 @@ class Protocol:
     to ask about."""
     types_unseen: bool = False
     """Whether the client types into running programs without a hook."""
+    is_camel: bool = False
+    """Whether arguments have names like `filePath`, which are `file_path` to the rest."""
     event_field: str = "hook_event_name"
     conversation_field: str = "session_id"
     folder_field: str = "cwd"
@@ -46,33 +52,68 @@ class Protocol:
         if name not in self.events:
             return None
         kind, succeeded = self.events[name]
-        arguments = data.get(self.arguments_field)
-        is_about_call = kind in ("call", "result")
-        if kind == "call" and not isinstance(arguments, dict):
+        given = data.get(self.arguments_field)
+        if kind == "call" and not isinstance(given, dict):
             raise UnknownInput(f"has no object {self.arguments_field}")
+        arguments = given if isinstance(given, dict) else {}
+        tool = _server_tool(data) or _text(data, self.tool_field) if kind in ("call", "result") else ""
         return HookEvent(
             client=client,
             kind=kind,
             conversation=_text(data, self.conversation_field),
             folder=_text(data, self.folder_field),
-            tool=_text(data, self.tool_field) if is_about_call else "",
-            arguments=arguments if isinstance(arguments, dict) else {},
+            tool=tool,
+            arguments=_snake_names(arguments) if self.is_camel else arguments,
             call=_optional(data, self.call_field),
-            prompt=_optional(data, "prompt"),
+            prompt="\n@".join([_optional(data, "prompt"), *_attached(data)]),
             succeeded=succeeded,
         )
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    if not isinstance(value, str) or not value:
-        raise UnknownInput(f"has no text {name}")
-    return value
+def _text(data: Mapping[str, Any], names: str) -> str:
+    """The text of a field, or the first one of a list of texts."""
+    for name in names.split():
+        value = data.get(name)
+        first = value[0] if isinstance(value, list) and value else value
+        if isinstance(first, str) and first:
+            return first
+    raise UnknownInput(f"has no text {names.split()[0]}")
 
 
 def _optional(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _attached(data: Mapping[str, Any]) -> list[str]:
+    """The files that a person gives with a message, where a client lists them."""
+    given = data.get("attachments")
+    listed = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return [path for one in listed if (path := _optional(one, "file_path"))]
+
+
+def _server_tool(data: Mapping[str, Any]) -> str:
+    """The tool of an MCP server as rules name it, where a client says which server and tool it is."""
+    context = data.get("mcp_context")
+    named = [_optional(context, name) for name in ("server_name", "tool_name")] if isinstance(context, dict) else [""]
+    return "__".join(["mcp", *named]) if all(named) else ""
+
+
+def _snake_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by names as most clients have them; one that would take the place of another keeps its own.
+
+    >>> _snake_names({"filePath": "a", "file_path": "b", "oldString": "c"})
+    {'filePath': 'a', 'file_path': 'b', 'old_string': 'c'}
+    """
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        plain = _HUMP.sub(lambda hump: f"_{hump[0].lower()}", name)
+        found[name if plain in arguments or plain in found else plain] = value
+    return found
+
+
+def _camel_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {_SCORE.sub(lambda score: score[1].upper(), name): value for name, value in arguments.items()}
 
 
 def _claude_output(event: HookEvent, answer: HookAnswer) -> Output:
@@ -101,6 +142,54 @@ def _codex_output(event: HookEvent, answer: HookAnswer) -> Output:
         return Output()
     given = {"permissionDecision": "allow", "updatedInput": dict(answer.arguments)}
     return _json({"hookSpecificOutput": {"hookEventName": "PreToolUse", **given}})
+
+
+def _vscode_output(event: HookEvent, answer: HookAnswer) -> Output:
+    """An answer as VS Code reads it, and beside it as Copilot CLI does, which reads the same file of hooks."""
+    if event.kind == "prompt":
+        return Output() if answer.outcome == "none" else _json({"continue": False, "stopReason": answer.reason})
+    if event.kind != "call" or answer == NO_OBJECTION:
+        return Output()
+    found: dict[str, Any] = {}
+    if answer.outcome != "none":
+        found = {"permissionDecision": answer.outcome, "permissionDecisionReason": answer.reason}
+    changed = {} if answer.arguments is None else _camel_names(answer.arguments)
+    nested = {"hookEventName": "PreToolUse", **found, **({"updatedInput": changed} if changed else {})}
+    return _json({**found, **({"modifiedArgs": changed} if changed else {}), "hookSpecificOutput": nested})
+
+
+def _gemini_output(event: HookEvent, answer: HookAnswer) -> Output:
+    if event.kind not in ("call", "prompt") or answer == NO_OBJECTION:
+        return Output()
+    found: dict[str, Any] = {}
+    if answer.outcome != "none":
+        found = {"decision": answer.outcome, "reason": answer.reason}
+    if answer.outcome == "ask":
+        # The person sees this with the question.
+        found["systemMessage"] = answer.reason
+    if answer.arguments is not None:
+        found["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": dict(answer.arguments)}
+    return _json(found)
+
+
+def _cursor_output(event: HookEvent, answer: HookAnswer) -> Output:
+    refused = answer.outcome != "none"
+    if event.kind == "prompt":
+        return _json({"continue": not refused} | ({"user_message": answer.reason} if refused else {}))
+    if event.kind != "call":
+        return Output()
+    if refused:
+        return _json({"permission": "deny", "user_message": answer.reason, "agent_message": answer.reason})
+    # It takes a hook that says nothing for one that failed, and blocks.
+    found: dict[str, Any] = {"permission": "allow"}
+    return _json(found if answer.arguments is None else found | {"updated_input": dict(answer.arguments)})
+
+
+def _opencode_output(event: HookEvent, answer: HookAnswer) -> Output:
+    """An answer as our plugin for OpenCode reads it."""
+    if answer.outcome != "none":
+        return _json({"decision": "deny", "reason": answer.reason})
+    return Output() if answer.arguments is None else _json({"args": _camel_names(answer.arguments)})
 
 
 def _json(value: Mapping[str, Any]) -> Output:
@@ -136,6 +225,60 @@ PROTOCOLS: Mapping[str, Protocol] = {
         write=_codex_output,
         can_ask=False,
         types_unseen=True,
+    ),
+    "gemini": Protocol(
+        events={
+            "SessionStart": ("start", None),
+            "BeforeAgent": ("prompt", None),
+            "BeforeTool": ("call", None),
+            "AfterTool": ("result", None),
+            "SessionEnd": ("end", None),
+        },
+        write=_gemini_output,
+    ),
+    "cursor": Protocol(
+        events={
+            "sessionStart": ("start", None),
+            "beforeSubmitPrompt": ("prompt", None),
+            "preToolUse": ("call", None),
+            "postToolUse": ("result", True),
+            "sessionEnd": ("end", None),
+        },
+        write=_cursor_output,
+        can_ask=False,
+        conversation_field="conversation_id session_id",
+        folder_field="cwd workspace_roots",
+    ),
+    "vscode": Protocol(
+        events={
+            "SessionStart": ("start", None),
+            "UserPromptSubmit": ("prompt", None),
+            "PreToolUse": ("call", None),
+            "PostToolUse": ("result", True),
+        },
+        write=_vscode_output,
+        is_camel=True,
+        event_field="hook_event_name hookEventName",
+        conversation_field="session_id sessionId",
+    ),
+    "opencode": Protocol(
+        events={
+            "session.created": ("start", None),
+            "chat.message": ("prompt", None),
+            "command.execute.before": ("prompt", None),
+            "tool.execute.before": ("call", None),
+            "tool.execute.after": ("result", True),
+            "session.deleted": ("end", None),
+        },
+        write=_opencode_output,
+        can_ask=False,
+        is_camel=True,
+        event_field="hook",
+        conversation_field="conversation",
+        folder_field="directory",
+        tool_field="tool",
+        arguments_field="args",
+        call_field="callID",
     ),
 }
 """The protocols by the names of their clients, as `metier.library.clients` has them."""
