@@ -143,3 +143,22 @@ def test_a_client_is_named_instead_of_its_folder(metier: Call, tmp_path: Path, o
     for wrong in (("--client", "claude-desktop"), ("--client", "nobody"), ("--to", "out", "--user")):
         code, _, err = metier(*sync, *wrong)
         assert (code, "hint" in err or err.count("\n") >= 1) == (2, True)
+
+
+def test_what_was_written_is_taken_away_again_and_nothing_else(metier: Call, tmp_path: Path) -> None:
+    folder = tmp_path / ".claude/skills"
+    metier("--skills", "skills", "sync", "--client", "claude-code")
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["deploy", "review"]
+    shutil.rmtree("skills/deploy")  # where a skill came from does not matter any more
+    code, out, _ = metier("sync", "--client", "claude-code", "--remove", "--dry-run")
+    assert (code, out.count("\n- ") + out.startswith("- ")) == (0, 2)
+    assert folder.is_dir()
+    code, out, err = metier("sync", "--client", "claude-code", "--remove")
+    assert (code, err, out.splitlines()[:2]) == (0, "", ["- deploy", "- review"])
+    assert not folder.exists()
+    assert metier("sync", "--client", "claude-code", "--remove")[0] == 0
+    metier("--skills", "skills", "sync", "--client", "claude-code")
+    (folder / "review/SKILL.md").write_text("Mine.", encoding="utf-8")
+    code, _, err = metier("sync", "--client", "claude-code", "--remove")
+    assert code == 1 and err.startswith("conflict: review: It was changed here since it was written")
+    assert (folder / "review/SKILL.md").read_text(encoding="utf-8") == "Mine."

@@ -47,6 +47,7 @@ def add(parser: Parser) -> None:
         action="append",
         complete="names",
     )
+    parser.flag("--remove", "take away what sync wrote there; what somebody changed since then stays")
     parser.flag("--dry-run", "only say what would be done")
     parser.accept_findings("write skills")
     parser.json()
@@ -66,7 +67,9 @@ def run(options: Namespace) -> int:
         require_person()
     library = library_of(options)
     done = [
-        metier.hub.sync_to(library, folder, only=only, dry_run=options.dry_run, accept_findings=accepted)
+        metier.hub.sync_to(
+            library, folder, only=only, dry_run=options.dry_run, accept_findings=accepted, remove=options.remove
+        )
         for folder in folders
     ]
     if options.json:

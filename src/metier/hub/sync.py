@@ -80,6 +80,7 @@ def sync_to(
     guard: Guard | None = None,
     dry_run: bool = False,
     accept_findings: str = "",
+    remove: bool = False,
 ) -> Synced:
     """Write the skills of a library into a folder, each as a folder of its own, and keep them as the library has them.
 
@@ -91,6 +92,7 @@ def sync_to(
     written, nor are skills that nobody vouches for, or of which policy tells models the name alone. What is written
     anew is scanned first, and findings of severity high keep it out unless `accept_findings` says why they do not
     matter. With `only`, other skills stay as they are. Raises `InvalidArgument` for a folder that is part of a skill.
+    `remove` takes away what sync wrote, and the folder too where nothing else is in it.
 
     >>> import tempfile
     >>> from metier import Library
@@ -105,8 +107,12 @@ def sync_to(
     with contextlib.nullcontext() if dry_run else target.locked():
         # A project that one merely stands in denies nothing in a folder of the user's.
         there = Guard(governance=Governance(Policies.discover(target.path))) if guard is None else guard
-        run = _Run(library, target, guard or Guard(), there, only, dry_run, accept_findings)
-        return Synced(folder=target.path, steps=run.steps())
+        run = _Run(library, target, guard or Guard(), there, () if remove else only, dry_run, accept_findings)
+        done = Synced(folder=target.path, steps=run.removals(only) if remove else run.steps())
+    if remove and not dry_run:
+        with contextlib.suppress(OSError):  # somebody else has something in it
+            os.rmdir(target.path)
+    return done
 
 
 def _require_outside(library: SkillLookup, target: TargetFolder) -> None:
@@ -156,8 +162,15 @@ class _Run:
         names = {*self._wanted, *(everything & {*self._only})} if self._only else everything
         return tuple(self._step(name) for name in sorted({*names, *self._target.stranded}))
 
-    def _step(self, name: str) -> Step:
+    def removals(self, only: Sequence[str]) -> tuple[Step, ...]:
+        """Take away the copies that are on record here, or those of these names."""
+        names = {*self._copies} & {*only} if only else self._copies
+        return tuple(self._step(name, is_removal=True) for name in sorted(names))
+
+    def _step(self, name: str, *, is_removal: bool = False) -> Step:
         try:
+            if is_removal:
+                return self._removed(name, Step(skill=name, done="removed"))
             return self._settled(name, self._wanted.get(name))
         except SkillChanged as error:
             return Step(skill=name, done="conflict", reason=error.message, hint=error.hint)
@@ -282,7 +295,7 @@ class _Run:
             return step
         there = self._target.digest(name)
         if there is not None and there not in copy.written:
-            return Step(skill=name, done="conflict", reason=f"{step.reason} {_CHANGED}", hint=_MOVE)
+            return Step(skill=name, done="conflict", reason=f"{step.reason} {_CHANGED}".lstrip(), hint=_MOVE)
         if not self._dry_run:
             if there is not None:
                 # What is blocked may always be taken away, as it may be unloaded.

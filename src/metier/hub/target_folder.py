@@ -118,6 +118,9 @@ class TargetFolder:
         text = json.dumps({"version": 1, "skills": skills}, indent=2)
         with self._parent.safe_path(COPIES_FILE, create=True) as safe:
             try:
+                if not names:
+                    os.unlink(safe.at(), dir_fd=safe.parent)
+                    return
                 write_file(safe.at(), f"{text}\n".encode(), mode=0o666, dir_fd=safe.parent)
             except OSError as error:
                 hint = "Check the disk and the permissions, and that no folder has that name."
