@@ -104,7 +104,7 @@ def test_wrong_usage_is_two_and_shows_the_right_one(metier: Call, arguments: lis
         (["audit", "tial"], "usage: metier audit ", "did you mean `metier audit tail`?"),
         (["lsit"], "usage: metier ", "did you mean `metier list`?"),
         (["Validat"], "usage: metier ", "did you mean `metier validate`?"),
-        (["init"], "usage: metier ", "did you mean `metier new`?"),
+        (["scaffold"], "usage: metier ", "did you mean `metier new`?"),
         (["ls"], "usage: metier ", "did you mean `metier list`?"),
         (["lint"], "usage: metier ", "did you mean `metier validate`?"),
         (["check"], "usage: metier ", "did you mean `metier validate`?"),

@@ -31,6 +31,11 @@ GROUPS = {
 }
 
 COMMANDS = {
+    "init": Command(
+        "use",
+        "find the clients and frameworks of a project; connect, protect and sync them, each after a question",
+        everyday=True,
+    ),
     "add": Command("use", "install skills from a repository, an archive, a site or a folder", everyday=True),
     "remove": Command("use", "remove skills that were added; their history stays"),
     "outdated": Command("use", "list the skills whose sources have something newer", "update"),
@@ -96,7 +101,8 @@ OTHER_NAMES = {
     "show": "info inspect view describe details get cat print open read",
     "validate": "check lint verify test",
     "pack": "package zip bundle archive",
-    "new": "init create generate scaffold template",
+    "init": "setup configure onboard",
+    "new": "create generate scaffold template",
     "run": "exec execute start",
     "ask": "prompt do",
     "chat": "talk repl",

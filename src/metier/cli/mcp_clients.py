@@ -22,6 +22,7 @@ from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.cli.client_files import FileChange
     from metier.library.clients import ServerFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
@@ -64,15 +65,10 @@ def install(options: Namespace) -> None:
             f"`metier mcp --remove {client.name}{'' if is_user else ' --user'}` takes that one out."
         )
         return
-    entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
-
-    def changed(text: str | None) -> str | None:
-        after = _changed(servers, file, text or "", options.name, entry)
-        return after if after or text else text
-
-    change = change_file(root, file, changed, dry_run=options.dry_run)
+    entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
+    change = _change(servers, (root, file), options, entry)
     has = "has no" if is_removal else "has the"
     if change.is_none:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} already.")
@@ -86,6 +82,28 @@ def install(options: Namespace) -> None:
         print(f"Restart {client.title} if it runs." if is_removal else servers.then)
     if not is_removal and importlib.util.find_spec("mcp") is None:
         print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
+
+
+def planned_server(options: Namespace) -> FileChange | None:
+    """The change that `--install` would make in a project; None where the client has such a server, here or for all."""
+    servers = CLIENTS[options.install].servers
+    assert servers is not None
+    if any(_installed_elsewhere(servers, options.name, is_user=is_user) for is_user in (False, True)):
+        return None
+    root, file = place_of(servers, is_user=False)
+    return _change(servers, (root, file), options, _entry(servers, root, options, is_user=False))
+
+
+def _change(
+    servers: ServerFile, place: tuple[str, str], options: Namespace, entry: dict[str, Any] | None
+) -> FileChange:
+    root, file = place
+
+    def changed(text: str | None) -> str | None:
+        after = _changed(servers, file, text or "", options.name, entry)
+        return after if after or text else text
+
+    return change_file(root, file, changed, dry_run=options.dry_run)
 
 
 def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> str:

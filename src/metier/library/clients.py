@@ -68,6 +68,8 @@ class Client:
     personal: tuple[str, ...] = ()
     project: tuple[str, ...] = ()
     servers: ServerFile | None = None
+    programs: tuple[str, ...] = ()
+    """The names by which it is started."""
 
     @property
     def own_folders(self) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="claude-code",
             title="Claude Code",
+            programs=("claude",),
             personal=("{claude}/skills",),
             project=(".claude/skills",),
             servers=ServerFile(
@@ -101,6 +104,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="cursor",
             title="Cursor",
+            programs=("cursor", "cursor-agent"),
             personal=(".cursor/skills",),
             project=(".cursor/skills",),
             servers=ServerFile(
@@ -114,6 +118,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="vscode",
             title="VS Code",
+            programs=("code", "code-insiders"),
             personal=(".copilot/skills",),
             project=(".github/skills",),
             servers=ServerFile(
@@ -128,6 +133,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="copilot",
             title="Copilot CLI",
+            programs=("copilot",),
             personal=(".copilot/skills",),
             project=(".github/skills",),
             servers=ServerFile(
@@ -140,6 +146,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="codex",
             title="Codex",
+            programs=("codex",),
             personal=(SHARED_FOLDER, "{codex}/skills"),
             project=(SHARED_FOLDER, ".codex/skills"),
             servers=ServerFile(
@@ -153,6 +160,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="gemini",
             title="Gemini CLI",
+            programs=("gemini",),
             personal=(".gemini/skills",),
             project=(".gemini/skills",),
             servers=ServerFile(
@@ -164,12 +172,14 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="antigravity",
             title="Antigravity",
+            programs=("antigravity",),
             personal=(".gemini/antigravity/skills", ".gemini/antigravity-cli/skills"),
             project=(SHARED_FOLDER, ".agent/skills"),
         ),
         Client(
             name="opencode",
             title="OpenCode",
+            programs=("opencode",),
             personal=("{config}/opencode/skills",),
             project=(".opencode/skills",),
             servers=ServerFile(
@@ -185,6 +195,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="goose",
             title="goose",
+            programs=("goose",),
             personal=("{config}/goose/skills",),
             project=(".goose/skills",),
             servers=ServerFile(
@@ -207,6 +218,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="windsurf",
             title="Windsurf",
+            programs=("windsurf",),
             personal=(".codeium/windsurf/skills",),
             project=(".windsurf/skills",),
             servers=ServerFile(
@@ -217,6 +229,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="zed",
             title="Zed",
+            programs=("zed", "zeditor"),
             personal=(SHARED_FOLDER,),
             project=(SHARED_FOLDER,),
             servers=ServerFile(
@@ -230,6 +243,7 @@ CLIENTS: Mapping[str, Client] = {
         Client(
             name="amp",
             title="Amp",
+            programs=("amp",),
             personal=("{config}/agents/skills",),
             project=(SHARED_FOLDER,),
         ),
