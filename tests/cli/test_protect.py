@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,106 @@ def test_two_at_once_leave_one_set_of_hooks(project: Path) -> None:
     assert ours(data) == 5
     subprocess.run([*command, "--remove"], cwd=project, check=True, stdout=subprocess.DEVNULL)
     assert sorted(tree(project)) == [".git"]
+
+
+POLICY = """
+tools:
+  deny: ["Bash(git push:*)", "Bash(rm * /)", "Read(/srv/keys/**)", "WebSearch", "mcp__Mail__send", "Frobnicate(x)"]
+  ask: ["Bash(npm publish *)"]
+protect: {scripts: sandbox, fail: closed}
+"""
+
+
+@pytest.fixture
+def policy(own_home: Path) -> None:
+    (own_home / ".metier").mkdir()
+    (own_home / ".metier/policy.yaml").write_text(POLICY)
+
+
+def test_rules_of_the_policy_stand_in_the_permissions_of_claude_code(project: Path, metier: Call, policy: None) -> None:
+    file = project / ".claude/settings.local.json"
+    file.parent.mkdir()
+    text = '{"permissions": {"deny": ["WebSearch", "Read(./mine)"], "allow": ["Bash(git push:*)"]}}'
+    file.write_text(text)
+    _, out, _ = metier("protect", "claude-code")
+    assert "enforces them: deny Frobnicate(x)." in out
+    data = json.loads(file.read_text())
+    deny = data["permissions"]["deny"]
+    assert deny[:2] == ["WebSearch", "Read(./mine)"]
+    wanted = ["Bash(git push:*)", "Bash(rm * /)", "Read(//srv/keys/**)", "mcp__Mail__send", "Edit(~/.metier/**)"]
+    assert {*wanted, "Read(~/.ssh)", "Edit(**/.claude/settings*.json)"} <= {*deny}
+    assert deny.count("WebSearch") == 1
+    assert data["permissions"]["ask"] == ["Bash(npm publish *)"]
+    assert data["permissions"]["allow"] == ["Bash(git push:*)"]
+    assert data["sandbox"]["enabled"] is True
+    hook = data["hooks"]["PreToolUse"][0]["hooks"][0]
+    assert hook["onFailure"] == "block"
+    assert "exit 2" in hook["command"]
+    assert "exit 2" not in data["hooks"]["SessionStart"][0]["hooks"][0]["command"]
+    metier("protect", "claude-code", "--remove")
+    assert file.read_text() == text
+
+
+def test_a_sandbox_that_somebody_configured_stays_so(project: Path, metier: Call, policy: None) -> None:
+    file = project / ".claude/settings.local.json"
+    file.parent.mkdir()
+    file.write_text('{"sandbox": {"enabled": false}}')
+    metier("protect", "claude-code")
+    assert json.loads(file.read_text())["sandbox"] == {"enabled": False}
+
+
+def test_rules_go_when_the_policy_no_longer_has_them(project: Path, own_home: Path, metier: Call, policy: None) -> None:
+    metier("protect", "codex")
+    rules = project / ".codex/rules/metier.rules"
+    lines = rules.read_text().splitlines()
+    assert [line.partition(", justification")[0] for line in lines[1:]] == [
+        'prefix_rule(pattern = ["git", "push"], decision = "forbidden"',
+        'prefix_rule(pattern = ["npm", "publish"], decision = "prompt"',
+    ]
+    (own_home / ".metier/policy.yaml").write_text("protect: {fail: open}\n")
+    metier("protect", "codex")
+    assert not rules.exists()
+    assert (project / ".codex/hooks.json").exists()
+
+
+def test_rules_of_the_policy_stand_in_the_policies_of_gemini(project: Path, metier: Call, policy: None) -> None:
+    metier("protect", "gemini")
+    rules = tomllib.loads((project / ".gemini/policies/metier.toml").read_text())["rule"]
+    assert [(rule["toolName"], rule.get("commandPrefix"), rule["decision"]) for rule in rules] == [
+        ("run_shell_command", "git push", "deny"),
+        ("google_web_search", None, "deny"),
+    ]
+
+
+def test_rules_of_the_policy_stand_in_the_configuration_of_cursor_where_there_is_one(
+    own_home: Path, metier: Call, policy: None
+) -> None:
+    file = own_home / ".cursor/cli-config.json"
+    metier("protect", "cursor", "--user")
+    assert not file.exists()
+    text = '{"version": 1, "permissions": {"allow": ["Shell(ls)"], "deny": []}}'
+    file.write_text(text)
+    metier("protect", "cursor", "--user")
+    assert json.loads(file.read_text())["permissions"]["deny"] == ["Shell(git:push*)", "Read(/srv/keys/**)"]
+    metier("protect", "cursor", "--user", "--remove")
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("client", "setting"),
+    [
+        ("claude-code", {"disableAllHooks": True}),
+        ("gemini", {"hooksConfig": {"enabled": False}}),
+        ("gemini", {"hooksConfig": {"disabled": ["metier"]}}),
+    ],
+)
+def test_it_is_told_where_a_client_leaves_hooks_out(
+    client: str, setting: dict[str, Any], project: Path, metier: Call
+) -> None:
+    file = project / HOOK_FILES[client].project
+    file.parent.mkdir()
+    file.write_text(json.dumps(setting))
+    metier("protect", client)
+    (found,) = [one for one in json.loads(metier("protect", "--json")[1])["clients"] if one["files"]]
+    assert (found["client"], found["state"]) == (client, "inactive")
+    assert "switches hooks off" in found["problem"]

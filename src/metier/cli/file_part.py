@@ -23,6 +23,8 @@ class FilePart:
     place: FilePlace
     content: dict[str, Any] | str | None
     """Data for a JSON file, or the text of a file of our own; None where what is ours is to be taken out."""
+    whole: frozenset[str] = frozenset()
+    """Keys whose values are only written where the file has none, as a part of them might loosen what is set there."""
     is_optional: bool = False
     """Whether it is only written to a file that is there."""
 
@@ -62,7 +64,9 @@ class FilePart:
                     raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
                 return self.content + (others or "")
             data = json_data(others or "")
-            wanted = _merged(data, self.content, ())
+            there = data.keys() if isinstance(data, dict) else ()
+            ours = {key: one for key, one in self.content.items() if key not in self.whole.intersection(there)}
+            wanted = _merged(data, ours, ())
             if text is not None and _same(json_data(text), wanted):
                 return text
             return rewritten(others or "", wanted)

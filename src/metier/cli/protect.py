@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass
+from metier.cli.client_permissions import list_parts, permissions_of
 from metier.cli.file_part import FilePart
 from metier.cli.hook_files import HOOK_FILES
 from metier.cli.json_text import json_data
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from metier.cli.client_files import FileChange
+    from metier.cli.client_permissions import ClientPermissions
     from metier.cli.hook_files import HookFile
     from metier.cli.parser import Parser
+    from metier.guard.governance import Governance
     from metier.guard.policy.effective import EffectivePolicy
 
 
@@ -94,7 +97,7 @@ def run(options: Namespace) -> None:
                 "removed": options.remove,
                 "dry_run": options.dry_run,
                 "files": shape,
-                "unexpressed": [],
+                "unexpressed": list(_permissions(options.client).unexpressed),
                 "limits": list(hooks.limits),
             }
         )
@@ -176,15 +179,24 @@ def _parts(client: str, *, is_user: bool, remove: bool = False) -> Iterator[File
     hooks = HOOK_FILES[client]
     if remove:
         yield FilePart(place=hooks, content=None)
+        yield from list_parts(client, None, is_user=is_user)
         return
-    effective = _policy()
-    yield FilePart(place=hooks, content=_hooks_of(client, hooks, effective, is_user=is_user))
+    content = _hooks_of(client, hooks, _governance().effective, is_user=is_user)
+    permissions = _permissions(client)
+    if isinstance(content, dict):
+        content |= permissions.beside_hooks
+    yield FilePart(place=hooks, content=content, whole=frozenset({"sandbox"}))
+    yield from list_parts(client, permissions.listed, is_user=is_user)
 
 
-def _policy() -> EffectivePolicy:
+def _permissions(client: str) -> ClientPermissions:
+    return permissions_of(client, _governance(), str(project_root(Path.cwd())))
+
+
+def _governance() -> Governance:
     from metier.guard.governance import Governance
 
-    return Governance.default(os.getcwd()).effective
+    return Governance.default(os.getcwd())
 
 
 def _hooks_of(client: str, hooks: HookFile, effective: EffectivePolicy, *, is_user: bool) -> dict[str, Any] | str:
@@ -232,6 +244,8 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
         return
     print_done(f"{title} is protected by {names}.")
     print(hooks.then)
+    if left := "; ".join(_permissions(options.client).unexpressed):
+        print(f"Its own lists cannot say these rules, so the hook alone enforces them: {Style.text(left, 4_096)}.")
     for limit in hooks.limits:
         print(f"{Style(sys.stdout).dim('limit')}: {limit}")
     scope = " --user" if options.user else " --project" if options.project else ""

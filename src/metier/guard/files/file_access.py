@@ -45,7 +45,7 @@ SECRET_NAMES = frozenset(
 """Names under which people keep keys and passwords, in any folder."""
 SECRET_FOLDERS = (".aws", ".azure", ".kube", ".docker", ".gcloud")
 """The same in a home folder; a project may have a folder `.docker` in which there is nothing secret."""
-_SECRET_IN_HOME = (
+SECRET_IN_HOME = (
     *SECRET_FOLDERS, ".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".local/share/keyrings",
     ".cargo/credentials.toml", ".gem/credentials", ".terraform.d", ".my.cnf", ".claude/.credentials.json",
     ".codex/auth.json", ".gemini/oauth_creds.json", "Library/Keychains",
@@ -248,7 +248,7 @@ def _real_paths(paths: Iterable[str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _home_secrets(home: str) -> tuple[str, ...]:
-    return _real_paths(os.path.join(home, name) for name in _SECRET_IN_HOME) if os.path.isabs(home) else ()
+    return _real_paths(os.path.join(home, name) for name in SECRET_IN_HOME) if os.path.isabs(home) else ()
 
 
 def closing_places(root: str, paths: Iterable[tuple[str, bool]], grants: Collection[str] = ()) -> Iterator[str | None]:
