@@ -60,7 +60,7 @@ class FilePart:
             if self.content is None or (self.is_optional and text is None):
                 return others
             if isinstance(self.content, str):
-                if others and others.strip() and record is None:
+                if record is None and not _has_only_comments(others or ""):
                     raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
                 return self.content + (others or "")
             data = json_data(others or "")
@@ -84,6 +84,10 @@ class FilePart:
             # Without a record it is ours if it is what would be written.
             return None if record is None and text == self.content else plain_text_of_user(text, record)
         return json_text_of_user(text, record)
+
+
+def _has_only_comments(text: str) -> bool:
+    return all(line.startswith(("//", "#")) for line in text.splitlines() if line.strip())
 
 
 def _missing_folders(change: FileChange) -> tuple[str, ...]:

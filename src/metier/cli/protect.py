@@ -80,10 +80,7 @@ def run(options: Namespace) -> None:
     hooks, is_user = HOOK_FILES[options.client], options.user or not (options.project or _is_in_project())
     if not options.remove and not options.dry_run:
         _write_program()
-    changes = [
-        part.change(is_user=is_user, dry_run=options.dry_run)
-        for part in _parts(options.client, is_user=is_user, remove=options.remove)
-    ]
+    changes = protect_client(options.client, is_user=is_user, remove=options.remove, dry_run=options.dry_run)
     if options.json:
         shape = [
             {"file": one.file, "changed": not one.is_none, "exists": one.after is not None, "diff": one.diff()}
@@ -105,9 +102,15 @@ def run(options: Namespace) -> None:
     _print_changes(options, changes, hooks)
 
 
+def protect_client(client: str, *, is_user: bool, remove: bool = False, dry_run: bool = False) -> list[FileChange]:
+    """Put our hooks and rules into the files of a client, or take them out; the program of hooks is not written."""
+    parts = _parts(client, is_user=is_user, remove=remove)
+    return [part.change(is_user=is_user, dry_run=dry_run) for part in parts]
+
+
 def planned(client: str, *, is_user: bool = False, remove: bool = False) -> list[FileChange]:
     """The changes that protecting a client would make, or taking them back; nothing is written."""
-    return [part.change(is_user=is_user, dry_run=True) for part in _parts(client, is_user=is_user, remove=remove)]
+    return protect_client(client, is_user=is_user, remove=remove, dry_run=True)
 
 
 def client_protections() -> Iterator[ClientProtection]:
