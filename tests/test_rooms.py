@@ -229,6 +229,7 @@ PARTS_OF_THEM = re.compile(
 MAY_START: dict[str, str] = {
     "hub.sources.git_process": "git fetches repositories with the user's credentials, which no sandbox has",
     "serve.client_hooks.fast_client": "asks the Perl and the Python of a hook whether they start as a hook starts them",
+    "serve.client_hooks.resident": "starts the process that outlives a hook, as which nothing of `run` can be",
 }
 """Modules outside of `run` that may, each with the reason."""
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 JSON = (REFERENCE / "json.md").read_text(encoding="utf-8")
 ENVIRONMENT = (REFERENCE / "environment.md").read_text(encoding="utf-8")
-INTERNAL = {"METIER_JOB"}
+INTERNAL = {"METIER_JOB", "METIER_HOOK_PATH"}
 """What only our own processes say to each other."""
 
 REQUEST = asdict(ApprovalRequest(digest="", skill=""))

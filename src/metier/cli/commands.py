@@ -86,6 +86,7 @@ COMMANDS = {
     "audit": Command("govern", "read, verify and export what was recorded"),
     "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
+    "hook": Command("operate", "answer a hook of a client, which sends its event: clients call it, not people"),
     "demo": Command("operate", "show in a minute what this does, on skills that come with it"),
     "completion": Command("operate", "print the completion script for a shell"),
     "help": Command("operate", "show what a command does, and its options", everyday=True),

@@ -19,6 +19,8 @@ from metier._lazy import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metier.serve.client_hooks.event import Output
+
 MAX_INPUT = 16 * 2**20
 """The most bytes that a client may send; of more, one byte too many is passed on, which the gate refuses."""
 MAX_IDENTITY = 2**18
@@ -136,13 +138,15 @@ def read_request(connection: socket.socket, seconds: float) -> Request:
     )
 
 
-def format_answer(exit_code: int, stdout: bytes, stderr: bytes) -> bytes:
+def format_answer(output: Output) -> bytes:
     """An answer as the client reads it: only one that is whole counts.
 
-    >>> format_answer(2, b"", b"No.")
+    >>> from metier.serve.client_hooks.event import Output
+    >>> format_answer(Output(exit_code=2, stdout="", stderr="No."))
     b'metier 2 0 3\\nNo.'
     """
-    return b"metier %d %d %d\n" % (exit_code, len(stdout), len(stderr)) + stdout + stderr
+    stdout, stderr = output.stdout.encode(errors="replace"), output.stderr.encode(errors="replace")
+    return b"metier %d %d %d\n" % (output.exit_code, len(stdout), len(stderr)) + stdout + stderr
 
 
 def _receive(connection: socket.socket, received: bytearray, until: float) -> None:

@@ -1,0 +1,229 @@
+"""The resident process: one of a user, which decides about the events of hooks until nobody asks any longer.
+
+It is started by a hook that found none (`start_resident`), and ends when it was idle, when Métier was upgraded, and
+when its socket is no longer its own. A client that gets no whole answer of it decides without it, so that it may end
+or be killed at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from metier.serve.client_hooks.resident_socket import (
+    NoAnswer,
+    decisive_variables,
+    format_answer,
+    identity_of,
+    is_own,
+    is_peer_own,
+    read_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metier.serve.client_hooks.event import Output
+
+IDLE_VARIABLE = "METIER_HOOK_IDLE"
+_IDLE = 900.0
+_LOOK = 60.0
+"""Seconds after which it looks whether its socket is still its own."""
+_THREADS = 8
+_SENDING = 5.0
+"""Seconds in which a client must have sent its request, and in which it must take the answer."""
+_FINISHING = 10.0
+"""Seconds in which decisions that are under way may come to their end."""
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Resident:
+    """A process that answers on a socket: `answer` decides about the input of a hook of a client."""
+
+    def __init__(self, path: str, answer: Callable[[str, bytes], Output], *, idle: float = _IDLE) -> None:
+        self._path = path
+        self._answer = answer
+        self._idle = idle
+        self._identity = identity_of(sys.executable, os.environb)
+        self._package = _stamp_of_package()
+        self._lock = threading.Lock()
+        self._waiting = self._threads = self._busy = 0
+        self._last = time.monotonic()
+        self._must_end = threading.Event()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Without a moment in which others could connect to it.
+        before = os.umask(0o177)
+        try:
+            self._listener.bind(path)
+        finally:
+            os.umask(before)
+        self._inode = os.lstat(path).st_ino
+        self._listener.listen(64)
+
+    def serve(self) -> None:
+        """Answer until it must end; the socket is gone then, and each decision that was begun is recorded."""
+        self._start_thread()
+        while not self._must_end.is_set() and self._has_socket():
+            left = self._last + self._idle - time.monotonic()
+            if left <= 0 and not self._busy:
+                break
+            self._must_end.wait(min(max(left, 0.05), _LOOK))
+        if self._has_socket():
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+        self._listener.close()
+        until = time.monotonic() + _FINISHING
+        while self._busy and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _has_socket(self) -> bool:
+        try:
+            return os.lstat(self._path).st_ino == self._inode
+        except OSError:
+            return False
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        self._waiting += 1
+        threading.Thread(target=self._accept, name="hook", daemon=True).start()
+
+    def _accept(self) -> None:
+        while not self._must_end.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                # It was closed, or there are too many open files for now.
+                self._must_end.wait(0.1)
+                continue
+            with self._lock:
+                self._busy += 1
+                self._waiting -= 1
+                if not self._waiting and self._threads < _THREADS:
+                    self._start_thread()
+            try:
+                self._serve_one(connection)
+            finally:
+                with self._lock:
+                    self._busy -= 1
+                    self._waiting += 1
+                    self._last = time.monotonic()
+
+    def _serve_one(self, connection: socket.socket) -> None:
+        """Answer one request; a connection that is closed without an answer has its client decide by itself."""
+        with connection, contextlib.suppress(OSError, NoAnswer):
+            if not is_peer_own(connection):
+                return
+            request = read_request(connection, _SENDING)
+            if self._package != _stamp_of_package():
+                self._must_end.set()
+            # A client that gave up while this process was stopped has decided otherwise by now.
+            if self._must_end.is_set() or request.identity != self._identity or _has_hung_up(connection):
+                return
+            output = self._answer(request.client, request.data)
+            connection.settimeout(_SENDING)
+            connection.sendall(format_answer(output))
+
+
+def start_resident(path: str, *, is_late: bool = False) -> None:
+    """Start the process in the background unless there is one; one that was late (`is_late`) is replaced.
+
+    Nothing is started where the folder is not of this user alone.
+    """
+    if sys.platform == "win32" or not _make_folder(os.path.dirname(path)):
+        return
+    if is_late:
+        # It ends when it sees that; so does one which has its last answers to give.
+        for name in (path, _lock_path(path)):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+    if (lock := _take_lock(path)) is None:
+        return
+    environ = {**decisive_variables(os.environb), b"MALLOC_ARENA_MAX": b"1"}
+    if idle := os.environ.get(IDLE_VARIABLE):
+        environ[IDLE_VARIABLE.encode()] = os.fsencode(idle)
+    flags = ("-I",) if sys.flags.isolated else ("-E", "-P")
+    words = [sys.executable, *flags, "-m", __spec__.parent, "--resident", path, str(lock)]
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    try:
+        os.set_inheritable(lock, True)
+        with contextlib.suppress(OSError):
+            os.posix_spawn(sys.executable, words, environ, file_actions=nowhere)
+    finally:
+        os.close(lock)
+
+
+def run_resident(path: str, lock: int) -> None:
+    """Be the process that `start_resident` starts, which holds the lock by its descriptor."""
+    os.setsid()
+    os.chdir("/")
+    os.closerange(3, lock)
+    os.closerange(lock + 1, 1024)
+    os.set_inheritable(lock, False)
+    if not is_own(os.path.dirname(path), stat.S_IFDIR):
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # of one that was killed, as this one has the lock
+    idle = os.environ.pop(IDLE_VARIABLE, "")
+    from metier.serve.client_hooks.gate import HookGate
+
+    gate = HookGate()
+    resident = Resident(path, gate.answer, idle=float(idle) if idle.isdecimal() else _IDLE)
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    resident.serve()
+
+
+def _stamp_of_package() -> object:
+    """A value that changes when the files of Métier are replaced; None when they are gone."""
+    try:
+        status = os.stat(os.path.join(_PACKAGE, "_version.py"))
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _has_hung_up(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+
+
+def _make_folder(folder: str) -> bool:
+    """Make the folder of the socket, and those above it; whether it is of this user alone."""
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+        os.mkdir(folder, 0o700)
+    return is_own(folder, stat.S_IFDIR)
+
+
+def _lock_path(path: str) -> str:
+    return path.removesuffix(".sock") + ".lock"
+
+
+def _take_lock(path: str) -> int | None:
+    """The descriptor of the lock that one process for this socket holds as long as it lives; None if another has it."""
+    import fcntl
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        lock = os.open(_lock_path(path), flags, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == os.lstat(_lock_path(path)).st_ino:
+            return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
