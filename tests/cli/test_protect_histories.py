@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metier.cli.client_protection import protect_client
 from metier.cli.hook_files import HOOK_FILES
 from metier.cli.json_text import json_data
-from metier.cli.protect import protect_client
 from metier.cli.undo_record import UndoRecord
 
 STEPS = ("protect", "remove", "comment first", "comment last", "key", "item", "hook", "beside", "format")

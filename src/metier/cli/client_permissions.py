@@ -117,6 +117,9 @@ def _claude_settings(governance: Governance, root: str, denied: list[str], asked
     found: dict[str, Any] = {"permissions": permissions}
     if asked:
         permissions["ask"] = asked
+    if governance.effective.narrow(None).injection != "allow":
+        # It runs commands in the text of a skill without telling a hook.
+        found["disableSkillShellExecution"] = True
     if governance.effective.protect_scripts == "sandbox" and sys.platform != "win32":
         # What runs in its sandbox it would no longer ask about; a script that we run has a sandbox of its own.
         own = f"{shlex.join([sys.executable, '-I', '-m', 'metier'])} run *"

@@ -163,7 +163,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         limits=(
             "Hooks are a preview there, and an organisation can switch them off.",
             "A hook that takes too long does not block.",
-            "It reads the hooks of Claude Code, too: a project that is protected for both is asked twice.",
+            "It runs the hooks of Claude Code in the same project, too: protected for both, it asks twice.",
             _SAME_USER,
         ),
     ),
@@ -174,7 +174,8 @@ HOOK_FILES: Mapping[str, HookFile] = {
         then="Start OpenCode again.",
         limits=(
             _NO_QUESTION,
-            "Started with `--pure`, it loads no plugin.",
+            "Started with `--pure` it loads no plugin, and a plugin that cannot be loaded does not block.",
+            "A plugin that is loaded later can change a call after it was decided about.",
             "Files that a person attaches are read without a hook.",
             _SAME_USER,
         ),

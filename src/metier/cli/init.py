@@ -178,7 +178,7 @@ class _Planner:
         return _with_changes(step, [change])
 
     def _protect(self, step: InitStep) -> InitStep:
-        from metier.cli.protect import client_protections, planned
+        from metier.cli.client_protection import client_protections, planned
 
         if any(one.client == step.client.name and one.state == "on" for one in client_protections()):
             return replace(step, state="already")
