@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ import yaml
 from tests.conftest import variables
 
 from metier.cli import main
+from metier.cli.parser import parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -215,6 +217,16 @@ def test_the_reference_pages_are_up_to_date(
     import generate
 
     assert generate.main() == 0, capsys.readouterr().err
+
+
+def test_the_first_screen_says_how_to_install_it_add_a_skill_protect_a_client_and_equip_an_agent() -> None:
+    screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:30])
+    lines, agent = (match["code"].splitlines() for match in list(FENCE.finditer(screen))[:2])
+    commands = [line.partition("#")[0].split() for line in lines]
+    assert [words[:2] for words in commands] == [["pipx", "install"], ["metier", "add"], ["metier", "protect"]]
+    for words in commands[1:]:
+        parse(words[1:], Namespace())  # ends the program where there is no such command
+    assert [bool(line) for line in agent].count(True) == 3
 
 
 def test_links_between_pages_lead_somewhere() -> None:

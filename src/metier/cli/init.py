@@ -95,7 +95,7 @@ def run(options: Namespace) -> int:
     if not options.json:
         for problem in problems:
             print_warning(problem)
-        _print_found(root, clients, frameworks)
+        _print_found(clients, frameworks)
         _print_steps(steps, shows_details=options.dry_run)
     if acts and any(step.state == "planned" for step in steps):
         identity.require_person()
@@ -237,11 +237,11 @@ def _is_agreed(step: InitStep) -> bool:
     return ask_yes(f"{step.kind.capitalize()} {step.client.title}, by writing {files}?")
 
 
-def _print_found(root: str, clients: Sequence[FoundClient], frameworks: Sequence[FoundFramework]) -> None:
+def _print_found(clients: Sequence[FoundClient], frameworks: Sequence[FoundFramework]) -> None:
     rows = [[client.title, ", ".join(by)] for client, by in clients]
     rows += [[one.title, ", ".join(by)] for one, by in frameworks]
     if rows:
-        print(table(Style(sys.stdout), [f"FOUND IN {short_path(root)}", "BY"], rows))
+        print(table(Style(sys.stdout), ["FOUND", "BY"], rows))
     for one, _ in frameworks:
         needs = f"`pip install 'metier[{one.extra}]'`, then " if one.extra else ""
         print(f"\n{one.title}: {needs}add these lines (`docs/how-to/frameworks.md` has more; no code is changed here):")
