@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.npm_packages import BIN
+from tests.npm_packages import client_command
 from tests.wire.server import Recorder, recorded_model
 
 from metier.cli import main
@@ -85,24 +84,15 @@ def fixtures(agent: Agent) -> list[dict[str, Any]]:
 
 
 def ran(agent: Agent, model: Recorder) -> subprocess.CompletedProcess[str]:
-    program = shutil.which(agent.program)
-    assert program is not None, f"{agent.program} is not on the PATH"
-    # The Node of this machine may be too old for it.
-    command = [program] if program.endswith(".exe") or not _is_script(program) else [str(BIN / "node"), program]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
-        [*command, *agent.arguments],
+        [*client_command(agent.program), *agent.arguments],
         env={**os.environ, "PATH": path, **agent.env(model.url)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-
-
-def _is_script(program: str) -> bool:
-    with open(program, "rb") as file:
-        return file.read(2) == b"#!"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,6 +44,8 @@ class Recorder(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.upstream = upstream
         self.requests: list[Request] = []
+        self.once: dict[bytes, Callable[[], object]] = {}
+        """What is done as a request has some bytes for the first time, before it is answered."""
         self._faults: dict[int, Fault] = {}
 
     @property
@@ -80,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         extra = self.server.headers_for(len(self.server.requests))
         self.server.requests.append(Request(self.path, body))
+        for marker in [one for one in self.server.once if one in body]:
+            self.server.once.pop(marker)()
         head = "".join(f"{name}: {value}\r\n" for name, value in [*self.headers.items(), *extra])
         self._upstream.sendall(f"POST {self.path} HTTP/1.1\r\n{head}\r\n".encode() + body)
 
