@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,16 @@ def test_only_what_somebody_agrees_to_is_written(
     assert out.splitlines()[-2:] == ["To undo it:", "  metier sync --client cursor --remove"]
     assert metier("sync", "--client", "cursor", "--remove")[0] == 0
     assert tree(project / ".cursor") == {}
+
+
+def test_a_server_that_cannot_start_is_not_written(
+    metier: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    (project / ".cursor").mkdir()
+    code, out, _ = metier("init", "--yes", "--json", "--only", "connect,sync")
+    assert (code, states(out)) == (0, {("cursor", "connect"): "skipped", ("cursor", "sync"): "done"})
+    assert "connect Cursor: The server needs `pip install 'metier[mcp]'` to start." in metier("init")[1]
 
 
 def test_one_step_is_asked_for_alone(metier: Call, project: Path) -> None:

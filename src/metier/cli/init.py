@@ -7,6 +7,7 @@ program that hooks of clients run, which belongs to the user.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import shlex
@@ -175,6 +176,8 @@ class _Planner:
         if change is None:
             self._connected.add(step.client.name)
             return replace(step, state="already")
+        if importlib.util.find_spec("mcp") is None:
+            return replace(step, state="skipped", reason="The server needs `pip install 'metier[mcp]'` to start.")
         return _with_changes(step, [change])
 
     def _protect(self, step: InitStep) -> InitStep:
@@ -262,6 +265,8 @@ def _print_steps(steps: Sequence[InitStep], *, shows_details: bool) -> None:
     for step in steps:
         if step.state == "impossible":
             print_warning(f"{step.kind} {step.client.title}: {step.reason}")
+        elif step.reason:
+            print(f"{step.kind} {step.client.title}: {step.reason}")
         elif shows_details and step.details:
             print(f"\n{_line(step.command)}\n{step.details}")
 
