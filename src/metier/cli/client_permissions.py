@@ -105,7 +105,8 @@ def _claude_settings(governance: Governance, root: str, denied: list[str], asked
     """Its permissions, with the files that no tool may see or change; a mention by `@` obeys them, too."""
     hidden = [f"~/{name}" for name in (*sorted(SECRET_NAMES), *SECRET_IN_HOME)]
     hidden += [f"**/{name}" for name in sorted(SECRET_NAMES)]
-    hidden += [_claude_path(path) for path in governance.secret_paths(root)]
+    own = governance.secret_paths(root)
+    hidden += [_claude_path(path) for path in own if not any(path != one and is_inside(path, one) for one in own)]
     settings = _claude_path(in_home("{claude}/settings*.json", os.path.expanduser("~")))
     closed = ["~/.metier/**", "**/.metier/**", settings, "**/.claude/settings*.json"]
     closed += [_claude_path(one.path) for one in governance.effective.files]
@@ -122,8 +123,8 @@ def _claude_settings(governance: Governance, root: str, denied: list[str], asked
         found["disableSkillShellExecution"] = True
     if governance.effective.protect_scripts == "sandbox" and sys.platform != "win32":
         # What runs in its sandbox it would no longer ask about; a script that we run has a sandbox of its own.
-        own = f"{shlex.join([sys.executable, '-I', '-m', 'metier'])} run *"
-        found["sandbox"] = {"enabled": True, "autoAllowBashIfSandboxed": False, "excludedCommands": [own]}
+        ours = f"{shlex.join([sys.executable, '-I', '-m', 'metier'])} run *"
+        found["sandbox"] = {"enabled": True, "autoAllowBashIfSandboxed": False, "excludedCommands": [ours]}
     return found
 
 

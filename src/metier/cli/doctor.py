@@ -77,6 +77,7 @@ def run(options: Namespace) -> int:
         if len(out_of_use) > _MOST_SHOWN:
             print(f"and {len(out_of_use) - _MOST_SHOWN:,} more; `{command}` shows them")
     _print_runners(style, report["runners"])
+    _print_clients(style, report["clients"])
     print()
     for step in report["next"]:
         print(f"→ {step}")
@@ -98,6 +99,8 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         if status.status == "denied"
     ]
     hidden = out_of_scope(library)
+    clients = _clients()
+    unprotected = [one for one in clients if one["problem"]]
     advice = (
         (broken or errors, "Mend what is marked as an error above; the other skills work."),
         (
@@ -107,6 +110,7 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         ),
         (denied, "Policy denies some skills: `metier policy explain NAME` says why."),
         (policy.governance.effective.problems, "A policy file has problems: `metier policy check` says which."),
+        (unprotected, "The protection of a client does not hold: `metier protect` says why, and what to do."),
         (agents["failing"], "Some agents cannot work: `metier agents` says why."),
         (untrusted, "This project's skills are untrusted: look at them, then `metier trust`."),
         (not library.entries() and not hidden, "`metier new NAME --into .agents/skills` writes a first skill."),
@@ -141,6 +145,7 @@ def _report(library: Library, policy: PolicyView, findings: list[SourceDiagnosti
         ],
         "diagnostics": {code: len(names) for code, names in by_code.items()},
         "runners": runners(),
+        "clients": clients,
         "next": steps or ["Nothing needs to be done."],
     }
 
@@ -253,6 +258,26 @@ def _print_runners(style: Style, found: list[dict[str, Any]]) -> None:
     for runner in found:
         for step in runner["next"]:
             print(f"{style.dim(runner['name'])}: {Style.text(step, 1_000)}")
+
+
+def _clients() -> list[dict[str, Any]]:
+    """List the clients that `metier protect` wrote something for, and what each of them cannot do."""
+    from metier.cli.client_protection import client_protections
+    from metier.cli.hook_files import HOOK_FILES
+
+    found = (one for one in client_protections() if one.state != "off")
+    return [one.as_json() | {"limits": list(HOOK_FILES[one.client].limits)} for one in found]
+
+
+def _print_clients(style: Style, found: list[dict[str, Any]]) -> None:
+    if not found:
+        return
+    print()
+    rows = [(one["client"], one["scope"], one["state"], one["problem"] or "; ".join(one["files"])) for one in found]
+    print(table(style, ("PROTECTED", "SCOPE", "STATE", "FILES, OR WHAT IS WRONG"), rows))
+    limits = {one["client"]: one["limits"] for one in found}
+    print()
+    print(table(style, ("CLIENT", "LIMIT"), [(client, limit) for client, said in limits.items() for limit in said]))
 
 
 def _print_problems(library: Library, style: Style, findings: list[SourceDiagnostic]) -> None:

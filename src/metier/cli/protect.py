@@ -103,12 +103,15 @@ def _print_all(options: Namespace) -> None:
     if options.json:
         print_json({"clients": [one.as_json() for one in found]})
         return
-    rows = [
-        (one.client, one.scope, one.state, ", ".join(map(short_path, one.files)) or one.problem or "-") for one in found
-    ]
-    style = Style(sys.stdout)
-    print(table(style, ("CLIENT", "SCOPE", "STATE", "FILES"), rows))
-    for one in found:
+    style, protected = Style(sys.stdout), [one for one in found if one.state != "off"]
+    if protected:
+        rows = [(one.client, one.scope, one.state, ", ".join(map(short_path, one.files))) for one in protected]
+        print(table(style, ("CLIENT", "SCOPE", "STATE", "FILES"), rows))
+    for one in protected:
         if one.problem:
-            again = f"metier protect {one.client} --{one.scope}"
-            print(f"{style.warn(one.client)}: {Style.text(one.problem, 4_096)}. `{again}` writes it again.")
+            print(f"{style.warn(one.client)}: {Style.text(one.problem, 4_096)}.")
+        if one.state == "changed":
+            print(f"`metier protect {one.client} --{one.scope}` writes it again.")
+    others = [client for client in HOOK_FILES if client not in [one.client for one in protected]]
+    if others:
+        print(f"Not protected: {', '.join(others)}. `metier protect CLIENT` does it.")

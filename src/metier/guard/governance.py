@@ -180,8 +180,13 @@ class Governance:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that decide about skills on this machine: policy files, our own folders, and the store."""
+        """The paths that decide about skills on this machine: policy files, folders of ours and clients', the store."""
+        from metier.library.clients import moved_folders
+
         files = (*(place.path for place in self.policies.places), *named_enterprise_places(), *self.own_folders)
+        files += moved_folders(os.path.expanduser("~"))
+        if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+            files += (os.path.join(runtime, "metier"),)  # the socket of the process that hooks ask
         if self.url is None:
             return files
         effective = self.policies.current()

@@ -278,6 +278,12 @@ def _base(name: str, home: str, environ: Mapping[str, str]) -> str:
     return chosen if os.path.isabs(chosen) else os.path.join(home, below)
 
 
+def moved_folders(home: str) -> tuple[str, ...]:
+    """The folders of clients' settings that a variable has moved, so that their names no longer tell what they are."""
+    folders = {in_home(path, home): in_home(path, home, {}) for path in ("{claude}/", "{codex}/", "{config}/opencode")}
+    return tuple(os.path.normpath(folder) for folder, unmoved in folders.items() if folder != unmoved)
+
+
 def personal_folders(home: str, project: str = "") -> list[str]:
     """Every folder of skills in a home folder, the strongest first.
 
