@@ -64,7 +64,13 @@ class Story:
     shell: Callable[[str], Call]
     """The call by which its model runs a command."""
     arguments: Sequence[str]
-    """What it is started with."""
+    """What it is started with; `TASK` is the message of the user."""
+    resumed: Sequence[str] = ()
+    """What it is started with to go on with the conversation `ID`; empty where it cannot."""
+    conversation: str = "session_id"
+    """The name that the id of a conversation has in what it prints."""
+    mention: str = ""
+    """The message by which a user has it take the instructions of the skill; empty where it has none."""
     env: Callable[[str, Path], Mapping[str, str]]
     """The variables for the address of the model and the home folder."""
     home: Callable[[str, Path], Mapping[str, str]] = lambda _url, _project: {}
@@ -89,6 +95,8 @@ STORIES: Mapping[str, Story] = {
         load=lambda folder: ("Skill", {"skill": folder.name}),
         shell=lambda command: ("Bash", {"command": command}),
         arguments=("-p", TASK, "--output-format", "stream-json", "--verbose"),
+        resumed=("-p", TASK, "--output-format", "stream-json", "--verbose", "--resume", "ID"),
+        mention="/totals",
         env=lambda url, _home: {
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "none",
@@ -111,6 +119,12 @@ STORIES: Mapping[str, Story] = {
         shell=lambda command: ("exec_command", {"cmd": command}),
         # A person reviews hooks in its terminal; here nobody does.
         arguments=("exec", "--json", "-s", "danger-full-access", "--dangerously-bypass-hook-trust", TASK),
+        resumed=(
+            *("exec", "resume", "ID", "--json", "-c", 'sandbox_mode="danger-full-access"'),
+            *("--dangerously-bypass-hook-trust", TASK),
+        ),
+        conversation="thread_id",
+        mention="Use $totals",
         env=lambda _url, home: {"OPENAI_API_KEY": "none", "CODEX_HOME": str(home / ".codex")},
         home=lambda url, project: {
             ".codex/config.toml": f"""\
@@ -142,24 +156,28 @@ class Told:
     """How often the hook of the user ran."""
 
 
-def played(client: str, project: Path, home: Path, folder: Path) -> Told:
-    """Play the story: the policy changes and the skill is taken out of use while the client runs."""
+def protected(client: str, project: Path, home: Path, folder: Path) -> Path:
+    """Protect a client in a project with a skill, and with a hook of the user's; the folder of the skill."""
     story = STORIES[client]
     skill, ran = project / story.skills / "totals", folder / "hook-of-user"
-    (skill / "scripts").mkdir(parents=True)
-    (skill / "SKILL.md").write_text(SKILL)
-    (skill / "scripts/add.py").write_text(ADD)
+    write_all(skill, {"SKILL.md": SKILL, "scripts/add.py": ADD})
     write_all(project, {name: text.replace("HOOK", f"echo ran >> {ran}") for name, text in story.before.items()})
-    policy = home / ".metier/policy.yaml"
     write_all(home, {".metier/policy.yaml": POLICY.format(scripts="sandbox")})
+    (home / "tmp").mkdir()
+    (folder / "model").mkdir()
     assert main(["trust", str(project)]) == 0
     assert main(["protect", client, "--project"]) == 0
+    return skill
+
+
+def played(client: str, project: Path, home: Path, folder: Path) -> Told:
+    """Play the story: the policy changes and the skill is taken out of use while the client runs."""
+    story, skill, ran = STORIES[client], protected(client, project, home, folder), folder / "hook-of-user"
+    policy = home / ".metier/policy.yaml"
     script = f"python3 {skill}/scripts/add.py {home}/outside"
     commands = [ALLOWED, FORBIDDEN, ASKED, f"{script} 4 8", f"{script} 5 9", ALLOWED]
     calls = [story.load(skill), *map(story.shell, commands)]
-    (folder / "model").mkdir()
     with recorded_model([*fixtures(calls)], folder / "model") as model:
-        write_all(home, story.home(model.url, project))
         # Each is done before the model makes the next call.
         is_done = SUM if story.can_rewrite else "metier run"
         model.once[is_done.encode()] = lambda: policy.write_text(POLICY.format(scripts="refuse"))
@@ -174,27 +192,28 @@ def played(client: str, project: Path, home: Path, folder: Path) -> Told:
         )
 
 
-def fixtures(calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
-    """What the model says: one call after the other, and then that it is done."""
-    for turn, (tool, arguments) in enumerate(calls):
+def fixtures(calls: Sequence[Call], said: int = 0) -> Iterator[dict[str, Any]]:
+    """What the model says after what it said before: one call after the other, and then that it is done."""
+    for turn, (tool, arguments) in enumerate(calls, said):
         call = {"name": tool, "arguments": json.dumps(arguments)}
         yield {"match": {"turnIndex": turn}, "response": {"toolCalls": [call]}}
-    yield {"match": {"turnIndex": len(calls)}, "response": {"content": DONE}}
+    yield {"match": {"turnIndex": said + len(calls)}, "response": {"content": DONE}}
 
 
-def run(story: Story, project: Path, home: Path, model: Recorder) -> str:
-    """Run the client until it is done; what it printed."""
+def run(story: Story, project: Path, home: Path, model: Recorder, task: str = TASK, conversation: str = "") -> str:
+    """Run the client until it is done, or go on with a conversation; what it printed."""
+    write_all(home, story.home(model.url, project))
+    values = {TASK: task, "ID": conversation}
+    arguments = [values.get(word, word) for word in (story.resumed if conversation else story.arguments)]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    temporary = home / "tmp"
-    temporary.mkdir()
     done = subprocess.run(
-        [*client_command(story.program), *story.arguments],
+        [*client_command(story.program), *arguments],
         cwd=project,
         env={
             **os.environ,
             "PATH": path,
             # Codex keeps no programs below it, and what a sandbox leaves there is nobody else's.
-            "TMPDIR": str(temporary),
+            "TMPDIR": str(home / "tmp"),
             "METIER_HOOK_IDLE": "5",
             **story.env(model.url, home),
         },

@@ -7,19 +7,26 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.clients.story import DONE, RESULT, STORIES, SUM, played
+from tests.clients.story import DONE, FORBIDDEN, RESULT, STORIES, SUM, fixtures, played, protected, run, texts_of
+from tests.wire.server import recorded_model
 
 from metier.cli import main
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    monkeypatch.chdir(folder)
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("client", STORIES)
 def test_a_protected_client_keeps_to_the_rules_of_a_skill_until_that_is_blocked(
-    client: str, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    client: str, project: Path, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    story, project = STORIES[client], tmp_path / "project"
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    monkeypatch.chdir(project)
+    story = STORIES[client]
     told = played(client, project, own_home, tmp_path)
     assert DONE in told.output
     assert any(RESULT in text for text in told.texts), "an allowed call runs"
@@ -45,3 +52,55 @@ def test_a_protected_client_keeps_to_the_rules_of_a_skill_until_that_is_blocked(
     assert main(["protect", client, "--project", "--remove"]) == 0
     for name, text in story.before.items():
         assert (project / name).read_text() == text.replace("HOOK", f"echo ran >> {tmp_path}/hook-of-user")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", [name for name, story in STORIES.items() if story.resumed])
+def test_rules_hold_when_a_conversation_is_gone_on_with(
+    client: str, project: Path, tmp_path: Path, own_home: Path
+) -> None:
+    story, skill = STORIES[client], protected(client, project, own_home, tmp_path)
+    # What the model said before counts, so it has one script for both.
+    script = [*fixtures([story.load(skill)]), *fixtures([story.shell(FORBIDDEN)], said=2)]
+    with recorded_model(script, tmp_path / "model") as model:
+        begun = run(story, project, own_home, model)
+        (conversation,) = set(texts_named(begun, story.conversation))
+        assert DONE in run(story, project, own_home, model, "Now the other one.", conversation)
+        told = "\n".join(texts_of(model.requests[-1].json))
+    assert "Métier: Skill 'totals' cannot use" in told
+    assert not (project / "forbidden").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", [name for name, story in STORIES.items() if story.mention])
+def test_a_message_that_names_a_blocked_skill_does_not_reach_the_model(
+    client: str, project: Path, tmp_path: Path, own_home: Path
+) -> None:
+    story = STORIES[client]
+    protected(client, project, own_home, tmp_path)
+    assert main(["quarantine", "add", "totals", "--reason", "hostile"]) == 0
+    with recorded_model([*fixtures([])], tmp_path / "model") as model:
+        output = run(story, project, own_home, model, story.mention)
+        assert not any(b"Add up every line." in request.body for request in model.requests)
+        assert DONE not in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", STORIES)
+def test_no_call_is_made_without_the_program_that_decides(
+    client: str, project: Path, tmp_path: Path, own_home: Path
+) -> None:
+    story = STORIES[client]
+    protected(client, project, own_home, tmp_path)
+    (own_home / ".metier/hook").unlink()
+    with recorded_model([*fixtures([story.shell(FORBIDDEN)])], tmp_path / "model") as model:
+        run(story, project, own_home, model)
+        told = "\n".join(texts_of(model.requests[-1].json))
+    assert not (project / "forbidden").exists()
+    assert f"metier protect {client}" in told
+
+
+def texts_named(output: str, name: str) -> list[str]:
+    """The values of a name in lines of JSON."""
+    lines = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
+    return [line[name] for line in lines if name in line]
