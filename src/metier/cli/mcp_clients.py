@@ -68,7 +68,7 @@ def install(options: Namespace) -> None:
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
     entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
-    change = _change(servers, (root, file), options, entry)
+    change = _change(servers, options, entry, is_user=is_user)
     has = "has no" if is_removal else "has the"
     if change.is_none:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} already.")
@@ -90,20 +90,25 @@ def planned_server(options: Namespace) -> FileChange | None:
     assert servers is not None
     if any(_installed_elsewhere(servers, options.name, is_user=is_user) for is_user in (False, True)):
         return None
-    root, file = place_of(servers, is_user=False)
-    return _change(servers, (root, file), options, _entry(servers, root, options, is_user=False))
+    root, _ = place_of(servers, is_user=False)
+    return _change(servers, options, _entry(servers, root, options, is_user=False), is_user=False)
 
 
-def _change(
-    servers: ServerFile, place: tuple[str, str], options: Namespace, entry: dict[str, Any] | None
-) -> FileChange:
-    root, file = place
+def _change(servers: ServerFile, options: Namespace, entry: dict[str, Any] | None, *, is_user: bool) -> FileChange:
+    root, file = place_of(servers, is_user=is_user)
 
     def changed(text: str | None) -> str | None:
         after = _changed(servers, file, text or "", options.name, entry)
+        if entry is None and after != text and not is_user and _is_bare(servers, after):
+            return None
         return after if after or text else text
 
     return change_file(root, file, changed, dry_run=options.dry_run)
+
+
+def _is_bare(servers: ServerFile, text: str) -> bool:
+    """Whether nothing is left of a file but the names of the sections that lead to servers: it was made for ours."""
+    return not re.sub(rf'[\s{{}}:]|"(?:{"|".join(servers.section)})"', "", text)
 
 
 def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> str:
