@@ -19,7 +19,7 @@ PARALLEL := --workers $(WORKERS)
 # The parts of the suite that are measured one after the other.
 PARTS ?= $(sort $(dir $(wildcard tests/*/test_*.py))) 'tests/test_*.py'
 
-.PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts lock dist sbom workflows clean
+.PHONY: help demo test test-slow test-touched coverage lint bench bench-quick docs texts freeze lock dist sbom workflows clean
 
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ docs: $(READY) ## write the reference pages from the code
 
 texts: $(READY) ## print every text that a model can get, as one page
 	@$(BIN)/python docs/model_texts.py
+
+freeze: $(READY) ## write how this version reads the skills and policies of tests/frozen, for later ones to be held to
+	@$(BIN)/python -m tests.frozen.snapshot
 
 lock: $(READY) ## choose the versions in requirements.lock again; requirements-core.lock is a part of it
 	$(COMPILE) --extra vectors --extra shell --group dev -o requirements.lock

@@ -17,7 +17,8 @@ from tests.test_rooms import MAY_IMPORT, imported, modules
 
 TESTS = Path(__file__).parent
 BESIDE = {
-    "guard": ("governance", "attacks"),
+    "skill": ("frozen",),
+    "guard": ("governance", "attacks", "frozen"),
     "run": ("attacks",),
     "session": ("attacks", "test_any_conversation.py"),
     "dialect": ("wire",),
