@@ -228,9 +228,12 @@ def test_rules_go_when_the_policy_no_longer_has_them(project: Path, own_home: Pa
     assert (project / ".codex/hooks.json").exists()
 
 
-def test_rules_of_the_policy_stand_in_the_policies_of_gemini(project: Path, metier: Call, policy: None) -> None:
-    metier("protect", "gemini")
-    rules = tomllib.loads((project / ".gemini/policies/metier.toml").read_text())["rule"]
+def test_rules_of_the_policy_stand_in_the_policies_of_gemini_for_a_user(
+    own_home: Path, metier: Call, policy: None
+) -> None:
+    assert "deny Bash(git push:*)" in metier("protect", "gemini", "--project")[1]
+    assert "; deny Read(/srv/keys/**)" in metier("protect", "gemini", "--user")[1]
+    rules = tomllib.loads((own_home / ".gemini/policies/metier.toml").read_text())["rule"]
     assert [(rule["toolName"], rule.get("commandPrefix"), rule["decision"]) for rule in rules] == [
         ("run_shell_command", "git push", "deny"),
         ("google_web_search", None, "deny"),

@@ -51,8 +51,8 @@ class ListFile:
 
 LIST_FILES: Mapping[str, ListFile] = {
     "codex": ListFile(user="{codex}/rules/metier.rules", project=".codex/rules/metier.rules"),
-    "gemini": ListFile(user=".gemini/policies/metier.toml", project=".gemini/policies/metier.toml"),
-    # In a project a list of Cursor might take the place of the user's own.
+    # It reads no policies of a project, and a project's list of Cursor might take the place of the user's own.
+    "gemini": ListFile(user=".gemini/policies/metier.toml"),
     "cursor": ListFile(user=".cursor/cli-config.json"),
 }
 """The files for permissions of clients that have one beside that of their hooks."""
@@ -70,12 +70,13 @@ class ClientPermissions:
     """The rules that only the hook enforces."""
 
 
-def permissions_of(client: str, governance: Governance, root: str) -> ClientPermissions:
-    """The permissions of a client in a folder."""
+def permissions_of(client: str, governance: Governance, root: str, *, is_user: bool) -> ClientPermissions:
+    """The permissions of a client for a user, or in a folder."""
     layers = governance.effective.tool_layers
     rules = [("deny", rule) for layer in layers for rule in layer.deny]
     rules += [("ask", rule) for layer in layers for rule in layer.ask]
-    line_of = _LINES.get(client)
+    place = LIST_FILES.get(client)
+    line_of = _LINES.get(client) if place is None or is_user or place.project else None
     said = [(effect, rule, line_of(effect, rule) if line_of else "") for effect, rule in rules]
     left = [f"{effect} {rule.text}" for effect, rule, line in said if not line]
     left += ["tools.allow" for layer in layers if layer.allow is not None]

@@ -70,18 +70,18 @@ def _parts(client: str, *, is_user: bool, remove: bool = False) -> Iterator[File
         yield FilePart(place=hooks, content=None)
         yield from list_parts(client, None, is_user=is_user)
         return
-    content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client)
+    content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client, is_user=is_user)
     if isinstance(content, dict):
         content |= permissions.beside_hooks
     yield FilePart(place=hooks, content=content, whole=frozenset({"sandbox"}))
     yield from list_parts(client, permissions.listed, is_user=is_user)
 
 
-def client_permissions(client: str) -> ClientPermissions:
+def client_permissions(client: str, *, is_user: bool) -> ClientPermissions:
     """The permissions of a client that follow from the policy in force here."""
     from metier.guard.governance import Governance
 
-    return permissions_of(client, Governance.default(os.getcwd()), str(project_root(Path.cwd())))
+    return permissions_of(client, Governance.default(os.getcwd()), str(project_root(Path.cwd())), is_user=is_user)
 
 
 def _hooks_of(client: str, hooks: HookFile, *, is_user: bool) -> dict[str, Any] | str:

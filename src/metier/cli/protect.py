@@ -58,12 +58,12 @@ def run(options: Namespace) -> None:
                 "removed": options.remove,
                 "dry_run": options.dry_run,
                 "files": shape,
-                "unexpressed": list(client_permissions(options.client).unexpressed),
+                "unexpressed": list(client_permissions(options.client, is_user=is_user).unexpressed),
                 "limits": list(hooks.limits),
             }
         )
         return
-    _print_changes(options, changes, hooks)
+    _print_changes(options, changes, hooks, is_user=is_user)
 
 
 def _write_program() -> None:
@@ -73,7 +73,7 @@ def _write_program() -> None:
         hook_program()
 
 
-def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFile) -> None:
+def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFile, *, is_user: bool) -> None:
     title = CLIENTS[options.client].title
     changed = [one for one in changes if not one.is_none]
     for one in changed:
@@ -90,7 +90,7 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
         return
     print_done(f"{title} is protected by {names}.")
     print(hooks.then)
-    if left := "; ".join(client_permissions(options.client).unexpressed):
+    if left := "; ".join(client_permissions(options.client, is_user=is_user).unexpressed):
         print(f"Its own lists cannot say these rules, so the hook alone enforces them: {Style.text(left, 4_096)}.")
     for limit in hooks.limits:
         print(f"{Style(sys.stdout).dim('limit')}: {limit}")
