@@ -97,3 +97,18 @@ def test_a_script_runs_in_the_sandbox_by_the_word_that_codex_takes_other_argumen
 )
 def test_a_program_that_waits_for_typing_is_known(command: str, waits: bool) -> None:
     assert CommandReading(command, "/").is_interactive is waits
+
+
+def test_a_model_does_not_end_the_rules_of_a_skill_by_a_message_to_a_subagent(
+    tell: Tell, own_home: Path, write_skill: Write
+) -> None:
+    write_skill(own_home / ".agents/skills/release", more="allowed-tools: Bash(git:*)\n")
+    policy = own_home / ".metier/policy.yaml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text("version: 1\nprotect: {skills: prompt}\n")
+    assert tell("UserPromptSubmit", prompt="Use $release now").exit_code == 0
+    assert tell("UserPromptSubmit", prompt="Go on.", agent_id="01a2", agent_type="default").exit_code == 0
+    assert tell("UserPromptSubmit", prompt="<task-notification>\n<status>completed</status>").exit_code == 0
+    assert tell("PreToolUse", **shell("touch a"), agent_id="01a2", agent_type="default").exit_code == 2
+    assert tell("UserPromptSubmit", prompt="Now something else.").exit_code == 0
+    assert tell("PreToolUse", **shell("touch a")).exit_code == 0

@@ -112,14 +112,15 @@ class ClientConversation:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _prompt(self, event: HookEvent) -> HookAnswer:
-        if self._effective.protect_skills == "prompt" and any(not one.is_over for one in self._state.used.values()):
+        ends = event.is_from_user and self._effective.protect_skills == "prompt"
+        if ends and any(not one.is_over for one in self._state.used.values()):
             self._state.used = {folder: replace(one, is_over=True) for folder, one in self._state.used.items()}
             self._save()
         # A file that a message names by `@` goes to the model without any further hook.
         paths = [_absolute(found[1], event.folder) for found in _ATTACHED.finditer(event.prompt[:_MAX_PROMPT])]
         against = self._rules_now()[1] or self._against_reading(paths)
         for entry in () if against is not None else (*self._mentioned(event.prompt), *self._instructions_in(paths)):
-            against = against or self._use(entry, "user")
+            against = against or self._use(entry, "user" if event.is_from_user else "model")
         return NO_OBJECTION if against is None else _refusal(against)
 
     def _call(self, event: HookEvent) -> HookAnswer:

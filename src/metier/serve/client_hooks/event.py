@@ -27,6 +27,8 @@ class HookEvent:
     call: str = ""
     """The client's id of the call; empty where it has none."""
     prompt: str = ""
+    is_from_user: bool = True
+    """Whether a person wrote the prompt: a client may tell of what its model tells a subagent in the same way."""
     succeeded: bool | None = None
     """The result of a call, where the client tells it."""
 

@@ -66,6 +66,8 @@ class Protocol:
             arguments=_snake_names(arguments) if self.is_camel else arguments,
             call=_optional(data, self.call_field),
             prompt="\n@".join([_optional(data, "prompt"), *_attached(data)]),
+            # A program that ends in the background is told of by a prompt, too.
+            is_from_user="agent_id" not in data and not _optional(data, "prompt").startswith("<task-notification>"),
             succeeded=succeeded,
         )
 
