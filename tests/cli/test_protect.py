@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -272,3 +273,27 @@ def test_it_is_told_where_a_client_leaves_hooks_out(
     (found,) = [one for one in json.loads(metier("protect", "--json")[1])["clients"] if one["files"]]
     assert (found["client"], found["state"]) == (client, "inactive")
     assert "switches hooks off" in found["problem"]
+
+
+def test_codex_holds_once_its_user_trusts_the_project_and_the_hook_as_it_is(
+    project: Path, own_home: Path, metier: Call
+) -> None:
+    def problem() -> str:
+        (found,) = [one for one in json.loads(metier("protect", "--json")[1])["clients"] if one["files"]]
+        text: str = found["problem"]
+        return text
+
+    metier("protect", "codex")
+    file, config = project / ".codex/hooks.json", own_home / ".codex/config.toml"
+    assert "does not trust this project" in problem()
+    config.parent.mkdir()
+    trusted = f'[projects."{project}"]\ntrust_level = "trusted"\n'
+    config.write_text(trusted)
+    assert "trust it as it is now" in problem()
+    (group,) = json.loads(file.read_text())["hooks"]["PreToolUse"]
+    whole = {"event_name": "pre_tool_use", "matcher": "*", "hooks": [{**group["hooks"][0], "async": False}]}
+    noted = hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    config.write_text(f'{trusted}[hooks.state."{file}:pre_tool_use:0:0"]\ntrusted_hash = "sha256:{noted}"\n')
+    assert problem() == ""
+    config.write_text(config.read_text().replace(noted, "0" * 64))
+    assert "trust it as it is now" in problem()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from metier._lazy import dataclass
 from metier.cli.client_files import place_of, read_text
 from metier.cli.client_permissions import list_parts, permissions_of
 from metier.cli.file_part import FilePart
-from metier.cli.hook_files import HOOK_FILES
+from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
 from metier.cli.output import short_path
 from metier.errors import MetierError
@@ -128,7 +129,7 @@ def _protection(client: str, *, is_user: bool) -> ClientProtection:
     problem = f"{', '.join(differing)} is not as it would be written now" if differing else _program_problem()
     if problem:
         return ClientProtection(client=client, scope=scope, files=files, state="changed", problem=problem)
-    problem = _switch_problem(client, changes[0])
+    problem = _switch_problem(client, changes[0], is_user=is_user)
     state: Literal["on", "inactive"] = "inactive" if problem else "on"
     return ClientProtection(client=client, scope=scope, files=files, state=state, problem=problem)
 
@@ -141,25 +142,47 @@ def _program_problem() -> str:
     return "" if is_written() else f"{short_path(hook_path())}, which it runs, is missing or not as it was written"
 
 
-def _switch_problem(client: str, change: FileChange) -> str:
+def _switch_problem(client: str, change: FileChange, *, is_user: bool) -> str:
     """The setting by which the client itself leaves our hooks out."""
     if client == "codex":
-        return "" if _is_trusted_by_codex(change.file) else "Codex was not told to trust it yet, by `/hooks`"
+        return _codex_distrust(change, is_user=is_user)
     hooks = HOOK_FILES[client]
-    for is_user in (False, True) if hooks.off else ():
-        root, file = place_of(hooks, is_user=is_user)
+    for one in (False, True) if hooks.off else ():
+        root, file = place_of(hooks, is_user=one)
         if switch := hooks.switched_off_by(json_data(read_text(root, file) or "")):
             return f"{switch} in {short_path(file)} switches hooks off"
     return ""
 
 
-def _is_trusted_by_codex(file: str) -> bool:
-    """Whether Codex has noted trust in a hook of a file that decides; whether in this one, it alone can tell."""
+def _codex_distrust(change: FileChange, *, is_user: bool) -> str:
+    """The reason why Codex runs no hook of a file: it notes the hash of each one that a person has reviewed."""
     import tomllib
 
     try:
         with open(in_home("{codex}/config.toml", os.path.expanduser("~")), "rb") as opened:
-            state = tomllib.load(opened)["hooks"]["state"]
-        return any(key.startswith(f"{file}:pre_tool_use:") and "trusted_hash" in state[key] for key in state)
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+            config = tomllib.load(opened)
+    except (OSError, ValueError):
+        config = {}
+    if not is_user and _at(config, "projects", change.root, "trust_level") != "trusted":
+        return "Codex does not trust this project, so it reads no hooks of it"
+    groups = json_data(change.before or "")["hooks"]["PreToolUse"]
+    for number, group in enumerate(groups):
+        for index, hook in enumerate(group.get("hooks", ()) if isinstance(group, dict) else ()):
+            noted = _at(config, "hooks", "state", f"{change.file}:pre_tool_use:{number}:{index}")
+            is_on = is_our_hook(hook) and _at(noted, "enabled") is not False
+            if is_on and _at(noted, "trusted_hash") == _codex_hash(group, hook):
+                return ""
+    return "Codex was not told by `/hooks` to trust it as it is now"
+
+
+def _codex_hash(group: dict[str, Any], hook: dict[str, Any]) -> str:
+    matcher = {"matcher": group["matcher"]} if "matcher" in group else {}
+    whole = {"event_name": "pre_tool_use", **matcher, "hooks": [{"timeout": 600, "async": False, **hook}]}
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _at(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
