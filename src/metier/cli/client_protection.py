@@ -111,8 +111,9 @@ def is_in_project() -> bool:
 
 def client_protections() -> Iterator[ClientProtection]:
     """The state of each client that has something of ours, for the user and in the project that one stands in."""
+    is_home = os.path.realpath(project_root(Path.cwd())) == os.path.realpath(os.path.expanduser("~"))
     for client in HOOK_FILES:
-        for is_user in (False, True) if is_in_project() else (True,):
+        for is_user in (True,) if is_home else (False, True):
             yield _protection(client, is_user=is_user)
 
 
