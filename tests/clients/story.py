@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.clients.documented import DOCUMENTED, converse
 from tests.npm_packages import client_command
 from tests.wire.server import Recorder, recorded_model
 
@@ -54,7 +55,8 @@ POLICY = "version: 1\ntools: {{ask: ['Bash(echo please:*)']}}\nprotect: {{fail: 
 class Story:
     """A client, and how the story is told with it."""
 
-    program: str
+    program: str = ""
+    """Empty for a client that is not to be had, and is played by its documentation."""
     skills: str
     """The folder in a project in which it looks for skills."""
     before: Mapping[str, str]
@@ -63,7 +65,7 @@ class Story:
     """The call by which its model gets the instructions of the skill in a folder."""
     shell: Callable[[str], Call]
     """The call by which its model runs a command."""
-    arguments: Sequence[str]
+    arguments: Sequence[str] = ()
     """What it is started with; `TASK` is the message of the user."""
     resumed: Sequence[str] = ()
     """What it is started with to go on with the conversation `ID`; empty where it cannot."""
@@ -71,7 +73,7 @@ class Story:
     """The name that the id of a conversation has in what it prints."""
     mention: str = ""
     """The message by which a user has it take the instructions of the skill; empty where it has none."""
-    env: Callable[[str, Path], Mapping[str, str]]
+    env: Callable[[str, Path], Mapping[str, str]] = lambda _url, _home: {}
     """The variables for the address of the model and the home folder."""
     home: Callable[[str, Path], Mapping[str, str]] = lambda _url, _project: {}
     """Its files in the home folder, for the address of the model and the project."""
@@ -79,6 +81,35 @@ class Story:
     """What its model is told of a call that nobody is there to agree to."""
     can_rewrite: bool = True
     """Whether a script that it runs can be made to run in a sandbox; else the call is refused."""
+    ends_when_asked: bool = False
+    """Whether it ends where somebody has to be asked and nobody is there; then the story has no question."""
+
+
+_GEMINI = ("-m", "gemini-2.5-pro", "-p", TASK, "--yolo")
+# OpenCode lists the files of a skill by this program, and would fetch it.
+_RIPGREP = "#!/bin/sh\nexec find . -type f\n"
+
+
+def _opencode_env(_url: str, home: Path) -> Mapping[str, str]:
+    write_all(home, {"bin/rg": _RIPGREP})
+    (home / "bin/rg").chmod(0o755)
+    return {
+        "PATH": os.pathsep.join([str(home / "bin"), os.environ["PATH"]]),
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        # It would fetch types for plugins at every start.
+        "npm_config_registry": "http://127.0.0.1:9/",
+        "npm_config_fetch_retries": "0",
+    }
+
+
+def _opencode_model(url: str) -> str:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
+        "models": {"test": {"tool_call": True}},
+    }
+    return json.dumps({"model": "wire/test", "small_model": "wire/test", "provider": {"wire": provider}})
 
 
 STORIES: Mapping[str, Story] = {
@@ -140,6 +171,63 @@ trust_level = "trusted"
 """
         },
     ),
+    "gemini": Story(
+        program="gemini",
+        skills=".gemini/skills",
+        before={
+            ".gemini/settings.json": """\
+{
+  // The team's own.
+  "hooks": {"BeforeTool": [{"matcher": "", "hooks": [{"type": "command", "command": "HOOK"}]}]},
+  "ui": {"theme": "Default"}
+}"""
+        },
+        load=lambda folder: ("activate_skill", {"name": folder.name}),
+        shell=lambda command: ("run_shell_command", {"command": command, "description": "Add up."}),
+        arguments=(*_GEMINI, "--output-format", "stream-json"),
+        resumed=(*_GEMINI, "--resume", "ID"),
+        env=lambda url, _home: {
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            # It starts itself again for more memory, and then waits for an answer for ever where it would end.
+            "GEMINI_CLI_NO_RELAUNCH": "1",
+        },
+        home=lambda _url, _project: {
+            ".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
+        },
+        ends_when_asked=True,
+    ),
+    "opencode": Story(
+        program="opencode",
+        skills=".opencode/skills",
+        before={
+            # Plugins are asked in the order of their names, and one that refuses is the last.
+            ".opencode/plugins/early.js": """\
+import { execSync } from "node:child_process"
+export const Early = async () => ({ "tool.execute.before": async () => void execSync("HOOK") })
+"""
+        },
+        load=lambda folder: ("skill", {"name": folder.name}),
+        shell=lambda command: ("bash", {"command": command, "description": "Add up."}),
+        arguments=("run", "--format", "json", TASK),
+        resumed=("run", "--session", "ID", TASK),
+        conversation="sessionID",
+        env=_opencode_env,
+        home=lambda url, _project: {"config/opencode/opencode.json": _opencode_model(url)},
+    ),
+    "cursor": Story(
+        skills=".agents/skills",
+        before={".cursor/hooks.json": '{"version": 1, "hooks": {"preToolUse": [{"command": "HOOK"}]}}\n'},
+        load=lambda folder: ("Read", {"file_path": f"{folder}/SKILL.md"}),
+        shell=lambda command: ("Shell", {"command": command, "cwd": "", "timeout": 30000}),
+    ),
+    "vscode": Story(
+        skills=".github/skills",
+        before={".github/hooks/own.json": '{"hooks": {"PreToolUse": [{"type": "command", "command": "HOOK"}]}}\n'},
+        load=lambda folder: ("read_file", {"filePath": f"{folder}/SKILL.md", "startLine": 1, "endLine": 50}),
+        shell=lambda command: ("run_in_terminal", {"command": command, "explanation": "Add up.", "mode": "sync"}),
+    ),
 }
 
 
@@ -175,21 +263,46 @@ def played(client: str, project: Path, home: Path, folder: Path) -> Told:
     story, skill, ran = STORIES[client], protected(client, project, home, folder), folder / "hook-of-user"
     policy = home / ".metier/policy.yaml"
     script = f"python3 {skill}/scripts/add.py {home}/outside"
-    commands = [ALLOWED, FORBIDDEN, ASKED, f"{script} 4 8", f"{script} 5 9", ALLOWED]
+    asked = () if story.ends_when_asked else (ASKED,)
+    commands = [ALLOWED, FORBIDDEN, *asked, f"{script} 4 8", f"{script} 5 9", ALLOWED]
     calls = [story.load(skill), *map(story.shell, commands)]
+    output, texts = told_by(
+        client,
+        project,
+        home,
+        folder,
+        calls,
+        {
+            SUM if story.can_rewrite else "metier run": lambda: policy.write_text(POLICY.format(scripts="refuse")),
+            "Scripts of skill": lambda: main(["quarantine", "add", "totals", "--reason", "hostile"]),
+        },
+    )
+    return Told(
+        output=output,
+        texts=texts,
+        refusals=[text for text in texts if "Métier:" in text or story.asked in text],
+        hooks_of_user=len(ran.read_text().splitlines()),
+    )
+
+
+def told_by(
+    client: str,
+    project: Path,
+    home: Path,
+    folder: Path,
+    calls: Sequence[Call],
+    then: Mapping[str, Callable[[], object]] | None = None,
+) -> tuple[str, list[str]]:
+    """A client's model makes calls: what the client prints, and the texts that the model got in the end.
+
+    As the model gets one of the texts in `then`, something is done before it makes the next call.
+    """
+    if client in DOCUMENTED:
+        return DONE, converse(client, project, TASK, calls, then or {})
     with recorded_model([*fixtures(calls)], folder / "model") as model:
-        # Each is done before the model makes the next call.
-        is_done = SUM if story.can_rewrite else "metier run"
-        model.once[is_done.encode()] = lambda: policy.write_text(POLICY.format(scripts="refuse"))
-        model.once[b"Scripts of skill"] = lambda: main(["quarantine", "add", "totals", "--reason", "hostile"])
-        output = run(story, project, home, model)
-        texts = [*texts_of(model.requests[-1].json)]
-        return Told(
-            output=output,
-            texts=texts,
-            refusals=[text for text in texts if "Métier:" in text or story.asked in text],
-            hooks_of_user=len(ran.read_text().splitlines()),
-        )
+        model.once |= {text.encode(): done for text, done in (then or {}).items()}
+        output = run(STORIES[client], project, home, model)
+        return output, [*texts_of(model.requests[-1].json)]
 
 
 def fixtures(calls: Sequence[Call], said: int = 0) -> Iterator[dict[str, Any]]:
@@ -212,6 +325,7 @@ def run(story: Story, project: Path, home: Path, model: Recorder, task: str = TA
         env={
             **os.environ,
             "PATH": path,
+            "PWD": str(project),
             # Codex keeps no programs below it, and what a sandbox leaves there is nobody else's.
             "TMPDIR": str(home / "tmp"),
             "METIER_HOOK_IDLE": "5",

@@ -7,7 +7,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.clients.story import DONE, FORBIDDEN, RESULT, STORIES, SUM, fixtures, played, protected, run, texts_of
+from tests.clients.story import (
+    ASKED,
+    DONE,
+    FORBIDDEN,
+    RESULT,
+    STORIES,
+    SUM,
+    fixtures,
+    played,
+    protected,
+    run,
+    texts_of,
+    told_by,
+)
 from tests.wire.server import recorded_model
 
 from metier.cli import main
@@ -33,9 +46,10 @@ def test_a_protected_client_keeps_to_the_rules_of_a_skill_until_that_is_blocked(
     assert not (project / "forbidden").exists()
     assert any(SUM in text for text in told.texts) is story.can_rewrite
     assert not (own_home / "outside").exists(), "its script ran in a sandbox, or not at all"
-    forbidden, asked, *scripts, blocked = told.refusals
+    forbidden, *scripts, blocked = told.refusals
     assert "totals" in forbidden
-    assert story.asked in asked
+    if not story.ends_when_asked:
+        assert story.asked in scripts.pop(0)
     assert len(scripts) == (1 if story.can_rewrite else 2)
     assert all("run totals scripts/add.py" in one for one in scripts)
     assert "blocked" in blocked
@@ -44,7 +58,8 @@ def test_a_protected_client_keeps_to_the_rules_of_a_skill_until_that_is_blocked(
     assert main(["audit", "export"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     calls = [one for one in records if one["event"] == "call"]
-    decisions = ["allow", "allow", "deny", "ask", "allow" if story.can_rewrite else "deny", "deny", "deny"]
+    asked = [] if story.ends_when_asked else ["ask"]
+    decisions = ["allow", "allow", "deny", *asked, "allow" if story.can_rewrite else "deny", "deny", "deny"]
     assert [one["decision"] for one in calls] == decisions
     assert all(one["skills"][0].startswith("totals@") and "#" in one["skills"][0] for one in calls)
     assert told.hooks_of_user == len(calls), "a hook that was there before still runs"
@@ -93,11 +108,24 @@ def test_no_call_is_made_without_the_program_that_decides(
     story = STORIES[client]
     protected(client, project, own_home, tmp_path)
     (own_home / ".metier/hook").unlink()
-    with recorded_model([*fixtures([story.shell(FORBIDDEN)])], tmp_path / "model") as model:
-        run(story, project, own_home, model)
-        told = "\n".join(texts_of(model.requests[-1].json))
+    _, told = told_by(client, project, own_home, tmp_path, [story.shell(FORBIDDEN)])
     assert not (project / "forbidden").exists()
-    assert f"metier protect {client}" in told
+    assert f"metier protect {client}" in "\n".join(told)
+
+
+@pytest.mark.slow
+def test_gemini_makes_no_call_that_nobody_is_there_to_agree_to(
+    project: Path, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    protected("gemini", project, own_home, tmp_path)
+    calls = [STORIES["gemini"].shell(f"{ASKED} > made")]
+    output, _ = told_by("gemini", project, own_home, tmp_path, calls)
+    assert DONE not in output, "it ends there"
+    assert not (project / "made").exists()
+    capsys.readouterr()
+    assert main(["audit", "export"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["decision"] for one in records if one["event"] == "call"] == ["ask"]
 
 
 def texts_named(output: str, name: str) -> list[str]:
