@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from metier.cli.client_protection import protect_client
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
 from metier.library.places import default_config_folder
@@ -233,6 +235,7 @@ def test_rules_of_the_policy_stand_in_the_policies_of_gemini_for_a_user(
     own_home: Path, metier: Call, policy: None
 ) -> None:
     assert "deny Bash(git push:*)" in metier("protect", "gemini", "--project")[1]
+    metier("protect", "gemini", "--project", "--remove")
     assert "; deny Read(/srv/keys/**)" in metier("protect", "gemini", "--user")[1]
     rules = tomllib.loads((own_home / ".gemini/policies/metier.toml").read_text())["rule"]
     assert [(rule["toolName"], rule.get("commandPrefix"), rule["decision"]) for rule in rules] == [
@@ -297,3 +300,67 @@ def test_codex_holds_once_its_user_trusts_the_project_and_the_hook_as_it_is(
     assert problem() == ""
     config.write_text(config.read_text().replace(noted, "0" * 64))
     assert "trust it as it is now" in problem()
+
+
+def test_a_client_is_protected_for_its_user_or_in_a_project_but_not_twice(metier: Call, project: Path) -> None:
+    metier("protect", "gemini", "--user")
+    code, _, err = metier("protect", "gemini", "--project")
+    assert code == 2
+    assert "metier protect gemini --user --remove" in err
+    assert not (project / ".gemini").exists()
+
+
+def test_what_was_begun_and_not_written_is_undone_all_the_same(
+    metier: Call, project: Path, own_home: Path, policy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project / ".claude/settings.local.json"
+    file.parent.mkdir()
+    text = '{"permissions": {"deny": ["Read(./mine)"]}}'
+    file.write_text(text)
+    metier("protect", "claude-code")
+    (own_home / ".metier/policy.yaml").write_text("protect: {fail: open}\n")
+
+    def die(change: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("metier.cli.client_files._write", die)
+        protect_client("claude-code", is_user=False)
+    assert "Bash(git push:*)" in file.read_text()
+    metier("protect", "claude-code", "--remove")
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "bytes", "deep"])
+def test_whatever_stands_in_the_place_of_a_file_is_told_and_left(kind: str, metier: Call, project: Path) -> None:
+    file = project / ".gemini/settings.json"
+    file.parent.mkdir()
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(b"\xff{}" if kind == "bytes" else b'{"a":' * 5_000 + b"1" + b"}" * 5_000)
+    for words in (("gemini",), ("gemini", "--remove"), ()):
+        code, out, err = metier("protect", *words)
+        assert "Traceback" not in err
+        assert (code != 0 and "left as it is" in err) or "is not UTF-8" in err or (not words and "gemini" in out)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"file": 1}', '{"file": "x", "before": 1, "after": [], "folders": {}}']
+)
+def test_a_record_that_is_no_record_counts_as_none(text: str, metier: Call, project: Path) -> None:
+    metier("protect", "cursor")
+    (record,) = Path(default_config_folder(), "protected").iterdir()
+    record.write_text(text.replace('"x"', json.dumps(str(project / ".cursor/hooks.json"))))
+    assert metier("protect", "cursor", "--remove")[0] == 0
+    assert json.loads((project / ".cursor/hooks.json").read_text()) == {"version": 1}
+
+
+def test_settings_of_another_layer_that_cannot_be_read_are_told(metier: Call, project: Path, own_home: Path) -> None:
+    metier("protect", "claude-code")
+    (own_home / ".claude").mkdir()
+    (own_home / ".claude/settings.json").write_text("{")
+    shape = json.loads(metier("protect", "--json")[1])["clients"]
+    assert [one["state"] for one in shape if one["client"] == "claude-code"] == ["inactive", "changed"]

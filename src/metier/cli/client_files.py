@@ -105,8 +105,13 @@ def _write(change: FileChange) -> None:
         Workspace(change.root, access=access).write(change.file, change.after.encode())
         return
     segments = os.path.relpath(change.file, change.root).split(os.sep)
-    with open_below(change.root, segments) as safe:
-        os.unlink(safe.at(), dir_fd=safe.parent)
+    try:
+        with open_below(change.root, segments) as safe:
+            os.unlink(safe.at(), dir_fd=safe.parent)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise FileRefused(f"It cannot be removed: {error.strerror}.", hint="Check its permissions.") from None
 
 
 def remove_folder(root: str, folder: str) -> None:

@@ -114,10 +114,11 @@ def client_protections() -> Iterator[ClientProtection]:
     is_home = os.path.realpath(project_root(Path.cwd())) == os.path.realpath(os.path.expanduser("~"))
     for client in HOOK_FILES:
         for is_user in (True,) if is_home else (False, True):
-            yield _protection(client, is_user=is_user)
+            yield protection_of(client, is_user=is_user)
 
 
-def _protection(client: str, *, is_user: bool) -> ClientProtection:
+def protection_of(client: str, *, is_user: bool) -> ClientProtection:
+    """The state of a client for the user, or in the project that one stands in."""
     scope: Literal["user", "project"] = "user" if is_user else "project"
     try:
         if all(one.is_none for one in planned(client, is_user=is_user, remove=True)):
@@ -130,7 +131,10 @@ def _protection(client: str, *, is_user: bool) -> ClientProtection:
     problem = f"{', '.join(differing)} is not as it would be written now" if differing else _program_problem()
     if problem:
         return ClientProtection(client=client, scope=scope, files=files, state="changed", problem=problem)
-    problem = _switch_problem(client, changes[0], is_user=is_user)
+    try:
+        problem = _switch_problem(client, changes[0], is_user=is_user)
+    except (MetierError, ValueError, LookupError, RecursionError) as error:
+        problem = f"another file of its settings cannot be read ({error})"
     state: Literal["on", "inactive"] = "inactive" if problem else "on"
     return ClientProtection(client=client, scope=scope, files=files, state=state, problem=problem)
 

@@ -50,6 +50,7 @@ class FilePart:
             file=change.file,
             before=self._text_of_user(change.file, change.before, record),
             after=change.after,
+            earlier=change.before,
             folders=_missing_folders(change) or (record.folders if record is not None else ()),
         ).save()
 

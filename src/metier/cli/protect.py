@@ -6,7 +6,13 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from metier.cli.client_protection import client_permissions, client_protections, is_in_project, protect_client
+from metier.cli.client_protection import (
+    client_permissions,
+    client_protections,
+    is_in_project,
+    protect_client,
+    protection_of,
+)
 from metier.cli.hook_files import HOOK_FILES
 from metier.cli.output import Style, print_done, print_json, short_path, table
 from metier.errors import InvalidArgument
@@ -42,6 +48,12 @@ def run(options: Namespace) -> None:
         _print_all(options)
         return
     hooks, is_user = HOOK_FILES[options.client], options.user or not (options.project or is_in_project())
+    if not options.remove and protection_of(options.client, is_user=not is_user).files:
+        whose, other = ("this project", "project") if is_user else ("all your projects", "user")
+        raise InvalidArgument(
+            f"{CLIENTS[options.client].title} is protected for {whose} already: each call would be decided twice.",
+            hint=f"Take that out first: `metier protect {options.client} --{other} --remove`.",
+        )
     if not options.remove and not options.dry_run:
         _write_program()
     changes = protect_client(options.client, is_user=is_user, remove=options.remove, dry_run=options.dry_run)

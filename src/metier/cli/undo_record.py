@@ -13,7 +13,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass
+from metier._lazy import asdict, dataclass
 from metier._paths import open_own, short_digest, write_file
 from metier.cli.hook_files import is_our_hook
 from metier.cli.json_text import json_data, rewritten
@@ -34,6 +34,8 @@ class UndoRecord:
     file: str
     before: str | None
     after: str | None
+    earlier: str | None = None
+    """The text that `after` takes the place of, which is still there if nothing was written in the end."""
     folders: tuple[str, ...] = ()
     """The folders that were made for it, the innermost first."""
 
@@ -43,19 +45,31 @@ class UndoRecord:
         try:
             with open_own(_path_of(file)) as opened:
                 found = json.loads(opened.read(_MOST_BYTES))
-            record = cls(
-                file=found["file"], before=found["before"], after=found["after"], folders=tuple(found["folders"])
-            )
-        except (OSError, ValueError, LookupError, TypeError):
+            before, after, earlier = (found[name] for name in ("before", "after", "earlier"))
+            folders = tuple(found["folders"])
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
-        return record if record.file == file else None
+        is_sound = all(one is None or isinstance(one, str) for one in (before, after, earlier, *folders))
+        if not is_sound or found["file"] != file:
+            return None
+        return cls(file=file, before=before, after=after, earlier=earlier, folders=folders)
 
     def save(self) -> None:
         """Write the record for this user alone: files of clients may hold secrets."""
-        path = _path_of(self.file)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        data = {"file": self.file, "before": self.before, "after": self.after, "folders": self.folders}
-        write_file(path, json.dumps(data).encode(), exact_mode=0o600, sync=True)
+        path, data = _path_of(self.file), asdict(self)
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            write_file(path, json.dumps(data).encode(), exact_mode=0o600, sync=True)
+        except OSError as error:
+            raise FileRefused(
+                f"{path} cannot be written, so that {self.file} could not be given back later: {error.strerror}.",
+                hint="Check its permissions, or set METIER_CONFIG to a folder of yours.",
+                path=path,
+            ) from None
+
+    def is_text(self, text: str | None) -> bool:
+        """Whether a text is one that this record knows as a whole."""
+        return text in (self.before, self.after, self.earlier)
 
     def delete(self) -> None:
         """Remove the record."""
@@ -71,7 +85,7 @@ def plain_text_of_user(text: str | None, record: UndoRecord | None) -> str | Non
     """The text of a file that is ours as a whole, without ours: the lines that somebody added."""
     if text is None or record is None:
         return text
-    if text in (record.before, record.after):
+    if record.is_text(text):
         return record.before
     lines = _reversed_lines(text, record)
     if lines is None:
@@ -85,7 +99,7 @@ def plain_text_of_user(text: str | None, record: UndoRecord | None) -> str | Non
 
 def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None:
     """The text of a JSON file without what `metier protect` wrote."""
-    if text is None or (record is not None and text in (record.before, record.after)):
+    if text is None or (record is not None and record.is_text(text)):
         return text if record is None else record.before
     now = json_data(text)
     if record is None:
