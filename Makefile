@@ -24,23 +24,30 @@ PARTS ?= $(sort $(dir $(wildcard tests/*/test_*.py))) 'tests/test_*.py'
 help: ## what `make` can do here
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# A folder with packages of a lock file in it, all verified by their hashes, and the clone itself. It says each step.
-define set-up
-	@echo "1/3 a Python environment: .venv"
-	@$(PYTHON) -m venv .venv
-	@echo "2/3 the packages of $(1)"
-	@$(PIP) --require-hashes -r $(1)
-	@echo "3/3 Métier, as it lies here"
-	@$(PIP) --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m compileall -q -x bundled src/metier
-	@touch $@
-endef
-
+# Where Python has a pip that can, it fills an environment without one: to put one there takes as long as all of the rest.
+# Nothing is compiled before it is used. Packages are verified by their hashes.
 $(CORE): pyproject.toml requirements-core.lock
-	$(call set-up,requirements-core.lock)
+	@echo "1/4 a Python environment: .venv"
+	@$(PYTHON) -m venv --without-pip .venv
+	@$(PYTHON) -m pip --python $(BIN)/python --version >/dev/null 2>&1 || $(PYTHON) -m venv .venv
+	@echo "2/4 the packages that Métier needs: requirements-core.lock"
+	@pip="$(PYTHON) -m pip --python $(BIN)/python"; [ ! -e $(BIN)/pip ] || pip="$(BIN)/python -m pip"; \
+	$$pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-core.lock
+	@echo "3/4 Métier, as it lies here"
+	@$(PIP) --no-build-isolation --no-deps --editable .
+	@touch $@
+	@echo "4/4 the demo"
 
 $(READY): pyproject.toml requirements.lock
-	$(call set-up,requirements.lock)
+	@echo "1/4 a Python environment: .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2/4 all packages of requirements.lock (some minutes)"
+	@$(PIP) --require-hashes -r requirements.lock
+	@echo "3/4 Métier, as it lies here"
+	@$(PIP) --no-build-isolation --no-deps --editable .
+	@echo "4/4 bytecode"
+	@$(BIN)/python -m compileall -q -x bundled src/metier
+	@touch $@
 
 demo: $(if $(wildcard $(READY)),$(READY),$(CORE)) ## see what Métier does, on skills that come with it; needs half a minute and 80 MB
 	@$(BIN)/metier demo
