@@ -130,8 +130,12 @@ def _claude_settings(governance: Governance, root: str, denied: list[str], asked
 
 
 def _claude_path(path: str) -> str:
+    """A path as its rules have it: from the home folder, or with a second separator in front."""
     home = os.path.expanduser("~")
-    return f"~/{os.path.relpath(path, home)}" if is_inside(path, home) and path != home else f"/{os.path.abspath(path)}"
+    found = (
+        f"~/{os.path.relpath(path, home)}" if is_inside(path, home) and path != home else f"/{os.path.abspath(path)}"
+    )
+    return found.replace(os.sep, "/")
 
 
 def _claude_line(_effect: str, rule: ToolRule) -> str:

@@ -61,6 +61,11 @@ def test_no_tool_of_a_client_changes_our_program_its_socket_or_what_we_noted(
         assert refusals(claude, path) == {"deny"}, path
 
 
+@pytest.mark.parametrize("command", ["metier protect claude-code --remove", "python -m metier protect codex --user"])
+def test_no_client_takes_its_own_protection_away(command: str, claude: ClaudeCode) -> None:
+    assert claude.bash(command)["permissionDecision"] == "deny"
+
+
 @pytest.mark.parametrize(
     ("variable", "client"),
     [("CLAUDE_CONFIG_DIR", "claude-code"), ("CODEX_HOME", "codex"), ("XDG_CONFIG_HOME", "opencode")],
