@@ -364,3 +364,29 @@ def test_settings_of_another_layer_that_cannot_be_read_are_told(metier: Call, pr
     (own_home / ".claude/settings.json").write_text("{")
     shape = json.loads(metier("protect", "--json")[1])["clients"]
     assert [one["state"] for one in shape if one["client"] == "claude-code"] == ["inactive", "changed"]
+
+
+@pytest.mark.parametrize("client", HOOK_FILES)
+def test_a_file_that_somebody_took_away_is_told(client: str, metier: Call, project: Path) -> None:
+    metier("protect", client)
+    (project / HOOK_FILES[client].project).unlink()
+    (found,) = [one for one in json.loads(metier("protect", "--json")[1])["clients"] if one["state"] != "off"]
+    assert (found["client"], found["state"]) == (client, "changed")
+    metier("protect", client, "--remove")
+    assert "Not protected: claude-code, codex, gemini" in metier("protect")[1]
+    assert sorted(tree(project)) == [".git"]
+
+
+def test_a_plugin_without_a_record_is_taken_out_if_it_is_what_would_be_written(metier: Call, project: Path) -> None:
+    file = project / ".opencode/plugins/metier.js"
+    metier("protect", "opencode")
+    text = file.read_text()
+    for record in Path(default_config_folder(), "protected").iterdir():
+        record.unlink()
+    file.write_text(f"{text}// mine\n")
+    code, _, err = metier("protect", "opencode", "--remove")
+    assert code
+    assert "of another `metier protect`" in err
+    file.write_text(text)
+    assert metier("protect", "opencode", "--remove")[0] == 0
+    assert not file.exists()

@@ -10,13 +10,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass
+from metier._lazy import dataclass, replace
 from metier.cli.client_files import place_of, read_text
 from metier.cli.client_permissions import list_parts, permissions_of
 from metier.cli.file_part import FilePart
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
 from metier.cli.output import short_path
+from metier.cli.undo_record import UndoRecord
 from metier.errors import MetierError
 from metier.library.clients import in_home
 from metier.library.places import project_root
@@ -67,15 +68,14 @@ def planned(client: str, *, is_user: bool = False, remove: bool = False) -> list
 def _parts(client: str, *, is_user: bool, remove: bool = False) -> Iterator[FilePart]:
     """The files of a client, with our part of each."""
     hooks = HOOK_FILES[client]
-    if remove:
-        yield FilePart(place=hooks, content=None)
-        yield from list_parts(client, None, is_user=is_user)
-        return
     content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client, is_user=is_user)
     if isinstance(content, dict):
         content |= permissions.beside_hooks
-    yield FilePart(place=hooks, content=content, whole=frozenset({"sandbox"}))
-    yield from list_parts(client, permissions.listed, is_user=is_user)
+    found = [FilePart(place=hooks, content=content, whole=frozenset({"sandbox"}))]
+    found += list_parts(client, permissions.listed, is_user=is_user)
+    for part in found:
+        known = part.content if isinstance(part.content, str) else ""
+        yield replace(part, content=None, known=known) if remove else part
 
 
 def client_permissions(client: str, *, is_user: bool) -> ClientPermissions:
@@ -121,7 +121,9 @@ def protection_of(client: str, *, is_user: bool) -> ClientProtection:
     """The state of a client for the user, or in the project that one stands in."""
     scope: Literal["user", "project"] = "user" if is_user else "project"
     try:
-        if all(one.is_none for one in planned(client, is_user=is_user, remove=True)):
+        removed = planned(client, is_user=is_user, remove=True)
+        # A file that is gone, or without our hooks, was protected if there is a record of it.
+        if all(one.is_none and UndoRecord.load(one.file) is None for one in removed):
             return ClientProtection(client=client, scope=scope, state="off")
         changes = planned(client, is_user=is_user)
     except MetierError as error:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from metier.cli.client_files import FileChange, FilePlace
 
 
+_MARK, _HEAD = "`metier protect ", 400
+"""Words in the first characters of a file that is ours as a whole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
     """One file of a client, and our part of it."""
@@ -27,6 +31,8 @@ class FilePart:
     """Keys whose values are only written where the file has none, as a part of them might loosen what is set there."""
     is_optional: bool = False
     """Whether it is only written to a file that is there."""
+    known: str = ""
+    """The text that would be written now, where a file of our own is to be taken out."""
 
     def change(self, *, is_user: bool, dry_run: bool) -> FileChange:
         """Put our part into the file, or take it out; in a `dry_run` nothing is written."""
@@ -81,10 +87,16 @@ class FilePart:
             ) from None
 
     def _text_of_user(self, file: str, text: str | None, record: UndoRecord | None) -> str | None:
-        if not file.endswith((".json", ".jsonc")):
-            # Without a record it is ours if it is what would be written.
-            return None if record is None and text == self.content else plain_text_of_user(text, record)
-        return json_text_of_user(text, record)
+        if file.endswith((".json", ".jsonc")):
+            return json_text_of_user(text, record)
+        if record is not None or text is None:
+            return plain_text_of_user(text, record)
+        # A colleague's, or one whose record is lost: ours if it is what would be written.
+        if text in (self.content, self.known):
+            return None
+        if _MARK in text[:_HEAD]:
+            raise FileRefused("It is of another `metier protect`.", hint="Look at it, delete it, and try again.")
+        return text
 
 
 def _has_only_comments(text: str) -> bool:
