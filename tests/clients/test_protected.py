@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.clients.story import (
@@ -54,10 +57,7 @@ def test_a_protected_client_keeps_to_the_rules_of_a_skill_until_that_is_blocked(
     assert all("run totals scripts/add.py" in one for one in scripts)
     assert "blocked" in blocked
 
-    capsys.readouterr()
-    assert main(["audit", "export"]) == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    calls = [one for one in records if one["event"] == "call"]
+    calls = [one for one in records(capsys) if one["event"] == "call"]
     asked = [] if story.ends_when_asked else ["ask"]
     decisions = ["allow", "allow", "deny", *asked, "allow" if story.can_rewrite else "deny", "deny", "deny"]
     assert [one["decision"] for one in calls] == decisions
@@ -122,10 +122,31 @@ def test_gemini_makes_no_call_that_nobody_is_there_to_agree_to(
     output, _ = told_by("gemini", project, own_home, tmp_path, calls)
     assert DONE not in output, "it ends there"
     assert not (project / "made").exists()
+    assert [one["decision"] for one in records(capsys) if one["event"] == "call"] == ["ask"]
+
+
+@pytest.mark.slow
+def test_a_call_that_somebody_agrees_to_in_claude_code_is_made_and_their_yes_is_recorded(
+    project: Path, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = STORIES["claude-code"]
+    protected("claude-code", project, own_home, tmp_path)
+    desk = {"command": sys.executable, "args": [str(Path(__file__).with_name("agreeing.py"))]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"desk": desk}}))
+    asking = ("--mcp-config", str(tmp_path / "mcp.json"), "--permission-prompt-tool", "mcp__desk__agree")
+    with recorded_model([*fixtures([story.shell(f"{ASKED} | tr p P")])], tmp_path / "model") as model:
+        run(replace(story, arguments=(*story.arguments, *asking)), project, own_home, model)
+        assert "Please" in [*texts_of(model.requests[-1].json)]
+    asked, agreed = (one for one in records(capsys) if one["event"] == "call")
+    assert (asked["decision"], agreed["decision"], agreed["rule"]) == ("ask", "allow", "answer")
+    assert "Claude Code" in agreed["reason"]
+
+
+def records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """All that was recorded."""
     capsys.readouterr()
     assert main(["audit", "export"]) == 0
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["decision"] for one in records if one["event"] == "call"] == ["ask"]
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def texts_named(output: str, name: str) -> list[str]:
