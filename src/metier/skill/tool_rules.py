@@ -135,6 +135,23 @@ class ToolRule:
             return tool.startswith(own[:-1])
         return own.startswith("mcp__") and own.count("__") == 1 and tool.startswith(own + "__")
 
+    def may_name(self, tool: str) -> bool:
+        """Whether the rule is about a tool, or may be: some clients do not tell a server from its tool.
+
+        >>> rule = parse_rules("mcp__files__read")[0]
+        >>> rule.names("mcp_files_read"), rule.may_name("mcp_files_read")
+        (False, True)
+        """
+        if self.names(tool):
+            return True
+        own = self.tool
+        if not own.startswith("mcp__") or not tool.startswith("mcp_") or tool.startswith("mcp__"):
+            return False
+        written = own.replace("__", "_")
+        if own.endswith("*"):
+            return tool.startswith(written[:-1])
+        return tool == written or (own.count("__") == 1 and tool.startswith(f"{written}_"))
+
 
 def parse_rules(value: str | Iterable[str] | None) -> tuple[ToolRule, ...]:
     """Rules from a list, or from text that separates them by commas, blanks or line ends outside parentheses.

@@ -194,6 +194,7 @@ def test_a_script_of_a_skill_is_run_in_the_sandbox_instead(client: Client, relea
     ("client_name", "said", "tool", "arguments", "folder"),
     [
         ("gemini", {"mcp_context": {"server_name": "files", "tool_name": "rm"}}, "mcp__files__rm", None, None),
+        ("gemini", {"mcp_context": {"server_name": "a b", "tool_name": "c(d)"}}, "mcp__a_b__c_d_", None, None),
         ("gemini", {"mcp_context": {"server_name": "files"}}, "T", None, None),
         ("vscode", {"tool_input": {"filePath": "/a", "startLine": 1}}, "T", {"file_path": "/a", "start_line": 1}, None),
         ("vscode", {"session_id": None, "sessionId": "old"}, "T", None, None),
@@ -236,3 +237,21 @@ def test_a_file_that_is_attached_in_cursor_is_part_of_the_prompt(project: Path, 
     given = [{"type": "file", "file_path": str(release / "SKILL.md")}, {"type": "rule"}, 7]
     assert cursor.tells({**cursor.speech.prompt, "attachments": given}) == {"continue": True}
     assert cursor.runs("touch a")["permission"] == "deny"
+
+
+@pytest.mark.parametrize(
+    ("client_name", "tool", "more"),
+    [
+        ("gemini", "mcp_files_rm", {"mcp_context": {"server_name": "files", "tool_name": "rm"}}),
+        ("opencode", "files_rm", {"mcp_context": {"server_name": "files", "tool_name": "rm"}}),
+        ("vscode", "mcp_files_rm", {}),
+    ],
+)
+def test_a_tool_of_a_server_is_forbidden_however_a_client_names_it(
+    client_name: str, tool: str, more: dict[str, Any], project: Path, own_home: Path
+) -> None:
+    (own_home / ".metier").mkdir(exist_ok=True)
+    (own_home / ".metier/policy.yaml").write_text("tools: {deny: [mcp__files__rm]}\n")
+    client = Client(client_name, project)
+    assert client.speech.refusal(client.tells(client.speech.call(tool, {"path": "a"}) | more))
+    assert client.calls(tool.replace("rm", "ls"), {"path": "a"}) == client.speech.none

@@ -111,7 +111,7 @@ class CallRules:
             return False
         lists = [self._deny, self._ask, self._allow or ()]
         lists += [rules for ceiling in action.ceilings for rules in (ceiling.allowed or (), ceiling.disallowed)]
-        return all(rule.pattern is None for rules in lists for rule in rules if rule.names(name))
+        return all(rule.pattern is None for rules in lists for rule in rules if rule.may_name(name))
 
     def _decide(self, action: Action) -> Decision:
         """The decision about a call that no rule of the policy denies."""

@@ -91,7 +91,7 @@ def forbids(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], 
     name = canonical_tool(tool)
     if name == "edit" and is_patch(tool):
         return _forbids_patch(rules, arguments, workspace)
-    about = [rule for rule in rules if rule.names(name)]
+    about = [rule for rule in rules if rule.may_name(name)]
     for rule in about:
         if rule.is_malformed or rule.pattern is None:
             return Match(allowed=False, reason=f"The tool {shown(tool)} is forbidden by {shown(rule.text)}.", rule=rule)

@@ -6,6 +6,11 @@ const COMMAND = "__METIER_HOOK__"
 const FAIL = "__METIER_FAIL__"
 const SECONDS = 45
 
+// Tools of its own with a name that looks like a server's and its tool's.
+const OWN = [
+  "apply_patch", "list_mcp_resource_templates", "list_mcp_resources", "plan_enter", "plan_exit", "read_mcp_resource",
+]
+
 class Refused extends Error {}
 
 // The answer of the command; an error where it refuses, or where it gives none and nothing may run unchecked.
@@ -50,6 +55,15 @@ export const Metier = async ({ client, directory }) => {
     }
     return roots.get(id)
   }
+  // The MCP server that a tool belongs to; OpenCode has both names in one.
+  const serverOf = async (tool) => {
+    if (!tool.includes("_") || OWN.includes(tool)) return undefined
+    const found = await client.mcp.status().catch(() => undefined)
+    const plain = (name) => name.replace(/[^a-zA-Z0-9_-]/g, "_")
+    const names = Object.keys(found?.data ?? {}).filter((name) => tool.startsWith(`${plain(name)}_`))
+    const [name] = names.sort((a, b) => b.length - a.length)
+    return name && { server_name: name, tool_name: tool.slice(name.length + 1) }
+  }
   const tell = async (hook, sessionID, fields) =>
     ask({ hook, directory, sessionID, conversation: await rootOf(sessionID), ...fields })
   // A prompt that fails says nothing to people; only a refusal ends it, and calls after it are refused in words.
@@ -74,7 +88,8 @@ export const Metier = async ({ client, directory }) => {
       await tellPrompt("chat.message", sessionID, texts.join("\n"))
     },
     "tool.execute.before": async ({ tool, sessionID, callID }, output) => {
-      const { args } = await tell("tool.execute.before", sessionID, { tool, callID, args: output.args })
+      const fields = { tool, callID, args: output.args, mcp_context: await serverOf(tool) }
+      const { args } = await tell("tool.execute.before", sessionID, fields)
       if (!args) return
       // The tool is given this object; another one in its place would not reach it.
       for (const name of Object.keys(output.args)) delete output.args[name]

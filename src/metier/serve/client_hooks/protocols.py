@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _HUMP = pattern(r"(?<=[a-z0-9])[A-Z]")
 _SCORE = pattern(r"_([a-z])")
+_NO_NAME = pattern(r"[^A-Za-z0-9_-]")
 
 
 class UnknownInput(Exception):
@@ -98,7 +99,8 @@ def _server_tool(data: Mapping[str, Any]) -> str:
     """The tool of an MCP server as rules name it, where a client says which server and tool it is."""
     context = data.get("mcp_context")
     named = [_optional(context, name) for name in ("server_name", "tool_name")] if isinstance(context, dict) else [""]
-    return "__".join(["mcp", *named]) if all(named) else ""
+    # A rule has no blanks or brackets in a name.
+    return "__".join(["mcp", *(_NO_NAME.sub("_", name) for name in named)]) if all(named) else ""
 
 
 def _snake_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
