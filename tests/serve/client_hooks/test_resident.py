@@ -163,11 +163,11 @@ def send(path: str, data: bytes) -> bytes:
 
 
 def test_the_answer_of_the_process_reaches_the_client_as_it_is(hooks: Hooks) -> None:
-    long = json.dumps({"text": "ß\0" * 2**18}).encode()
+    long = json.dumps({"text": "ß\0\r\n" * 2**18}).encode()
     hooks.output = Output(exit_code=2, stdout=long.decode(), stderr="No: ünmöglich.\n")
     with serving(hooks):
         assert stat.S_IMODE(os.lstat(hooks.path).st_mode) == 0o600
-        done = hooks.run(long, "codex")
+        done = hooks.run(long, "codex", {"PERL_UNICODE": "SDA", "PERLIO": ":crlf"})
     assert (done.returncode, done.stdout, done.stderr.decode()) == (2, long, "No: ünmöglich.\n")
     assert hooks.asked == [("codex", long)]
 

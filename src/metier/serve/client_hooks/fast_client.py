@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import stat
+import struct
 import subprocess
 import sys
 from typing import Literal
@@ -19,7 +21,7 @@ from metier.serve.client_hooks.resident_socket import MAX_INPUT, MAX_PATH, OWN_V
 
 MODULE = "metier.serve.client_hooks"
 _PERLS = ("/usr/bin/perl", "/bin/perl", "/usr/local/bin/perl", "/run/current-system/sw/bin/perl")
-_LONGEST_NAME = "00000000-000000.sock"
+_LONGEST_NAME = "0000000000-000000.sock"
 
 
 def hook_path() -> str:
@@ -99,9 +101,11 @@ def _program() -> bytes:
     if len(os.fsencode(os.path.join(fallback, _LONGEST_NAME))) > MAX_PATH:
         fallback = ""
     level, peer = peer_option()
+    # What stands before the path: on the BSDs the length, which the system fills in, and the family; else the family.
+    address = struct.pack("=H" if sys.platform == "linux" else ">H", socket.AF_UNIX).decode()
     settings = {
-        "PYTHON": python, "FALLBACK": fallback, "LEVEL": level, "PEER": peer, "IS_BSD": int(sys.platform != "linux"),
-        "VARIABLES": VARIABLES, "OWN": OWN_VARIABLES, "MAX_INPUT": MAX_INPUT, "MAX_PATH": MAX_PATH,
+        "PYTHON": python, "FALLBACK": fallback, "LEVEL": level, "PEER": peer, "ADDRESS": address,
+        "NAMES": f" {' '.join(VARIABLES)} ", "OWN": OWN_VARIABLES, "MAX_INPUT": MAX_INPUT, "MAX_PATH": MAX_PATH,
     }  # fmt: skip
     lines = [f"#!{perl} -T", f"our @FLAGS = ({', '.join(map(_quoted, flags))});"]
     lines += [f"our ${name} = {_quoted(str(value))};" for name, value in settings.items()]

@@ -1,122 +1,104 @@
 # Asks the resident process of Métier about one event of a client; without its whole answer, Python decides.
 #
-# `fast_client.py` puts the line that starts Perl and the settings above this. There is no `use`: a module costs more
-# than all of this. `resident_socket.py` has the same rules on the side of the process.
+# `fast_client.py` puts the line that starts Perl and the settings above this. `resident_socket.py` has the same rules on
+# the side of the process. Compiling is most of what a hook costs: there is no `use`, next to no pattern, and what is
+# seldom needed stands behind `__DATA__`.
 
-my ($client) = ($ARGV[0] // '') =~ /\A([a-z][a-z0-9-]{0,30})\z/;
-fail('hook: the name of a client is missing.') unless defined $client;
-my ($is_late, $data, $path) = (0, '', '');
+my $client = $ARGV[0] // '';
+my ($data, $path, $received, $is_late) = ('', '', '', 0);
 $SIG{PIPE} = 'IGNORE';
+$SIG{ALRM} = sub { die "late\n" };
+binmode $_ for \*STDIN, \*STDOUT, \*STDERR;
 
 eval {
-    local $SIG{ALRM} = sub { die "late\n" };
+    die "no client\n" if !length $client || $client =~ tr/a-z0-9-//c;
     alarm 10;
-    binmode STDIN;
-    while (length $data <= $MAX_INPUT) {
-        my $left = $MAX_INPUT + 1 - length $data;
-        my $count = sysread STDIN, $data, $left < 65536 ? $left : 65536, length $data;
-        die "unreadable\n" unless defined $count;
-        last unless $count;
+    my $count = 1;
+    while ($count && (my $left = $MAX_INPUT + 1 - length $data)) {
+        defined($count = sysread STDIN, $data, $left < 65536 ? $left : 65536, length $data) or die "unreadable\n";
     }
-    alarm 0;
-    1;
-} or fail('hook: the client did not send its event.');
-
-my $answer = eval {
-    local $SIG{ALRM} = sub { die "late\n" };
     alarm 10;
-    my $found = ask();
-    alarm 0;
-    $found;
-};
-$is_late = 1 if $@ eq "late\n";
+    ask();
+    1;
+} or $is_late = $@;
 alarm 0;
-
-if (defined $answer && $answer =~ /\Ametier ([0-9]{1,3}) ([0-9]{1,9}) ([0-9]{1,9})\n/) {
-    my ($code, $out, $err, $begin) = ($1, $2, $3, $+[0]);
-    if (length $answer == $begin + $out + $err && $code < 256) {
-        put(\*STDERR, substr $answer, $begin + $out);
+# "metier CODE LENGTH LENGTH", and then both outputs.
+if (index($received, 'metier ') == 0) {
+    my $begin = 1 + index $received, "\n";
+    my ($code, $out, $err, @more) = split / /, substr $received, 7, $begin - 7;
+    my $is_whole = $begin && defined $err && !@more && !("$code$out$err" =~ tr/0-9\n//c);
+    if ($is_whole && $code < 256 && length $received == $begin + $out + $err) {
+        put(\*STDERR, substr $received, $begin + $out);
         # An answer that did not arrive is none: the client would take it for consent.
-        exit(put(\*STDOUT, substr $answer, $begin, $out) ? $code : 2);
+        exit(put(\*STDOUT, substr $received, $begin, $out) ? $code : 2);
     }
 }
-decide_in_python();
+my ($rest) = do { local $/; <DATA> =~ /(.*)/s };
+eval $rest;
+exit 3;
 
 sub ask {
-    my ($folder) = $FALLBACK;
-    my ($runtime) = ($ENV{XDG_RUNTIME_DIR} // '') =~ m{\A(/.*)\z}s;
-    if (defined $runtime && is_own($runtime, 0040000)) {
-        $folder = $runtime =~ m{/\z} ? "${runtime}metier" : "$runtime/metier";
-    }
-    return unless length $folder;
-    my $identity = join "\0", $PYTHON, map { "$_=$ENV{$_}" } sort grep { /$VARIABLES/o && !/$OWN/o } keys %ENV;
-    my $padded = $identity . "\0" x (-length($identity) % 4);
-    my ($name) = sprintf('%08x-%d', unpack('%32V*', $padded), length $identity) =~ /\A([0-9a-f]+-[0-9]+)\z/;
-    $path = "$folder/$name.sock";
-    if (length $path > $MAX_PATH) {
-        $path = '';
-        return;
-    }
+    my ($runtime, $folder) = ($ENV{XDG_RUNTIME_DIR} // '', $FALLBACK);
+    $folder = "$runtime/metier" if index($runtime, '/') == 0 && is_own($runtime, 0040000);
+    # By its whole name, or by the part up to the first `_`.
+    my @names = grep { index($NAMES, " $_ ") >= 0 || index($NAMES, ' ' . substr($_, 0, 1 + index $_, '_') . ' ') >= 0 }
+        grep { index $_, $OWN } keys %ENV;
+    my $identity = join "\0", $PYTHON, map { "$_=$ENV{$_}" } sort @names;
+    my $sum = unpack '%32V*', $identity . "\0" x (-length($identity) % 4);
+    # The keys of a hash are what Perl trusts.
+    ($path) = keys %{{"$folder/$sum-" . length($identity) . '.sock' => 1}};
+    return $path = '' if $folder eq '' || length $path > $MAX_PATH;
     return unless is_own($folder, 0040000) && is_own($path, 0140000);
     socket my $socket, 1, 1, 0 or return;
-    connect $socket, $IS_BSD ? pack('CCa*x', 0, 1, $path) : pack('Sa*x', 1, $path) or return;
+    connect $socket, "$ADDRESS$path\0" or return;
     my $peer = getsockopt $socket, $LEVEL, $PEER;
     return unless defined $peer && length $peer >= 8 && (unpack 'LL', $peer)[1] == $>;
+    binmode $socket;
     put($socket, "$client " . length($identity) . ' ' . length($data) . "\n$identity$data") or return;
-    my $received = '';
-    while (1) {
-        my $count = sysread $socket, $received, 65536, length $received;
-        return unless defined $count;
-        return $received unless $count;
-        return if length $received > 4 * $MAX_INPUT;
-    }
+    1 while sysread $socket, $received, 65536, length $received and length $received < 4 * $MAX_INPUT;
 }
 
 sub is_own {
-    my ($place, $kind) = @_;
-    my @status = lstat $place;
+    my ($kind, @status) = ($_[1], lstat $_[0]);
     return @status && ($status[2] & 0170000) == $kind && $status[4] == $> && !($status[2] & 0077);
 }
 
 sub put {
-    my ($to, $text) = @_;
-    binmode $to;
-    my $done = 0;
-    while ($done < length $text) {
-        my $count = syswrite $to, $text, length($text) - $done, $done;
-        return 0 unless defined $count;
+    my ($done, $count) = (0, 0);
+    while ($done < length $_[1]) {
+        defined($count = syswrite $_[0], $_[1], length($_[1]) - $done, $done) or return 0;
         $done += $count;
     }
     return 1;
 }
 
-sub decide_in_python {
-    pipe my $reader, my $writer or fail('hook: no pipe.');
-    my $child = fork;
-    fail('hook: no process.') unless defined $child;
-    if (!$child) {
-        close $reader;
-        # The client waits until nobody holds its pipes any longer.
-        close STDOUT;
-        close STDERR;
-        put($writer, $data);
-        exit 0;
-    }
-    close $writer;
-    open STDIN, '<&', $reader or fail('hook: no input.');
-    close $reader;
-    # Perl starts nothing while these are as somebody else set them; Python takes the path back.
-    $ENV{METIER_HOOK_PATH} = $ENV{PATH} if defined $ENV{PATH};
-    delete @ENV{qw(PATH IFS CDPATH ENV BASH_ENV)};
-    $SIG{PIPE} = 'DEFAULT';
-    # It outlives `exec`, and ends a Python that does not decide in time. That is no consent, either.
-    alarm 30;
-    my @socket = $path eq q() ? () : ($is_late ? "--late" : "--socket", $path);
-    exec {$PYTHON} $PYTHON, @FLAGS, "-m", "metier.serve.client_hooks", $client, @socket;
-    fail("hook: $PYTHON cannot be started.");
-}
+__DATA__
 
 sub fail {
-    put(\*STDERR, "metier $_[0] Run `metier doctor`.\n");
+    put(\*STDERR, "metier hook: $_[0] Run `metier doctor`.\n");
     exit 3;
 }
+
+($client) = $client =~ /\A([a-z][a-z0-9-]{0,30})\z/ or fail('The name of a client is missing.');
+fail('The client did not send its event.') if $is_late && !length $path && !length $received;
+pipe my $reader, my $writer or fail('There is no pipe.');
+my $child = fork // fail('There is no process.');
+if (!$child) {
+    # The client waits until nobody holds its pipes any longer.
+    close $_ for $reader, \*STDOUT, \*STDERR;
+    binmode $writer;
+    put($writer, $data);
+    exit 0;
+}
+close $writer;
+open STDIN, '<&', $reader or fail('There is no input.');
+close $reader;
+# Perl starts nothing while these are as somebody else set them; Python takes the path back.
+$ENV{METIER_HOOK_PATH} = $ENV{PATH} if defined $ENV{PATH};
+delete @ENV{qw(PATH IFS CDPATH ENV BASH_ENV)};
+$SIG{PIPE} = 'DEFAULT';
+# It outlives `exec`, and ends a Python that does not decide in time. That is no consent, either.
+alarm 30;
+my @socket = $path eq '' ? () : ($is_late ? '--late' : '--socket', $path);
+{ exec {$PYTHON} $PYTHON, @FLAGS, '-m', 'metier.serve.client_hooks', $client, @socket; }
+fail("$PYTHON cannot be started.");

@@ -17,7 +17,6 @@ import time
 from typing import TYPE_CHECKING
 
 from metier.serve.client_hooks.resident_socket import (
-    NoAnswer,
     decisive_variables,
     format_answer,
     identity_of,
@@ -53,7 +52,8 @@ class Resident:
         self._identity = identity_of(sys.executable, os.environb)
         self._package = _stamp_of_package()
         self._lock = threading.Lock()
-        self._waiting = self._threads = self._busy = 0
+        self._waiting = self._busy = 0
+        self._threads: list[threading.Thread] = []
         self._last = time.monotonic()
         self._must_end = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -77,10 +77,17 @@ class Resident:
         if self._has_socket():
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
-        self._listener.close()
+        self._must_end.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which wakes those who wait for a connection
         until = time.monotonic() + _FINISHING
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
+        for thread in self._threads:
+            thread.join(0.5)
+        if not any(thread.is_alive() for thread in self._threads):
+            # Not before: a thread might go on with another file of the same number.
+            self._listener.close()
 
     def _has_socket(self) -> bool:
         try:
@@ -89,9 +96,9 @@ class Resident:
             return False
 
     def _start_thread(self) -> None:
-        self._threads += 1
         self._waiting += 1
-        threading.Thread(target=self._accept, name="hook", daemon=True).start()
+        self._threads.append(threading.Thread(target=self._accept, name="hook", daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         while not self._must_end.is_set():
@@ -104,30 +111,29 @@ class Resident:
             with self._lock:
                 self._busy += 1
                 self._waiting -= 1
-                if not self._waiting and self._threads < _THREADS:
+                if not self._waiting and len(self._threads) < _THREADS:
                     self._start_thread()
-            try:
+            # A connection that is closed without an answer has its client decide by itself.
+            with connection, contextlib.suppress(Exception):
                 self._serve_one(connection)
-            finally:
-                with self._lock:
-                    self._busy -= 1
-                    self._waiting += 1
-                    self._last = time.monotonic()
+            with self._lock:
+                self._busy -= 1
+                self._waiting += 1
+                self._last = time.monotonic()
 
     def _serve_one(self, connection: socket.socket) -> None:
-        """Answer one request; a connection that is closed without an answer has its client decide by itself."""
-        with connection, contextlib.suppress(OSError, NoAnswer):
-            if not is_peer_own(connection):
-                return
-            request = read_request(connection, _SENDING)
-            if self._package != _stamp_of_package():
-                self._must_end.set()
-            # A client that gave up while this process was stopped has decided otherwise by now.
-            if self._must_end.is_set() or request.identity != self._identity or _has_hung_up(connection):
-                return
-            output = self._answer(request.client, request.data)
-            connection.settimeout(_SENDING)
-            connection.sendall(format_answer(output))
+        """Answer one request, if it is one of this user and for this process; raises as anything here does."""
+        if not is_peer_own(connection):
+            return
+        request = read_request(connection, _SENDING)
+        if self._package != _stamp_of_package():
+            self._must_end.set()
+        # A client that gave up while this process was stopped has decided otherwise by now.
+        if self._must_end.is_set() or request.identity != self._identity or _has_hung_up(connection):
+            return
+        output = self._answer(request.client, request.data)
+        connection.settimeout(_SENDING)
+        connection.sendall(format_answer(output))
 
 
 def start_resident(path: str, *, is_late: bool = False) -> None:

@@ -27,15 +27,18 @@ MAX_IDENTITY = 2**18
 MAX_PATH = 103
 """The longest path of a socket on macOS, and so everywhere."""
 VARIABLES = (
-    "^(?:METIER_|LD_|DYLD_|GIT_CONFIG|PG|OTEL_|DBUS_)|_(?:HOME|CONFIG_DIR)$|^(?:HOME|PATH|USER|LOGNAME|TMPDIR|TEMP|TMP"
-    "|TZ|DISPLAY|WAYLAND_DISPLAY|XDG_RUNTIME_DIR)$"
+    *("HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "TZ", "DISPLAY", "WAYLAND_DISPLAY"),
+    *("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGDATABASE"),
+    *("PGSERVICE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGOPTIONS"),
+    *("METIER_", "LD_", "DYLD_", "GIT_", "OTEL_", "DBUS_"),
 )
-"""The variables that may change a decision, or the way that one is told: a pattern that Perl reads as Python does.
+"""The variables that may change a decision, or how it is told; a name with `_` at its end is of all that begin so.
 
 A resident process has no others, and answers nobody whose variables differ.
 """
-OWN_VARIABLES = "^METIER_(?:HOOK_)"
-"""Variables that concern the hook itself, and no decision."""
+OWN_VARIABLES = "METIER_" + "HOOK_"
+"""The beginning of variables that concern the hook itself, and no decision."""
 _HEADER = re.compile(rb"([a-z][a-z0-9-]{0,30}) ([0-9]{1,8}) ([0-9]{1,8})\n")
 _MAX_HEADER = 64
 
@@ -65,26 +68,30 @@ def identity_of(python: str, environ: Mapping[bytes, bytes]) -> bytes:
 
 def decisive_variables(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """Those of `VARIABLES`."""
-    wanted, own = re.compile(VARIABLES.encode()), re.compile(OWN_VARIABLES.encode())
-    return {name: value for name, value in environ.items() if wanted.search(name) and not own.search(name)}
+    wanted, own = {name.encode() for name in VARIABLES}, OWN_VARIABLES.encode()
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in wanted or name[: name.find(b"_") + 1] in wanted) and not name.startswith(own)
+    }
 
 
 def socket_name(identity: bytes) -> str:
     """A name for an identity, by a sum that Perl has without a module; the process compares the identity itself.
 
     >>> socket_name(b"/usr/bin/python3")
-    '88c4b6f5-16.sock'
+    '2294593269-16.sock'
     """
     padded = identity + bytes(-len(identity) % 4)
     total = sum(struct.unpack(f"<{len(padded) // 4}I", padded)) & 0xFFFFFFFF
-    return f"{total:08x}-{len(identity)}.sock"
+    return f"{total}-{len(identity)}.sock"
 
 
 def socket_path(fallback: str, python: str, environ: Mapping[bytes, bytes]) -> str:
     """The path of the socket for these variables; "" where there can be none."""
     runtime = os.fsdecode(environ.get(b"XDG_RUNTIME_DIR", b""))
-    folder = os.path.join(runtime, "metier") if runtime.startswith("/") and is_own(runtime, stat.S_IFDIR) else fallback
-    path = os.path.join(folder, socket_name(identity_of(python, environ)))
+    folder = f"{runtime}/metier" if runtime.startswith("/") and is_own(runtime, stat.S_IFDIR) else fallback
+    path = f"{folder}/{socket_name(identity_of(python, environ))}"
     return path if folder and len(os.fsencode(path)) <= MAX_PATH else ""
 
 
