@@ -251,7 +251,7 @@ def protected(client: str, project: Path, home: Path, folder: Path) -> Path:
     write_all(skill, {"SKILL.md": SKILL, "scripts/add.py": ADD})
     write_all(project, {name: text.replace("HOOK", f"echo ran >> {ran}") for name, text in story.before.items()})
     write_all(home, {".metier/policy.yaml": POLICY.format(scripts="sandbox")})
-    (home / "tmp").mkdir()
+    (home / "tmp").mkdir(exist_ok=True)
     (folder / "model").mkdir()
     assert main(["trust", str(project)]) == 0
     assert main(["protect", client, "--project"]) == 0

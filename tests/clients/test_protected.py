@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,63 @@ def test_a_call_that_somebody_agrees_to_in_claude_code_is_made_and_their_yes_is_
     asked, agreed = (one for one in records(capsys) if one["event"] == "call")
     assert (asked["decision"], agreed["decision"], agreed["rule"]) == ("ask", "allow", "answer")
     assert "Claude Code" in agreed["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("client", "arguments"),
+    [
+        ("claude-code", ("--permission-mode", "acceptEdits")),
+        ("claude-code", ("--permission-mode", "auto")),
+        ("claude-code", ("--permission-mode", "dontAsk")),
+        ("claude-code", ("--dangerously-skip-permissions",)),
+        ("codex", ("--dangerously-bypass-approvals-and-sandbox",)),
+    ],
+)
+def test_no_mode_of_a_client_lets_its_model_out_of_the_rules(
+    client: str, arguments: tuple[str, ...], project: Path, tmp_path: Path, own_home: Path
+) -> None:
+    story, skill = STORIES[client], protected(client, project, own_home, tmp_path)
+    (settings,) = story.before
+    written, hook = (project / settings).read_bytes(), (own_home / ".metier/hook").read_bytes()
+    tried = [f"echo > {settings}", "echo > ~/.metier/hook", f"metier protect {client} --remove", FORBIDDEN]
+    given = [one for one in story.arguments if one not in ("-s", "danger-full-access")]
+    # Root has to say that it means it.
+    others = replace(
+        story, arguments=(*given, *arguments), env=lambda url, home: {**story.env(url, home), "IS_SANDBOX": "1"}
+    )
+    calls = [story.load(skill), *map(story.shell, tried)]
+    with recorded_model([*fixtures(calls)], tmp_path / "model") as model:
+        run(others, project, own_home, model)
+        told = [text for text in texts_of(model.requests[-1].json) if "Métier:" in text]
+    assert len(told) == len(tried), told
+    assert ((project / settings).read_bytes(), (own_home / ".metier/hook").read_bytes()) == (written, hook)
+    assert not (project / "forbidden").exists()
+
+
+@pytest.mark.slow
+def test_two_clients_at_once_have_conversations_of_their_own(
+    project: Path, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients = ("claude-code", "codex")
+    for client in clients:
+        (tmp_path / client).mkdir()
+        skill = protected(client, project, own_home, tmp_path / client)
+    loading, free = STORIES["claude-code"], STORIES["codex"]
+    made = {"claude-code": [loading.load(skill), loading.shell(FORBIDDEN)], "codex": [free.shell("touch free")]}
+
+    def talk(client: str) -> None:
+        folder = tmp_path / client / "model"
+        with recorded_model([*fixtures(made[client])], folder) as model:
+            run(STORIES[client], project, own_home, model)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(talk, clients))
+    assert (project / "free").exists()
+    assert not (project / "forbidden").exists()
+    calls = [one for one in records(capsys) if one["event"] == "call"]
+    found = {(one["session"].partition(":")[0], one["decision"], len(one.get("skills", ()))) for one in calls}
+    assert found == {("claude-code", "allow", 1), ("claude-code", "deny", 1), ("codex", "allow", 0)}
 
 
 def records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
