@@ -27,13 +27,14 @@ def test_commands_run_in_its_sandbox_and_scripts_of_skills_in_ours(
     story, project = STORIES["claude-code"], tmp_path / "project"
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     monkeypatch.chdir(project)
-    write_all(project, story.before)
+    write_all(project, {name: text.replace("HOOK", "true") for name, text in story.before.items()})
     script = ".claude/skills/totals/scripts/add.py"
     write_all(project, {".claude/skills/totals/SKILL.md": SKILL, script: "print('the sum is', 40 + 2)\n"})
     write_all(own_home, {".metier/policy.yaml": "protect: {scripts: sandbox}\n"})
     assert main(["trust", str(project)]) == 0
     assert main(["protect", "claude-code", "--project"]) == 0
     (tmp_path / "model").mkdir()
+    (own_home / "tmp").mkdir(exist_ok=True)
     ours = f"{sys.executable} -I -m metier run --help"
     commands = ["touch ~/first", f"python3 {project}/{script}", f"{ours}; touch ~/second"]
     with recorded_model([*fixtures([*map(story.shell, commands)])], tmp_path / "model") as model:

@@ -38,6 +38,7 @@ def test_a_hidden_file_that_is_mentioned_reaches_no_model(
     story = STORIES["claude-code"]
     story = dataclasses.replace(story, arguments=("-p", " ".join(mentions), *story.arguments[2:]))
     (tmp_path / "model").mkdir()
+    (own_home / "tmp").mkdir(exist_ok=True)
     with recorded_model([{"match": {"turnIndex": 0}, "response": {"content": DONE}}], tmp_path / "model") as model:
         run(story, project, own_home, model)
         sent = json.dumps([request.json for request in model.requests])

@@ -99,6 +99,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         limits=(
             "Files that a prompt mentions by `@` are read without a hook: the list of files that it may not read is "
             "written to its permissions instead.",
+            "Started with `--bare`, `--safe-mode` or other `--setting-sources`, it runs no hook.",
             _SAME_USER,
         ),
     ),
@@ -113,6 +114,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         limits=(
             _NO_QUESTION,
             "Hooks that nobody trusted yet are skipped, and a hook that takes too long does not block.",
+            "Started with `--disable hooks` or `--ignore-user-config`, it runs none.",
             "Text that is typed into a program which runs already is not told of.",
             "It has no tool for skills: one is in use once its SKILL.md was read.",
             _SAME_USER,
@@ -130,7 +132,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         limits=(
             "In a folder that it does not trust it runs no hook, and no tool by itself.",
             "Files that a prompt mentions by `@` are read without a hook.",
-            "Without a terminal, a question ends the session.",
+            "Without a terminal nobody can answer its question: the call is not made, and the run waits to be ended.",
             _SAME_USER,
         ),
     ),
