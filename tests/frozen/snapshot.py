@@ -44,7 +44,7 @@ def releases() -> list[Path]:
 @contextlib.contextmanager
 def alone(policies: Sequence[Path]) -> Iterator[None]:
     """Nothing of this machine and this user counts, and these files are the policy."""
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("METIER_", "XDG_", "CLAUDE"))}
         own = {"HOME": home, "USERPROFILE": home, "METIER_POLICY": os.pathsep.join(map(str, policies))}
         data = {"METIER_CACHE": f"{home}/cache", "METIER_DATA": f"{home}/data", "XDG_CONFIG_HOME": f"{home}/config"}
