@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +200,43 @@ def test_two_clients_at_once_have_conversations_of_their_own(
     calls = [one for one in records(capsys) if one["event"] == "call"]
     found = {(one["session"].partition(":")[0], one["decision"], len(one.get("skills", ()))) for one in calls}
     assert found == {("claude-code", "allow", 1), ("claude-code", "deny", 1), ("codex", "allow", 0)}
+
+
+@pytest.mark.slow
+def test_codex_leaves_hooks_out_until_a_person_trusts_them_and_that_is_said(
+    project: Path, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story, skill = STORIES["codex"], protected("codex", project, own_home, tmp_path)
+    cautious = replace(story, arguments=[one for one in story.arguments if one != "--dangerously-bypass-hook-trust"])
+    calls = [story.load(skill), story.shell(FORBIDDEN)]
+
+    def state() -> object:
+        capsys.readouterr()
+        assert main(["protect", "--json"]) == 0
+        clients = json.loads(capsys.readouterr().out)["clients"]
+        return next(one["state"] for one in clients if (one["client"], one["scope"]) == ("codex", "project"))
+
+    with recorded_model([*fixtures(calls)], tmp_path / "model") as model:
+        run(cautious, project, own_home, model)
+        assert (project / "forbidden").exists()
+        assert state() == "inactive"
+        (project / "forbidden").unlink()
+        trusted = replace(cautious, home=lambda url, folder: with_trust(story.home(url, folder), folder))
+        run(trusted, project, own_home, model)
+        assert not (project / "forbidden").exists()
+        assert state() == "on"
+
+
+def with_trust(files: Mapping[str, str], project: Path) -> dict[str, str]:
+    """Its configuration, after a person looked at the hooks of a project that decide, and trusted them."""
+    file, found = project / ".codex/hooks.json", []
+    for at, group in enumerate(json.loads(file.read_text())["hooks"]["PreToolUse"]):
+        (hook,) = group["hooks"]
+        identity = {**group, "event_name": "pre_tool_use", "hooks": [{"async": False, "timeout": 600, **hook}]}
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        found.append(f'[hooks.state."{file}:pre_tool_use:{at}:0"]\ntrusted_hash = "sha256:{digest}"\n')
+    return {name: text + "".join(found) for name, text in files.items()}
 
 
 def records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
