@@ -126,6 +126,8 @@ class Conversation:
     env: Mapping[str, str]
     texts: list[str] = field(default_factory=list)
     """What its model got to read."""
+    agrees: bool = False
+    """Whether somebody is there, who agrees to what they are asked."""
 
     @property
     def _ways(self) -> Documented:
@@ -164,11 +166,11 @@ class Conversation:
         self._tell("prompt", prompt=prompt, attachments=[])
 
     def call(self, tool: str, arguments: dict[str, Any]) -> None:
-        """The model calls a tool; nobody is there to agree to anything."""
+        """The model calls a tool."""
         about = {"tool_name": tool, "tool_use_id": f"call_{len(self.texts)}"}
         answers = self._tell("call", tool_input=arguments, **about)
         strictest = min((one.verdict for one in answers), key=_STRICTEST.index, default="allow")
-        if strictest != "allow":
+        if strictest != "allow" and not (strictest == "ask" and self.agrees):
             self.texts += [one.reason for one in answers if one.verdict == strictest]
             return
         given = next((one.arguments for one in answers if one.arguments is not None), arguments)

@@ -313,7 +313,9 @@ def fixtures(calls: Sequence[Call], said: int = 0) -> Iterator[dict[str, Any]]:
     yield {"match": {"turnIndex": said + len(calls)}, "response": {"content": DONE}}
 
 
-def run(story: Story, project: Path, home: Path, model: Recorder, task: str = TASK, conversation: str = "") -> str:
+def run(
+    story: Story, project: Path, home: Path, model: Recorder, task: str = TASK, conversation: str = "", *, code: int = 0
+) -> str:
     """Run the client until it is done, or go on with a conversation; what it printed."""
     write_all(home, story.home(model.url, project))
     values = {TASK: task, "ID": conversation}
@@ -337,7 +339,7 @@ def run(story: Story, project: Path, home: Path, model: Recorder, task: str = TA
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
