@@ -16,7 +16,8 @@ from metier.cli.hook_files import HOOK_FILES
 from metier.cli.json_text import json_data
 from metier.cli.undo_record import UndoRecord
 
-STEPS = ("protect", "remove", "comment first", "comment last", "key", "item", "hook", "beside", "format")
+STEPS = ("protect", "remove", "comment first", "comment last", "key", "item", "hook", "beside", "format", "policy")
+POLICIES = ("", "tools: {deny: ['Bash(git push:*)', WebSearch], ask: ['Bash(npm:*)']}\nprotect: {scripts: sandbox}\n")
 STARTS = (None, "", "{}", "{\n}\n", '{"theme": "dark"}', '// top\n{\r\n\t"hooks": {}, // none\r\n}\r\n')
 
 
@@ -105,6 +106,9 @@ def play(client: str, start: str | None, steps: list[str], root: Path) -> None:
             if is_protected and not is_edited:
                 assert (author.text if file.exists() else None) == before
             is_protected = False
+        elif step == "policy":
+            # What was written by the one policy goes with the next; nobody edited anything.
+            change_policy()
         else:
             author.edit(step)
             is_edited = True
@@ -114,6 +118,16 @@ def play(client: str, start: str | None, steps: list[str], root: Path) -> None:
             else:
                 assert json_data(author.text) == author.data
             assert all(f"// {comment}\n" in author.text for comment in author.comments)
+            rest = [path for path in file.parents[0].rglob("*") if path.is_file() and path != file]
+            assert rest == [], "files of our own are gone"
+
+
+def change_policy() -> None:
+    file = Path.home() / ".metier/policy.yaml"
+    file.parent.mkdir(exist_ok=True)
+    text = POLICIES[0] if file.exists() and file.read_text() == POLICIES[1] else POLICIES[1]
+    (file.parent / "new").write_text(text)
+    (file.parent / "new").replace(file)
 
 
 def _ordered(author: Author) -> list[str]:
