@@ -259,17 +259,18 @@ def test_rules_of_the_policy_stand_in_the_configuration_of_cursor_where_there_is
 
 
 @pytest.mark.parametrize(
-    ("client", "setting"),
+    ("client", "name", "setting"),
     [
-        ("claude-code", {"disableAllHooks": True}),
-        ("gemini", {"hooksConfig": {"enabled": False}}),
-        ("gemini", {"hooksConfig": {"disabled": ["metier"]}}),
+        ("claude-code", ".claude/settings.local.json", {"disableAllHooks": True}),
+        ("claude-code", ".claude/settings.json", {"disableAllHooks": True}),
+        ("gemini", ".gemini/settings.json", {"hooksConfig": {"enabled": False}}),
+        ("gemini", ".gemini/settings.json", {"hooksConfig": {"disabled": ["metier"]}}),
     ],
 )
 def test_it_is_told_where_a_client_leaves_hooks_out(
-    client: str, setting: dict[str, Any], project: Path, metier: Call
+    client: str, name: str, setting: dict[str, Any], project: Path, metier: Call
 ) -> None:
-    file = project / HOOK_FILES[client].project
+    file = project / name
     file.parent.mkdir()
     file.write_text(json.dumps(setting))
     metier("protect", client)

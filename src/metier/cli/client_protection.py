@@ -154,8 +154,10 @@ def _switch_problem(client: str, change: FileChange, *, is_user: bool) -> str:
     if client == "codex":
         return _codex_distrust(change, is_user=is_user)
     hooks = HOOK_FILES[client]
-    for one in (False, True) if hooks.off else ():
-        root, file = place_of(hooks, is_user=one)
+    project = str(project_root(Path.cwd()))
+    others = [os.path.join(project, name) for name in hooks.other_settings]
+    files = [place_of(hooks, is_user=one) for one in (False, True)] + [(os.path.dirname(one), one) for one in others]
+    for root, file in files if hooks.off else ():
         if switch := hooks.switched_off_by(json_data(read_text(root, file) or "")):
             return f"{switch} in {short_path(file)} switches hooks off"
     return ""

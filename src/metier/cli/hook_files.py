@@ -43,7 +43,9 @@ class HookFile:
     plugin: str = ""
     """The file of ours that is the plugin, where the client has no configuration of hooks."""
     off: tuple[tuple[tuple[str, ...], Any], ...] = ()
-    """Settings of the same file that switch hooks off: the keys, and the value or an item of the list."""
+    """Settings that switch hooks off: the keys, and the value or an item of the list."""
+    other_settings: tuple[str, ...] = ()
+    """Further files with such settings: absolute, or in a project."""
     then: str = ""
     """The step that is left to the user."""
     limits: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         closed={"onFailure": "block"},
         matcher="*",
         off=((("disableAllHooks",), True),),
+        other_settings=(".claude/settings.json",),
         then="Start a new session of Claude Code; `/hooks` shows them.",
         limits=(
             "Files that a prompt mentions by `@` are read without a hook: the list of files that it may not read is "
@@ -128,6 +131,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
         handler={"type": "command", "name": "metier", "timeout": 60_000},
         matcher="*",
         off=((("hooksConfig", "enabled"), False), (("hooksConfig", "disabled"), "metier")),
+        other_settings=("/etc/gemini-cli/settings.json",),
         then="Start a new session of Gemini CLI; `/hooks` shows them.",
         limits=(
             "In a folder that it does not trust it runs no hook, and no tool by itself.",
