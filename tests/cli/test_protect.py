@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from metier.cli.client_files import FilePlace
+from metier.cli.client_permissions import LIST_FILES
 from metier.cli.client_protection import protect_client
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
@@ -339,6 +341,8 @@ def test_whatever_stands_in_the_place_of_a_file_is_told_and_left(kind: str, meti
     if kind == "folder":
         file.mkdir()
     elif kind == "pipe":
+        if sys.platform == "win32":
+            pytest.skip("no pipes in folders")
         os.mkfifo(file)
     else:
         file.write_bytes(b"\xff{}" if kind == "bytes" else b'{"a":' * 5_000 + b"1" + b"}" * 5_000)
@@ -391,3 +395,32 @@ def test_a_plugin_without_a_record_is_taken_out_if_it_is_what_would_be_written(m
     file.write_text(text)
     assert metier("protect", "opencode", "--remove")[0] == 0
     assert not file.exists()
+
+
+def test_where_an_administrator_decides_no_program_takes_protection_away(
+    metier: Call, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("version: 1\n")
+    monkeypatch.setenv("METIER_POLICY", str(policy))
+    metier("protect", "claude-code")
+    text = (project / ".claude/settings.local.json").read_text()
+    assert "|| exit 2" in text, "it fails closed by default"
+    code, _, err = metier("protect", "claude-code", "--remove")
+    assert code
+    assert "person" in err or "terminal" in err
+    assert (project / ".claude/settings.local.json").read_text() == text
+    monkeypatch.setattr("metier.cli.identity.is_at_terminal", lambda: True)
+    assert metier("protect", "claude-code", "--remove")[0] == 0
+    assert not (project / ".claude").exists()
+
+
+def test_the_page_names_every_file_that_is_written() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/how-to/protect.md").read_text("utf-8")
+    places: list[FilePlace] = [*HOOK_FILES.values(), *LIST_FILES.values()]
+    moved = {"{claude}": ".claude", "{codex}": ".codex", "{config}": ".config"}
+    names = [place.project for place in places] + [place.user for place in places]
+    for name in filter(None, names):
+        base, _, rest = name.partition("/")
+        assert f"{moved.get(base, base)}/{rest}" in page
+    assert all(f"`{client}`" in page for client in HOOK_FILES)

@@ -14,6 +14,7 @@ from metier.cli.client_protection import (
     protection_of,
 )
 from metier.cli.hook_files import HOOK_FILES
+from metier.cli.identity import require_person
 from metier.cli.output import Style, print_done, print_json, short_path, table
 from metier.errors import InvalidArgument
 from metier.library.clients import CLIENTS
@@ -54,6 +55,8 @@ def run(options: Namespace) -> None:
             f"{CLIENTS[options.client].title} is protected for {whose} already: each call would be decided twice.",
             hint=f"Take that out first: `metier protect {options.client} --{other} --remove`.",
         )
+    if options.remove and not options.dry_run:
+        require_person()
     if not options.remove and not options.dry_run:
         _write_program()
     changes = protect_client(options.client, is_user=is_user, remove=options.remove, dry_run=options.dry_run)
