@@ -10,7 +10,7 @@ import pytest
 from tests.package.conftest import ROOT, program
 
 # The output that each way ends with is checked by the benchmark, which also has the limits on the clock.
-WAYS = ["uvx metier", "pipx install metier", "pip install metier", "pip install 'metier[mcp]'", "make demo"]
+WAYS = ["uvx metier", "pipx install metier", "pip install 'metier[mcp]'", "make demo"]
 
 
 @pytest.mark.slow
