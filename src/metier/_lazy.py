@@ -147,7 +147,7 @@ class _Generated:
     def __get__(self, instance: object, owner: type) -> Any:
         home = self.home(owner)
         if home is None and isinstance(instance, type):
-            # `inspect.signature` since Python 3.14 asks for a class's `__init__` as if it were a method of its own type.
+            # `inspect.signature` of Python 3.14 asks for the `__init__` of a class as if it were one of its type.
             home = self.home(instance)
         if home is not None:
             self.member = self.generate(home)
