@@ -1,6 +1,6 @@
 """What a decision through the hook of a client costs, beside a hook that runs `true`.
 
-    python benchmarks/client_hooks.py [--calls 100] [--rounds 5] [--json] [--check]
+    python benchmarks/client_hooks.py [--calls 100] [--rounds 5] [--rest 65] [--json] [--check]
 
 Both are started as clients start hooks: by a program of Node, through a shell, with the event on standard input. CPU
 time (user and system) of everything: Node without its start, the shell, the program of the hook, and the resident
@@ -130,9 +130,9 @@ def processes() -> list[tuple[int, bytes]]:
 
 
 def cpu_of(process: int) -> float:
-    """The CPU seconds of another process so far, by the nanosecond where all of its threads still are."""
-    threads = Path("/proc", str(process), "task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    """The CPU seconds of another process so far, with those of its threads that ended."""
+    user, system = Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(process: int) -> float:
@@ -166,7 +166,7 @@ def from_python(home: Home, command: str, calls: int) -> Callable[[], object]:
     return work
 
 
-def measure(calls: int, rounds: int) -> list[Row]:
+def measure(calls: int, rounds: int, rest: float) -> list[Row]:
     compileall.compile_dir(Path(metier.__file__).parent, quiet=2, rx=re.compile("bundled"))
     with tempfile.TemporaryDirectory(prefix="mb-", dir="/tmp") as folder:
         home = Home(folder)
@@ -196,7 +196,9 @@ def measure(calls: int, rounds: int) -> list[Row]:
                 Row(name, value, "ms", value / figures[bases[name]] if name in bases else None)
                 for name, value in figures.items()
             ]
-            return [*rows, Row("memory of the resident process", memory_of(resident), "MB")]
+            rows.append(Row("memory of the resident process, after these calls", memory_of(resident), "MB"))
+            time.sleep(rest)
+            return [*rows, Row("memory of the resident process at rest", memory_of(resident), "MB")]
         finally:
             os.kill(resident, 15)
 
@@ -205,12 +207,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=100, help="hooks in a round")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rest", type=float, default=65, help="seconds without a call before its memory is read")
     add_options(parser)
     options = parser.parse_args()
     if not (shutil.which("node") and os.path.exists("/usr/bin/perl") and sys.platform == "linux"):
         print("Node, Perl or Linux is missing.")
         return NOTHING_TO_MEASURE
-    rows = measure(options.calls, options.rounds)
+    rows = measure(options.calls, options.rounds, options.rest)
     return report(rows, options, "Hooks of clients, CPU of everything for each call", cells)
 
 

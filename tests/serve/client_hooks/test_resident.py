@@ -428,6 +428,34 @@ def test_it_ends_when_its_socket_was_replaced_and_leaves_the_other_one(
         assert not hooks.is_direct()
 
 
+def test_one_that_has_grown_large_gives_its_socket_to_its_next_life_when_nobody_asks(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not resident._memory():
+        pytest.skip("the system does not tell how large a process is")
+    monkeypatch.setattr(resident, "_LOOK", 0.05)
+    monkeypatch.setattr(resident, "_MAX_REST", 0)
+    first = Resident(hooks.path, hooks.answer, idle=60)
+    again: list[bool] = []
+    thread = threading.Thread(target=lambda: again.append(first.serve()))
+    thread.start()
+    assert not hooks.is_direct()
+    thread.join()
+    assert again == [True]
+    monkeypatch.setattr(resident, "_MAX_REST", 2**60)
+    first._must_end.set()  # as its threads end with it
+    descriptor = os.dup(first.listener.fileno())
+    second = Resident(hooks.path, hooks.answer, idle=0.5, listener=socket.socket(fileno=descriptor))
+    thread = threading.Thread(target=second.serve)
+    thread.start()
+    hooks.run()  # may be that of a thread of the first
+    hooks.run()
+    assert not hooks.is_direct()
+    thread.join()
+    first.listener.close()
+    assert not os.path.lexists(hooks.path)
+
+
 def test_a_client_that_gave_up_is_not_decided_about(hooks: Hooks) -> None:
     found = identity_of(sys.executable, os.environb)
     process = Resident(hooks.path, hooks.answer, idle=0.3)  # as one that is stopped: nobody accepts yet

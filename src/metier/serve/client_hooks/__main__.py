@@ -5,7 +5,7 @@ import sys
 if sys.argv[1:2] == ["--resident"]:
     from metier.serve.client_hooks.resident import run_resident
 
-    run_resident(sys.argv[2], int(sys.argv[3]))
+    run_resident(sys.argv[2], *map(int, sys.argv[3:]))
 else:
     from metier.serve.client_hooks.direct import run_hook
 

@@ -1,8 +1,8 @@
 """The resident process: one of a user, which decides about the events of hooks until nobody asks any longer.
 
 It is started by a hook that found none (`start_resident`), and ends when it was idle, when Métier was upgraded, and
-when its socket is no longer its own. A client that gets no whole answer of it decides without it, so that it may end
-or be killed at any time.
+when its socket is no longer its own. When it rests and has grown large, it begins anew with the same socket. A client
+that gets no whole answer of it decides without it, so that it may end or be killed at any time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 IDLE_VARIABLE = "METIER_HOOK_IDLE"
 _IDLE = 900.0
-_LOOK = 60.0
-"""Seconds after which it looks whether its socket is still its own."""
+_LOOK = 30.0
+"""Seconds after which it looks whether its socket is still its own, and how large it has grown if nobody asks."""
+_MAX_REST = 36_000_000
+"""Bytes of memory with which it may wait: signing a checkpoint of the audit log alone takes nine of them for good."""
 _THREADS = 8
 _SENDING = 5.0
 """Seconds in which a client must have sent its request, and in which it must take the answer."""
@@ -45,7 +47,14 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 class Resident:
     """A process that answers on a socket: `answer` decides about the input of a hook of a client."""
 
-    def __init__(self, path: str, answer: Callable[[str, bytes], Output], *, idle: float = _IDLE) -> None:
+    def __init__(
+        self,
+        path: str,
+        answer: Callable[[str, bytes], Output],
+        *,
+        idle: float = _IDLE,
+        listener: socket.socket | None = None,
+    ) -> None:
         self._path = path
         self._answer = answer
         self._idle = idle
@@ -56,30 +65,30 @@ class Resident:
         self._threads: list[threading.Thread] = []
         self._last = time.monotonic()
         self._must_end = threading.Event()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Without a moment in which others could connect to it.
-        before = os.umask(0o177)
-        try:
-            self._listener.bind(path)
-        finally:
-            os.umask(before)
+        self._has_answered = False
+        self.listener = listener or _listen(path)
         self._inode = os.lstat(path).st_ino
-        self._listener.listen(64)
 
-    def serve(self) -> None:
-        """Answer until it must end; the socket is gone then, and each decision that was begun is recorded."""
+    def serve(self) -> bool:
+        """Answer until it must end, or begin anew: then it is true, and the socket listens on.
+
+        In the end the socket is gone, and each decision that was begun is recorded.
+        """
         self._start_thread()
         while not self._must_end.is_set() and self._has_socket():
-            left = self._last + self._idle - time.monotonic()
+            since = time.monotonic() - self._last
+            left = self._idle - since
             if left <= 0 and not self._busy:
                 break
+            if since >= _LOOK and self._has_answered and not self._busy and _memory() > _MAX_REST:
+                return True
             self._must_end.wait(min(max(left, 0.05), _LOOK))
         if self._has_socket():
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
         self._must_end.set()
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # which wakes those who wait for a connection
+            self.listener.shutdown(socket.SHUT_RDWR)  # which wakes those who wait for a connection
         until = time.monotonic() + _FINISHING
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
@@ -87,7 +96,8 @@ class Resident:
             thread.join(0.5)
         if not any(thread.is_alive() for thread in self._threads):
             # Not before: a thread might go on with another file of the same number.
-            self._listener.close()
+            self.listener.close()
+        return False
 
     def _has_socket(self) -> bool:
         try:
@@ -103,7 +113,7 @@ class Resident:
     def _accept(self) -> None:
         while not self._must_end.is_set():
             try:
-                connection, _ = self._listener.accept()
+                connection, _ = self.listener.accept()
             except OSError:
                 # It was closed, or there are too many open files for now.
                 self._must_end.wait(0.1)
@@ -131,6 +141,7 @@ class Resident:
         # A client that gave up while this process was stopped has decided otherwise by now.
         if self._must_end.is_set() or request.identity != self._identity or _has_hung_up(connection):
             return
+        self._has_answered = True
         output = self._answer(request.client, request.data)
         connection.settimeout(_SENDING)
         connection.sendall(format_answer(output))
@@ -153,38 +164,73 @@ def start_resident(path: str, *, is_late: bool = False) -> None:
     environ = {**decisive_variables(os.environb), b"MALLOC_ARENA_MAX": b"1"}
     if idle := os.environ.get(IDLE_VARIABLE):
         environ[IDLE_VARIABLE.encode()] = os.fsencode(idle)
-    flags = ("-I",) if sys.flags.isolated else ("-E", "-P")
-    words = [sys.executable, *flags, "-m", __spec__.parent, "--resident", path, str(lock)]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
         os.set_inheritable(lock, True)
         with contextlib.suppress(OSError):
-            os.posix_spawn(sys.executable, words, environ, file_actions=nowhere)
+            os.posix_spawn(sys.executable, _command(path, lock), environ, file_actions=nowhere)
     finally:
         os.close(lock)
 
 
-def run_resident(path: str, lock: int) -> None:
-    """Be the process that `start_resident` starts, which holds the lock by its descriptor."""
-    os.setsid()
-    os.chdir("/")
-    os.closerange(3, lock)
-    os.closerange(lock + 1, 1024)
+def run_resident(path: str, lock: int, listener: int | None = None) -> None:
+    """Be the process that `start_resident` starts, which holds the lock by its descriptor.
+
+    One that begins anew has the descriptor of the socket that listens, too.
+    """
+    if listener is None:
+        os.setsid()
+        os.chdir("/")
+        os.closerange(3, lock)
+        os.closerange(lock + 1, 1024)
+        if not is_own(os.path.dirname(path), stat.S_IFDIR):
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of one that was killed, as this one has the lock
     os.set_inheritable(lock, False)
-    if not is_own(os.path.dirname(path), stat.S_IFDIR):
-        return
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # of one that was killed, as this one has the lock
-    idle = os.environ.pop(IDLE_VARIABLE, "")
+    idle = os.environ.get(IDLE_VARIABLE, "")
     from metier.serve.client_hooks.gate import HookGate
 
-    gate = HookGate()
-    resident = Resident(path, gate.answer, idle=float(idle) if idle.isdecimal() else _IDLE)
-    import gc
+    resident = Resident(
+        path,
+        HookGate().answer,
+        idle=float(idle) if idle.isdecimal() else _IDLE,
+        listener=None if listener is None else socket.socket(fileno=listener),
+    )
+    if not resident.serve():
+        return
+    import atexit
 
-    gc.collect()
-    gc.freeze()
-    resident.serve()
+    atexit._run_exitfuncs()
+    for number in (lock, resident.listener.fileno()):
+        os.set_inheritable(number, True)
+    os.execve(sys.executable, _command(path, lock, resident.listener.fileno()), os.environb)
+
+
+def _command(path: str, *descriptors: int) -> list[str]:
+    flags = ("-I",) if sys.flags.isolated else ("-E", "-P")
+    return [sys.executable, *flags, "-m", __spec__.parent, "--resident", path, *map(str, descriptors)]
+
+
+def _listen(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Without a moment in which others could connect to it.
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(64)
+    return listener
+
+
+def _memory() -> int:
+    """The bytes of memory that this process has now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _stamp_of_package() -> object:
