@@ -255,3 +255,13 @@ def test_a_tool_of_a_server_is_forbidden_however_a_client_names_it(
     client = Client(client_name, project)
     assert client.speech.refusal(client.tells(client.speech.call(tool, {"path": "a"}) | more))
     assert client.calls(tool.replace("rm", "ls"), {"path": "a"}) == client.speech.none
+
+
+def test_every_skill_that_a_client_may_mean_by_a_name_has_a_say(
+    project: Path, release: Path, own_home: Path, write_skill: Write
+) -> None:
+    write_skill(own_home / ".gemini/skills/release", more="allowed-tools: Bash\n")
+    gemini = Client("gemini", project)
+    assert gemini.calls("activate_skill", {"name": "RELEASE"}) == {}, "some clients take no heed of upper case"
+    assert gemini.runs("git status") == {}
+    assert "touch" in gemini.runs("touch a")["reason"]

@@ -173,9 +173,8 @@ class ClientConversation:
     def _mentioned(self, prompt: str) -> Iterator[Entry]:
         """The skills that a message of the user names as clients have them named: `/name` in front, or `$name`."""
         for found in _MENTION.finditer(prompt[:_MAX_PROMPT]):
-            entry = self._skill_named(found[1]) if found[0][0] == "$" or not prompt[: found.start()].strip() else None
-            if entry is not None:
-                yield entry
+            if found[0][0] == "$" or not prompt[: found.start()].strip():
+                yield from self._skills_named(found[1])
 
     def _loaded_by(self, event: HookEvent, reading: CommandReading | None) -> Iterator[Entry]:
         """The skills whose instructions a call gives to the model."""
@@ -183,7 +182,8 @@ class ClientConversation:
             given = next((one for key in _NAMING if (one := event.arguments.get(key))), ())
             names = (given,) if isinstance(given, str) else given if isinstance(given, list) else ()
             plain = (name.lstrip("/$").partition(" ")[0] for name in names if isinstance(name, str))
-            yield from (entry for name in plain if (entry := self._skill_named(name)) is not None)
+            for name in plain:
+                yield from self._skills_named(name)
             return
         yield from self._instructions_in(_named_paths(event, reading))
 
@@ -194,11 +194,10 @@ class ClientConversation:
             if folder in self._entries and glob_matches(name.lower(), _SKILL_FILE):
                 yield self._entries[folder]
 
-    def _skill_named(self, name: str) -> Entry | None:
-        """The skill that a client means by a name: one in a folder of the client's before any other."""
-        plain, own = name.rpartition(":")[2], self._client.own_folders
-        known = [entry for folder, entry in self._entries.items() if plain in (entry.name, os.path.basename(folder))]
-        return min(known, key=lambda entry: not any(path in entry.location for path in own), default=None)
+    def _skills_named(self, name: str) -> list[Entry]:
+        """The skills that a client may mean by a name: which one of several it takes is for the client to say."""
+        plain = name.rpartition(":")[2].lower()
+        return [one for folder, one in self._entries.items() if plain in (one.name.lower(), _last_of(folder))]
 
     @property
     def _entries(self) -> Mapping[str, Entry]:
@@ -409,6 +408,10 @@ class _ClientQuestion:
 
     def __call__(self, action: Action, decision: Decision) -> bool:
         raise AnswerPending
+
+
+def _last_of(folder: str) -> str:
+    return os.path.basename(folder).lower()
 
 
 def _reading_of(event: HookEvent) -> CommandReading | None:

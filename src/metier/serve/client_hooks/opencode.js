@@ -50,7 +50,11 @@ export const Metier = async ({ client, directory }) => {
   const rootOf = async (id) => {
     if (!roots.has(id)) {
       const found = await client.session.get({ path: { id } }).catch(() => undefined)
-      const parent = found?.data?.parentID
+      if (!found?.data) {
+        if (FAIL === "open") return id
+        throw new Error("Blocked: metier cannot tell which conversation this is. Run: metier doctor")
+      }
+      const parent = found.data.parentID
       roots.set(id, parent ? await rootOf(parent) : id)
     }
     return roots.get(id)
@@ -68,9 +72,11 @@ export const Metier = async ({ client, directory }) => {
     ask({ hook, directory, sessionID, conversation: await rootOf(sessionID), ...fields })
   // A prompt that fails says nothing to people; only a refusal ends it, and calls after it are refused in words.
   const tellPrompt = async (hook, sessionID, prompt) => {
-    // A subagent is prompted by the model.
-    if ((await rootOf(sessionID)) !== sessionID) return
-    await tell(hook, sessionID, { prompt }).catch((error) => {
+    const told = async () => {
+      // A subagent is prompted by the model.
+      if ((await rootOf(sessionID)) === sessionID) await tell(hook, sessionID, { prompt })
+    }
+    await told().catch((error) => {
       if (error instanceof Refused) throw error
     })
   }
