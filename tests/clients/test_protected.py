@@ -17,6 +17,7 @@ from tests.clients.story import (
     DONE,
     FORBIDDEN,
     RESULT,
+    SKILL,
     STORIES,
     SUM,
     fixtures,
@@ -241,3 +242,37 @@ def texts_named(output: str, name: str) -> list[str]:
     """The values of a name in lines of JSON."""
     lines = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
     return [line[name] for line in lines if name in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("client", "delegate"),
+    [
+        ("gemini", ("invoke_agent", {"agent_name": "generalist", "prompt": "Touch it."})),
+        ("opencode", ("task", {"description": "It", "prompt": "Touch it.", "subagent_type": "general"})),
+    ],
+)
+def test_a_subagent_is_held_to_the_rules_of_the_conversation(
+    client: str,
+    delegate: tuple[str, dict[str, str]],
+    project: Path,
+    tmp_path: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story, skill = STORIES[client], protected(client, project, own_home, tmp_path)
+    (skill / "SKILL.md").write_text(SKILL.replace("allowed-tools:", "allowed-tools: Task"))
+    tool, arguments = story.shell(FORBIDDEN)
+    call = {"name": tool, "arguments": json.dumps(arguments)}
+    subagent = [
+        {"match": {"userMessage": "Touch it.", "hasToolResult": False}, "response": {"toolCalls": [call]}},
+        {"match": {"userMessage": "Touch it.", "hasToolResult": True}, "response": {"content": DONE}},
+    ]
+    with recorded_model([*subagent, *fixtures([story.load(skill), delegate])], tmp_path / "model") as model:
+        run(story, project, own_home, model)
+    assert not (project / "forbidden").exists()
+    capsys.readouterr()
+    assert main(["audit", "export"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    calls = [(one["tool"], one["decision"]) for one in records if one["event"] == "call"]
+    assert (tool, "deny") in calls

@@ -63,19 +63,19 @@ def _at_terminal(command: list[str], env: dict[str, str], key: bytes, last: str)
     if not process:
         os.execvpe(command[0], command, env)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    data, is_pressed, end = b"", False, time.monotonic() + SECONDS
+    data, pressed, end = b"", 0.0, time.monotonic() + SECONDS
     try:
         while time.monotonic() < end:
             if select.select([terminal], [], [], 0.2)[0]:
                 data += os.read(terminal, 65536)
             shown = _CONTROL.sub("", data.decode(errors="replace"))
-            if not is_pressed and "Allow execution" in shown:
-                # It takes no keys while it draws the window.
+            if pressed and last in shown:
+                return shown
+            if "Allow execution" in shown and time.monotonic() > pressed + 5:
+                # It takes no keys while it draws the window; on a slow machine that is more than a moment.
                 time.sleep(1)
                 os.write(terminal, key)
-                is_pressed = True
-            if is_pressed and last in shown:
-                return shown
+                pressed = time.monotonic()
         return shown
     finally:
         os.kill(process, signal.SIGKILL)
