@@ -112,3 +112,14 @@ def test_a_model_does_not_end_the_rules_of_a_skill_by_a_message_to_a_subagent(
     assert tell("PreToolUse", **shell("touch a"), agent_id="01a2", agent_type="default").exit_code == 2
     assert tell("UserPromptSubmit", prompt="Now something else.").exit_code == 0
     assert tell("PreToolUse", **shell("touch a")).exit_code == 0
+
+
+def test_a_patch_in_a_command_is_held_to_the_rules_for_files_and_for_commands(tell: Tell, own_home: Path) -> None:
+    policy = own_home / ".metier/policy.yaml"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text("version: 1\ntools: {deny: ['Write(secret/**)']}\n")
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\nEOF\n"
+    assert tell("PreToolUse", **shell(patch.format("notes.txt"))) == Output()
+    assert "secret/x" in tell("PreToolUse", **shell(patch.format("secret/x"))).stderr
+    policy.write_text("version: 1\ntools: {deny: [Bash]}\n")
+    assert tell("PreToolUse", **shell(patch.format("notes.txt"))).exit_code == 2

@@ -70,6 +70,7 @@ _ATTACHED = pattern(r'(?<!\S)@(?:"?)([^\s"\0]{1,1000})')
 _MAX_ASKED = 100
 _MAX_PROMPT = 100_000
 _SKILL_FILE = "skill.md"
+_PATCH = pattern(r"(?s)\*\*\* Begin Patch.*\*\*\* End Patch")
 
 
 class ClientConversation:
@@ -136,6 +137,7 @@ class ClientConversation:
             against = self._against_files(event, reading)
         if against is None and reading is not None:
             against, given = self._against_scripts(event, reading)
+            against = against or self._against_patch(event, reading, ceilings)
         action = replace(
             self._session.calls.action(event.tool, event.arguments, (), *ceilings, is_control=is_free),
             workspace=event.folder,
@@ -364,6 +366,15 @@ class ClientConversation:
                 origin=effective.origin("protect.scripts"),
             ), None
         return None, None
+
+    def _against_patch(self, event: HookEvent, reading: CommandReading, ceilings: Iterable[Ceiling]) -> Decision | None:
+        """The refusal of a command with a patch: Codex takes it out of that, and changes the files itself."""
+        patch = _PATCH.search(reading.text)
+        if patch is None:
+            return None
+        action = self._session.calls.action("apply_patch", {"command": patch[0]}, (), *ceilings)
+        decision = self._guard.settle(replace(action, workspace=event.folder), self._actor)
+        return None if decision.is_allowed else decision
 
     def _owners(self, paths: Iterable[str]) -> Iterator[Entry]:
         """The skills that files belong to."""
