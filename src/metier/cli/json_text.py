@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-Path: TypeAlias = "Sequence[str | int]"
+MemberPath: TypeAlias = "Sequence[str | int]"
 _MAX_DEPTH = 200
 _MOST_CHANGES = 5_000
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -22,6 +22,7 @@ _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|[^\S \t\r\n]|\A\ufeff", re
 """A string, or what JSON does not know: a comment, an unusual blank, a mark of the encoding."""
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 """A string, or a comma before the end of an object or array, which is common where comments are allowed."""
+_NO_BRACKETS = re.compile(rf"{_STRING}|[^{{}}\[\]\"]+")
 _BLANKS = re.compile(r"\s*")
 _DECODE = json.JSONDecoder().raw_decode
 
@@ -43,7 +44,7 @@ class Container(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """One difference between two values: the path of a container, its key or position there, and what is to be done."""
+    """One difference between two values: the path of a container, and the key or position, or all members to add."""
 
     path: tuple[str | int, ...]
     key: str | int
@@ -86,7 +87,7 @@ def rewritten(text: str, wanted: dict[str, Any]) -> str:
         if change.is_removal:
             text = without_member(text, change.path, change.key)
         elif change.is_addition:
-            text = with_member(text, change.path, change.key, change.value)
+            text = _with_members(text, change.path, change.value)
         else:
             text = with_value(text, change.path, change.key, change.value)
     raise ValueError("it takes too many changes")
@@ -100,14 +101,15 @@ def _first_change(there: Any, wanted: Any, path: tuple[str | int, ...]) -> _Chan
                 return _Change(path, key, None, is_removal=True)
             if value != wanted[key]:
                 return _inner_change(value, wanted[key], path, key)
-        new = next((key for key in wanted if key not in there), None)
-        return None if new is None else _Change(path, new, wanted[new], is_addition=True)
+        new = {key: value for key, value in wanted.items() if key not in there}
+        return _Change(path, "", new, is_addition=True) if new else None
     for at, value in enumerate(there):
         if at >= len(wanted) or value != wanted[at]:
             if at < len(wanted) and value not in wanted[at:] and wanted[at] not in there[at:]:
                 return _inner_change(value, wanted[at], path, at)
             return _Change(path, at, None, is_removal=True)
-    return _Change(path, len(there), wanted[len(there)], is_addition=True) if len(wanted) > len(there) else None
+    more = dict(enumerate(wanted[len(there) :]))
+    return _Change(path, "", more, is_addition=True) if more else None
 
 
 def _inner_change(value: Any, wanted: Any, path: tuple[str | int, ...], key: str | int) -> _Change | None:
@@ -116,10 +118,10 @@ def _inner_change(value: Any, wanted: Any, path: tuple[str | int, ...], key: str
     return _Change(path, key, wanted)
 
 
-def container_at(bare: str, path: Path) -> Container:
+def container_at(bare: str, path: MemberPath) -> Container:
     """The object or array that a path leads to, in a text without comments."""
     plain = _blanked(_LAST_COMMA, bare)
-    brackets = re.sub(_STRING, "", plain)
+    brackets = _NO_BRACKETS.sub("", plain)
     if max(itertools.accumulate((c in "{[") - (c in "}]") for c in brackets)) > _MAX_DEPTH:
         raise ValueError("it is too deep")
     found = _read_container(plain, plain.index("{"))
@@ -160,29 +162,35 @@ def with_first_object(text: str, value: dict[str, Any]) -> str:
     return text + gap + dumped(value, "  ", 0, newline) + newline
 
 
-def with_value(text: str, path: Path, key: str | int, value: Any) -> str:
+def with_value(text: str, path: MemberPath, key: str | int, value: Any) -> str:
     """The text with another value of a member."""
     _, start, end = container_at(without_comments(text), path).members[key]
     return text[:start] + dumped(value, indent_of(text), len(path) + 1, newline_of(text)) + text[end:]
 
 
-def with_member(text: str, path: Path, key: str | int, value: Any) -> str:
+def with_member(text: str, path: MemberPath, key: str | int, value: Any) -> str:
     """The text with a new last member of the object or array that a path leads to."""
+    return _with_members(text, path, {key: value})
+
+
+def _with_members(text: str, path: MemberPath, members: Mapping[str | int, Any]) -> str:
     unit, newline = indent_of(text), newline_of(text)
     depth, bare = len(path) + 1, without_comments(text)
     end, is_array = container_at(bare, path)[1:]
     # Comments behind the last member stay before the new one.
     last, filled = bare[:end].rstrip(), len(text[:end].rstrip())
     comma = "" if last.endswith(("{", "[", ",")) else ","
-    name = "" if is_array else f"{json.dumps(key, ensure_ascii=False)}: "
-    member = f"{newline}{unit * depth}{name}{dumped(value, unit, depth, newline)}"
-    rest = text[filled:]
+    lines = []
+    for key, value in members.items():
+        name = "" if is_array else f"{json.dumps(key, ensure_ascii=False)}: "
+        lines.append(f"{newline}{unit * depth}{name}{dumped(value, unit, depth, newline)}")
+    member, rest = ",".join(lines), text[filled:]
     # An object that was written in one line ends in a line of its own from now on.
     close = "" if "\n" in text[filled:end] else f"{newline}{unit * (depth - 1)}"
     return text[: len(last)] + comma + text[len(last) : filled] + member + close + rest.lstrip(" \t")
 
 
-def without_member(text: str, path: Path, key: str | int) -> str:
+def without_member(text: str, path: MemberPath, key: str | int) -> str:
     """The text without a member of the object or array that a path leads to."""
     bare = without_comments(text)
     start, _, end = container_at(bare, path).members[key]

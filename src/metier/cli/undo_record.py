@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 _MOST_BYTES = 20_000_000
+_MOST_LINES = 2_000
+"""Lines beyond which comparing them might take long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +174,8 @@ def _reversed_lines(text: str, record: UndoRecord) -> str | None:
     """The text with the change of a record undone, as `patch --reverse` does it; None where edits stand in its way."""
     base, before = _lines(record.after or ""), _lines(record.before or "")
     now = _lines(text)
+    if max(len(base), len(before), len(now)) > _MOST_LINES:
+        return None
     undone = [(i, j, before[k:n]) for tag, i, j, k, n in _changes(base, before) if tag != "equal"]
     edits = [(i, j, now[k:n]) for tag, i, j, k, n in _changes(base, now) if tag != "equal"]
     for i, j, lines in undone:
