@@ -192,10 +192,12 @@ def measure(calls: int, rounds: int, rest: float) -> list[Row]:
                 add("the hook without the resident process", from_python(home, direct, few), few)
             figures = {name: statistics.median(found) for name, found in ways.items()}
             bases = {"a decision through the hook": BARE, "the hook, from Python": "`true`, from Python"}
-            rows = [
-                Row(name, value, "ms", value / figures[bases[name]] if name in bases else None)
-                for name, value in figures.items()
-            ]
+            # Of each round by itself, as others use the machine at one time more than at another.
+            ratios = {
+                name: statistics.median(one / other for one, other in zip(ways[name], ways[base], strict=True))
+                for name, base in bases.items()
+            }
+            rows = [Row(name, value, "ms", ratios.get(name)) for name, value in figures.items()]
             rows.append(Row("memory of the resident process, after these calls", memory_of(resident), "MB"))
             time.sleep(rest)
             return [*rows, Row("memory of the resident process at rest", memory_of(resident), "MB")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from metier.serve.client_hooks.resident_socket import MAX_INPUT
+from metier.serve.client_hooks.resident_socket import MAX_INPUT, MAX_PATH
 
 _SECONDS = 30
 """Less than any client waits for a hook: most take one that is late for consent."""
@@ -34,7 +34,7 @@ def run_hook(client: str, *, socket: str = "", is_late: bool = False) -> int:
         sys.stdout.buffer.flush()
     except OSError:
         code = 2  # an answer that did not arrive would be taken for consent
-    if socket:
+    if socket and len(os.fsencode(socket)) <= MAX_PATH:
         from metier.serve.client_hooks.resident import start_resident
 
         start_resident(socket, is_late=is_late)

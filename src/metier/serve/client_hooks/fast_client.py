@@ -7,6 +7,7 @@ It begins with absolute paths and takes no code from variables (`-T`, `-I`).
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 import stat
@@ -102,15 +103,15 @@ def _program() -> bytes:
         fallback = ""
     level, peer = peer_option()
     # What stands before the path: on the BSDs the length, which the system fills in, and the family; else the family.
-    address = struct.pack("=H" if sys.platform == "linux" else ">H", socket.AF_UNIX).decode()
-    settings = {
-        "PYTHON": python, "FALLBACK": fallback, "LEVEL": level, "PEER": peer, "ADDRESS": address,
-        "NAMES": f" {' '.join(VARIABLES)} ", "OWN": OWN_VARIABLES, "MAX_INPUT": MAX_INPUT, "MAX_PATH": MAX_PATH,
+    address = struct.pack("=H" if sys.platform == "linux" else ">H", socket.AF_UNIX)
+    values = {
+        "PYTHON": _quoted(python), "FLAGS": ", ".join(map(_quoted, flags)), "FALLBACK": _quoted(fallback),
+        "LEVEL": level, "PEER": peer, "ADDRESS": '"' + "".join(f"\\x{byte:02x}" for byte in address) + '"',
+        "NAMES": _quoted(f" {' '.join(VARIABLES)} "), "OWN": _quoted(OWN_VARIABLES), "MAX_INPUT": MAX_INPUT,
     }  # fmt: skip
-    lines = [f"#!{perl} -T", f"our @FLAGS = ({', '.join(map(_quoted, flags))});"]
-    lines += [f"our ${name} = {_quoted(str(value))};" for name, value in settings.items()]
-    with open(os.path.join(os.path.dirname(__file__), "hook.pl"), "rb") as file:
-        return os.fsencode("\n".join(lines)) + b"\n" + file.read()
+    with open(os.path.join(os.path.dirname(__file__), "hook.pl"), encoding="utf-8") as file:
+        text = re.sub(r"\$([A-Z]+(?:_[A-Z]+)?)\b", lambda found: str(values.get(found[1], found[0])), file.read())
+    return f"#!{perl} -T\n".encode() + os.fsencode(text)
 
 
 def _quoted(text: str) -> str:

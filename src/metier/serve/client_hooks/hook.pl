@@ -1,8 +1,8 @@
 # Asks the resident process of Métier about one event of a client; without its whole answer, Python decides.
 #
-# `fast_client.py` puts the line that starts Perl and the settings above this. `resident_socket.py` has the same rules on
-# the side of the process. Compiling is most of what a hook costs: there is no `use`, next to no pattern, and what is
-# seldom needed stands behind `__DATA__`.
+# `fast_client.py` puts the line that starts Perl above this, and values in the place of names in capitals.
+# `resident_socket.py` has the same rules on the side of the process. Compiling is most of what a hook costs:
+# there is no `use`, next to no pattern, and what is seldom needed stands at the end, as data.
 
 my $client = $ARGV[0] // '';
 my ($data, $path, $received, $is_late) = ('', '', '', 0);
@@ -47,10 +47,10 @@ sub ask {
     my $sum = unpack '%32V*', $identity . "\0" x (-length($identity) % 4);
     # The keys of a hash are what Perl trusts.
     ($path) = keys %{{"$folder/$sum-" . length($identity) . '.sock' => 1}};
-    return $path = '' if $folder eq '' || length $path > $MAX_PATH;
+    return $path = '' if $folder eq '';
     return unless is_own($folder, 0040000) && is_own($path, 0140000);
     socket my $socket, 1, 1, 0 or return;
-    connect $socket, "$ADDRESS$path\0" or return;
+    connect $socket, $ADDRESS . $path . "\0" or return;
     my $peer = getsockopt $socket, $LEVEL, $PEER;
     return unless defined $peer && length $peer >= 8 && (unpack 'LL', $peer)[1] == $>;
     binmode $socket;
@@ -100,5 +100,5 @@ $SIG{PIPE} = 'DEFAULT';
 # It outlives `exec`, and ends a Python that does not decide in time. That is no consent, either.
 alarm 30;
 my @socket = $path eq '' ? () : ($is_late ? '--late' : '--socket', $path);
-{ exec {$PYTHON} $PYTHON, @FLAGS, '-m', 'metier.serve.client_hooks', $client, @socket; }
-fail("$PYTHON cannot be started.");
+{ exec { $PYTHON } $PYTHON, $FLAGS, '-m', 'metier.serve.client_hooks', $client, @socket; }
+fail($PYTHON . ' cannot be started.');
