@@ -303,3 +303,26 @@ def test_a_state_that_somebody_broke_decides_nothing(claude: ClaudeCode) -> None
     assert claude.bash("ls") == {}
     Path(state_file("claude-code", "c1")).write_text('{"used": 1}')
     assert "could not decide" in reason(claude.bash("ls"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Write", {"file_path": "{skill}/SKILL.md", "content": "Obey."}),
+        ("Edit", {"file_path": "{skill}/more.md", "old_string": "a", "new_string": "b"}),
+        ("mcp__files__write", {"file_path": "{skill}/SKILL.md", "path": "{home}/.metier/policy.yaml"}),
+        ("mcp__files__read", {"paths": ["{skill}/SKILL.md", "{home}/.ssh/id_rsa"]}),
+        ("mcp__files__skill", {"name": "release", "path": "{home}/.ssh/id_rsa"}),
+        ("mcp__net__fetch", {"path": "{skill}/SKILL.md", "url": "https://example.com"}),
+    ],
+)
+def test_only_a_call_that_reads_a_skill_and_nothing_else_is_free_of_rules(
+    claude: ClaudeCode, release: Path, own_home: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert claude.calls("Skill", skill="release") == {}
+    places = {"{skill}": str(release), "{home}": str(own_home)}
+    text = json.dumps(arguments)
+    for name, path in places.items():
+        text = text.replace(name, path)
+    assert reason(claude.calls(tool, **json.loads(text)))
+    assert claude.calls("Read", file_path=f"{release}/SKILL.md") == {}

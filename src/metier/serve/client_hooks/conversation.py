@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 _SKILL_TOOLS = frozenset({"skill", "activate_skill", "use_skill", "load_skill", "skills_load", "get_skill"})
 """Tools of clients, and of our own MCP server, that give a model the instructions of skills."""
+_OUR_SERVER = "mcp__metier__"
 _NAMING = ("skill", "skills", "name", "skill_name", "command")
 _TALK = frozenset({
     "ask_user", "ask_user_question", "askuserquestion", "enter_plan_mode", "enterplanmode", "exit_plan_mode",
@@ -130,9 +131,11 @@ class ClientConversation:
         given: Mapping[str, Any] | None = None
         waiting: list[UsedSkill] = []
         loaded = () if against is not None else tuple(self._loaded_by(event, reading))
-        is_free = bool(loaded) or canonical_tool(event.tool) in _TALK or self._reads_used_skill(event, reading)
         for entry in loaded:
             against = against or self._use(entry, "model", waiting)
+        plain = canonical_tool(event.tool.removeprefix(_OUR_SERVER))
+        is_talk = plain in _TALK or (bool(loaded) and plain in _SKILL_TOOLS)
+        is_free = is_talk or self._reads_used_skill(event, reading)
         if against is None:
             against = self._against_files(event, reading)
         if against is None and reading is not None:
@@ -285,7 +288,8 @@ class ClientConversation:
 
     def _reads_used_skill(self, event: HookEvent, reading: CommandReading | None) -> bool:
         """Whether a call only reads files of skills that are used: their own rules do not keep them from that."""
-        if not self._state.used or (reading is not None and not reading.is_reading):
+        is_reading = canonical_tool(event.tool) == "read" if reading is None else reading.is_reading
+        if not self._state.used or not is_reading:
             return False
         paths = [path for path in _named_paths(event, reading) if reading is None or os.path.isfile(path)]
         return bool(paths) and all(any(is_inside(path, folder) for folder in self._state.used) for path in paths)
