@@ -405,7 +405,7 @@ def test_where_an_administrator_decides_no_program_takes_protection_away(
     monkeypatch.setenv("METIER_POLICY", str(policy))
     metier("protect", "claude-code")
     text = (project / ".claude/settings.local.json").read_text()
-    assert "|| exit 2" in text, "it fails closed by default"
+    assert "exit 2" in text, "it fails closed by default"
     code, _, err = metier("protect", "claude-code", "--remove")
     assert code
     assert "person" in err or "terminal" in err

@@ -72,11 +72,11 @@ def is_written(path: str | None = None, text: bytes | None = None) -> bool:
 def hook_command(client: str, *, fail: Literal["closed", "open"] = "closed", is_user: bool = True) -> str:
     """The line for the configuration of a client; one that others get too (`is_user=False`) names no home.
 
-    A call for which it ends with 2 is blocked. Without the program, that is so if it fails closed. The line means the
-    same to `sh`, `bash`, `zsh` and `fish`.
+    A call for which it ends with 2, and says why, is blocked. If it fails closed, that is so without the program and
+    for one that is killed, too. The line means the same to `sh`, `bash`, `zsh` and `fish`.
 
-    >>> hook_command("codex", is_user=False).rpartition("; ")[2]
-    '"$HOME/.metier/hook" codex || exit 2'
+    >>> hook_command("codex", is_user=False).partition(" || ")[0]
+    '"$HOME/.metier/hook" codex'
     """
     if sys.platform == "win32":
         program = (
@@ -86,8 +86,8 @@ def hook_command(client: str, *, fail: Literal["closed", "open"] = "closed", is_
     program = shlex.quote(hook_path()) if is_user else '"$HOME/.metier/hook"'
     if fail == "open":
         return f"test -x {program} || exit 0; {program} {client}"
-    missing = f"Blocked: nothing runs here unchecked by metier, which is missing. Run: metier protect {client}"
-    return f"test -x {program} || echo '{missing}' >&2; {program} {client} || exit 2"
+    why = f"Blocked: nothing runs here unchecked by metier. If it is missing, run: metier protect {client}"
+    return f"{program} {client} || /bin/sh -c 'echo \"{why}\" >&2; exit 2'"
 
 
 def _program() -> bytes:
