@@ -190,8 +190,8 @@ def test_two_clients_at_once_have_conversations_of_their_own(
     assert (project / "free").exists()
     assert not (project / "forbidden").exists()
     calls = [one for one in records(capsys) if one["event"] == "call"]
-    found = {(one["session"].partition(":")[0], one["decision"], len(one.get("skills", ()))) for one in calls}
-    assert found == {("claude-code", "allow", 1), ("claude-code", "deny", 1), ("codex", "allow", 0)}
+    found = {(one["session"].partition(":")[0], one["decision"], bool(one.get("skills"))) for one in calls}
+    assert found == {("claude-code", "allow", True), ("claude-code", "deny", True), ("codex", "allow", False)}
 
 
 @pytest.mark.slow
