@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 IDLE_VARIABLE = "METIER_HOOK_IDLE"
 _IDLE = 900.0
+_MAX_IDLE = 86_400.0
 _LOOK = 30.0
 """Seconds after which it looks whether its socket is still its own, and how large it has grown if nobody asks."""
 _MAX_REST = 36_000_000
@@ -194,7 +195,7 @@ def run_resident(path: str, lock: int, listener: int | None = None) -> None:
     resident = Resident(
         path,
         HookGate().answer,
-        idle=float(idle) if idle.isdecimal() else _IDLE,
+        idle=min(float(idle), _MAX_IDLE) if idle.isdecimal() else _IDLE,
         listener=None if listener is None else socket.socket(fileno=listener),
     )
     if not resident.serve():
