@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.serve.client_hooks.conftest import ClaudeCode
 
 from metier.cli import main
 from metier.serve.client_hooks.gate import HookGate
-from metier.serve.client_hooks.used_skills import state_file
+from metier.serve.client_hooks.used_skills import read_state, state_file
 
 Write = Callable[..., Path]
 
@@ -326,3 +327,17 @@ def test_only_a_call_that_reads_a_skill_and_nothing_else_is_free_of_rules(
         text = text.replace(name, path)
     assert reason(claude.calls(tool, **json.loads(text)))
     assert claude.calls("Read", file_path=f"{release}/SKILL.md") == {}
+
+
+def test_processes_that_answer_for_one_conversation_at_once_lose_no_skill(
+    project: Path, own_home: Path, write_skill: Write
+) -> None:
+    names = [f"s{number}" for number in range(6)]
+    for name in names:
+        write_skill(own_home / f".claude/skills/{name}")
+    clients = [ClaudeCode(project) for _ in names]
+    assert [client.bash("ls") for client in clients] == [{}] * len(names)
+    with ThreadPoolExecutor(len(names)) as threads:
+        answers = list(threads.map(lambda client, name: client.calls("Skill", skill=name), clients, names))
+    assert answers == [{}] * len(names)
+    assert {one.name for one in read_state(state_file("claude-code", "c1")).used.values()} == set(names)

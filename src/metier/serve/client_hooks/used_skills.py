@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import read_object
-from metier._lazy import dataclass, fields
-from metier._paths import short_digest, write_file
+from metier._lazy import dataclass, fields, replace
+from metier._paths import locked_folder, short_digest, write_file
 from metier.guard import Subject
 from metier.guard.decision import Ceiling
 from metier.skill.package import is_digest
@@ -18,9 +18,10 @@ from metier.skill.tool_rules import parse_rules
 from metier.store.location import data_folder, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MAX_USED = 200
+_MAX_ASKED = 100
 _MAX_BYTES = 4_000_000
 _KEPT_SECONDS = 30 * 24 * 3600
 
@@ -76,6 +77,18 @@ class ConversationState:
     asked: dict[str, list[UsedSkill]]
     """The ids of calls, each with the skills that are used once somebody said yes."""
 
+    def use(self, *skills: UsedSkill) -> None:
+        """Note skills as used."""
+        self.used |= {one.folder: one for one in skills}
+
+    def end_rules(self) -> None:
+        """Let the rules of all skills hold no longer."""
+        self.used = {folder: replace(one, is_over=True) for folder, one in self.used.items()}
+
+    def ask(self, call: str, skills: list[UsedSkill]) -> None:
+        """Note a call that a person is asked about; those asked longest ago are forgotten where there are many."""
+        self.asked = dict([*self.asked.items(), (call, skills)][-_MAX_ASKED:])
+
 
 def state_file(client: str, conversation: str) -> str:
     """The file of a conversation, in the folder of the store, which no tool writes."""
@@ -96,9 +109,19 @@ def read_state(path: str) -> ConversationState:
     return ConversationState(project, {one.folder: one for one in used}, waiting)
 
 
-def write_state(path: str, state: ConversationState) -> None:
-    """Write the state of a conversation whole, or not at all."""
-    make_folder(os.path.dirname(path))
+def changed_state(path: str, project: str, change: Callable[[ConversationState], None]) -> ConversationState:
+    """Change the state in a file, whole or not at all, and beside whatever another process changes in it meanwhile."""
+    folder = os.path.dirname(path)
+    make_folder(folder)
+    with locked_folder(folder):
+        state = read_state(path)
+        state.project = state.project or project
+        change(state)
+        _write_state(path, state)
+    return state
+
+
+def _write_state(path: str, state: ConversationState) -> None:
     data = {
         "project": state.project,
         "used": [_data(one) for one in state.used.values()],
