@@ -248,13 +248,14 @@ def texts_named(output: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("client", "delegate"),
     [
+        ("claude-code", ("Agent", {"description": "It", "prompt": "Touch it.", "run_in_background": False})),
         ("gemini", ("invoke_agent", {"agent_name": "generalist", "prompt": "Touch it."})),
         ("opencode", ("task", {"description": "It", "prompt": "Touch it.", "subagent_type": "general"})),
     ],
 )
 def test_a_subagent_is_held_to_the_rules_of_the_conversation(
     client: str,
-    delegate: tuple[str, dict[str, str]],
+    delegate: tuple[str, dict[str, Any]],
     project: Path,
     tmp_path: Path,
     own_home: Path,
