@@ -13,10 +13,8 @@ binmode $_ for \*STDIN, \*STDOUT, \*STDERR;
 eval {
     die "no client\n" if !length $client || $client =~ tr/a-z0-9-//c;
     alarm 10;
-    my $count = 1;
-    while ($count && (my $left = $MAX_INPUT + 1 - length $data)) {
-        defined($count = sysread STDIN, $data, $left < 65536 ? $left : 65536, length $data) or die "unreadable\n";
-    }
+    1 while sysread STDIN, $data, 65536, length $data and length $data <= $MAX_INPUT;
+    $data = substr $data, 0, $MAX_INPUT + 1;
     alarm 10;
     ask();
     1;
@@ -28,9 +26,9 @@ if (index($received, 'metier ') == 0) {
     my ($code, $out, $err, @more) = split / /, substr $received, 7, $begin - 7;
     my $is_whole = $begin && defined $err && !@more && !("$code$out$err" =~ tr/0-9\n//c);
     if ($is_whole && $code < 256 && length $received == $begin + $out + $err) {
-        put(\*STDERR, substr $received, $begin + $out);
+        syswrite STDERR, substr $received, $begin + $out;
         # An answer that did not arrive is none: the client would take it for consent.
-        exit(put(\*STDOUT, substr $received, $begin, $out) ? $code : 2);
+        exit($out == syswrite(STDOUT, $received, $out, $begin) ? $code : 2);
     }
 }
 my ($rest) = do { local $/; <DATA> =~ /(.*)/s };
@@ -54,7 +52,8 @@ sub ask {
     my $peer = getsockopt $socket, $LEVEL, $PEER;
     return unless defined $peer && length $peer >= 8 && (unpack 'LL', $peer)[1] == $>;
     binmode $socket;
-    put($socket, "$client " . length($identity) . ' ' . length($data) . "\n$identity$data") or return;
+    my $request = "$client " . length($identity) . ' ' . length($data) . "\n$identity$data";
+    return unless length $request == syswrite $socket, $request;
     1 while sysread $socket, $received, 65536, length $received and length $received < 4 * $MAX_INPUT;
 }
 
@@ -63,19 +62,10 @@ sub is_own {
     return @status && ($status[2] & 0170000) == $kind && $status[4] == $> && !($status[2] & 0077);
 }
 
-sub put {
-    my ($done, $count) = (0, 0);
-    while ($done < length $_[1]) {
-        defined($count = syswrite $_[0], $_[1], length($_[1]) - $done, $done) or return 0;
-        $done += $count;
-    }
-    return 1;
-}
-
 __DATA__
 
 sub fail {
-    put(\*STDERR, "metier hook: $_[0] Run `metier doctor`.\n");
+    syswrite STDERR, "metier hook: $_[0] Run `metier doctor`.\n";
     exit 3;
 }
 
@@ -87,7 +77,7 @@ if (!$child) {
     # The client waits until nobody holds its pipes any longer.
     close $_ for $reader, \*STDOUT, \*STDERR;
     binmode $writer;
-    put($writer, $data);
+    syswrite $writer, $data;
     exit 0;
 }
 close $writer;
