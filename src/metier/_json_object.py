@@ -7,6 +7,8 @@ from typing import Any
 
 from metier._paths import open_plain
 
+MOST_LEVELS = 500
+
 
 def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
     """The JSON object that bytes are; raises `ValueError`, whose text continues "it cannot be used: ".
@@ -22,7 +24,20 @@ def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
         raise ValueError("it is no JSON") from None
     if not isinstance(found, dict):
         raise ValueError("it is no JSON object")
+    if data.count(b"{") + data.count(b"[") > MOST_LEVELS and is_deep(found):
+        raise ValueError(f"it is no JSON of at most {MOST_LEVELS} levels")
     return found
+
+
+def is_deep(found: dict[str, Any]) -> bool:
+    """Whether an object has more levels than anybody writes: since Python 3.14 the parser itself takes any number."""
+    level: list[Any] = [found]
+    for _ in range(MOST_LEVELS):
+        members = (each for one in level for each in (one.values() if isinstance(one, dict) else one))
+        level = [each for each in members if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def read_object(path: str, *, most: int) -> dict[str, Any] | None:

@@ -112,4 +112,6 @@ def test_a_command_imports_nothing_that_it_does_not_need(two_homes: dict[str, Pa
         pytest.skip("no sandbox here")
     assert code == "0"
     assert "metier.cli.main" in modules
-    assert sorted(modules & COMMANDS[command]) == []
+    # Since Python 3.14 argparse imports these itself, for its colours.
+    own = {"dataclasses", "inspect"} if sys.version_info >= (3, 14) else set()
+    assert sorted(modules & COMMANDS[command] - own) == []

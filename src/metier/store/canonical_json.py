@@ -16,6 +16,7 @@ MAX_EXACT = 2**53 - 1
 _MAX_TEXT = 2_000
 _MAX_DEPTH = 16
 _MAX_PARTS = 200_000
+_MANY_PARTS = 500
 _MAX_FIELDS = 100
 _MAX_ROOM = 8 * 1024
 """Characters that each field of a record may have, once it has too many altogether."""
@@ -75,7 +76,13 @@ def parse_strict(text: str) -> dict[str, Any] | None:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number, parse_int=_number)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    if text.count("{") + text.count("[") > _MANY_PARTS:
+        from metier._json_object import is_deep  # most texts are of few parts
+
+        return None if is_deep(found) else found
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

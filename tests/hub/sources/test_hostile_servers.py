@@ -172,7 +172,7 @@ SERVERS: list[tuple[str, Case, type[MetierError], str]] = [
         "sends trailers without end",
         endless(CHUNKED + b"0\r\n", itertools.repeat(b"x: y\r\n" * 9_999)),
         SourceUnavailable,
-        "more than it may",
+        "more than it may|no proper HTTP",
     ),
     (
         "sends headers without end",
@@ -190,7 +190,7 @@ SERVERS: list[tuple[str, Case, type[MetierError], str]] = [
         "says to go on without end",
         endless(b"", itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 999)),
         SourceUnavailable,
-        "more than it may",
+        "more than it may|no proper HTTP",
     ),
     ("speaks another protocol", served(b"SSH-2.0-OpenSSH_9.6\r\n"), SourceUnavailable, "no proper HTTP"),
     ("says nothing at all", served(b""), SourceUnavailable, "no proper HTTP"),
