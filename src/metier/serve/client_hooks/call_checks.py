@@ -49,10 +49,14 @@ class CallChecks:
         """The refusal of a call that names a file of a blocked skill, or by a command a place that is closed to it."""
         if reading is None:
             return self._against_blocked(named_paths(event, reading))
+        if reading.is_cut:
+            return refuse(
+                "too many words", "The command is too long to be read.", code="invalid-argument", hint=WITHOUT_IT
+            )
         against = self.against_reading(reading.paths)
         if against is not None or reading.is_reading:
             return against
-        if "client_hooks" in reading.text:
+        if "client_hooks" in reading.plain:
             return refuse(
                 "client hooks", "No tool speaks for its own client.", code="tool-not-allowed", hint=WITHOUT_IT
             )

@@ -10,14 +10,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from metier._cache import cached_property
 from metier._paths import is_inside, real_path
 from metier.errors import MetierError
-from metier.guard.shell.effects import program_name
+from metier.guard.shell.effects import effects_of, program_name
 from metier.guard.shell.lexer import UNKNOWN, UnreadableCommand
 from metier.guard.shell.parser import parse_script
+from metier.guard.shell.variables import is_command, is_evaluated
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, FOLDER_ARGUMENTS
 from metier.skill.tool_rules import canonical_tool
 
@@ -34,16 +38,13 @@ _READERS = frozenset({
     "more", "nl", "od", "printf", "pwd", "readlink", "realpath", "rg", "sha256sum", "shasum", "sort", "stat",
     "strings", "tac", "tail", "test", "tree", "true", "uniq", "wc", "which", "whereis", "xxd", "yq",
 })  # fmt: skip
-"""Programs that write nothing but what they print, unless an option says so."""
-_WRITING_OPTIONS = {
-    "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)"),
-    "sort": re.compile(r"-o.*|--output.*"),
-    "tree": re.compile(r"-o.*"),
-    "xxd": re.compile(r"-r.*"),
-    "yq": re.compile(r"-i.*|--inplace"),
-    "less": re.compile(r"-[oO].*"),
-    "sed": re.compile(r"-[a-zA-Z]*i.*|--in-place.*|.*[wWe]\s.*"),
-}
+"""Programs that write nothing but what they print, unless an option or a second file says so."""
+_SYSTEM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+_SED_OPTIONS = re.compile(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|separate|unbuffered|null-data|debug|posix)")
+_ADDRESS = r"(?:\d+|\$|/[^/\\\n\[]*/)"
+_SED_COMMAND = rf"(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?\s*!?)?\s*(?:[pdq=]|s/[^/\\\n\[]*/[^/\\\n]*/[gpI\d]*)"
+_SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:\s*;\s*{_SED_COMMAND})*\s*")
+"""A script that prints, leaves out and replaces, and has no command that writes or starts anything."""
 _GIT_READS = frozenset({"add", "annotate", "blame", "commit", "diff", "grep", "log", "ls-files", "show", "status"})
 _INTERPRETERS = re.compile(
     r"(ba|da|z|k)?sh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|deno|bun|tsx|ts-node|pwsh|Rscript|lua[\d.]*"
@@ -53,9 +54,20 @@ _LAUNCHED = frozenset(
 )
 _CODE_OPTIONS = frozenset({"-c", "-e", "-m", "-p", "--eval", "--print", "--version", "-V", "-v", "--help", "-h"})
 _SEPARATORS = re.compile(r"[\s;|&()<>{},`]+")
-_QUOTES = re.compile(r"[\"'\\]")
+_BLANKS = re.compile(r"[\s;|&()<>`]+")
+_BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
+_QUOTES = re.compile(r"\\\n|[\"'\\]")
+_INNER_PATH = re.compile(r"(?:^-\w|[@:=])(~?/[^:]*)")
+"""A path behind the letter of an option, or in a word that says more, as `-v/src:/dst` and `@/file` do."""
+_ENTERED = re.compile(r"(?:\bcd|\bpushd|-C)(?:\s+-\w)*\s+([^\s;|&()<>`]+)")
+_MOST_TEXT = 500_000
+"""Characters of a command; a system takes less in one word."""
 _MOST_WORDS = 1_000
+_MOST_PATHS = 5_000
 _MOST_FOLDERS = 8
+_MOST_ENTERED = 32
+_MOST_FOUND = 200
+_LONGEST = 4_096
 
 
 def command_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
@@ -86,11 +98,17 @@ class CommandReading:
     """A command line, as far as its text tells what it names, reads and starts."""
 
     def __init__(self, text: str, folder: str) -> None:
-        self.text = text
+        is_short = len(text) <= _MOST_TEXT
+        self.text = text = text[:_MOST_TEXT]
         self._folder = folder
-        plain = _QUOTES.sub("", text).replace("${HOME}", "~").replace("$HOME", "~")
-        self._words = tuple(dict.fromkeys(word for word in _SEPARATORS.split(plain) if word))
-        self.is_cut = len(self._words) > _MOST_WORDS
+        self.plain = _QUOTES.sub("", text).replace("${HOME}", "~").replace("$HOME", "~")
+        """The text without quotes."""
+        words = dict.fromkeys((*_SEPARATORS.split(self.plain), *_brace_words(self.plain)))
+        paths = [word for word in words if "/" in word or word.startswith(("~", "."))]
+        self._words = [*paths, *islice((word for word in words if word), _MOST_WORDS)]
+        self._entered = _ENTERED.findall(self.plain)
+        self.is_cut = not is_short or len(paths) > _MOST_PATHS or len(self._entered) > _MOST_ENTERED
+        """Whether it has more words than are looked at."""
 
     @cached_property
     def _script(self) -> Script | None:
@@ -107,14 +125,14 @@ class CommandReading:
 
     def _possible_paths(self) -> Iterator[str]:
         folders = [self._folder]
-        for word in self._words[:_MOST_WORDS]:
-            for part in dict.fromkeys((word, word.partition("=")[2])):
-                if not part or "\0" in part or part.startswith("-"):
-                    continue
+        for most, words in ((_MOST_ENTERED, self._entered), (_MOST_ENTERED + _MOST_FOLDERS, self._words)):
+            for part in dict.fromkeys(part for word in words for part in _parts(word)):
                 for within in tuple(folders):
                     full = os.path.normpath(os.path.join(within, os.path.expanduser(part)))
                     yield real_path(full)
-                    if len(folders) < _MOST_FOLDERS and full not in folders and os.path.isdir(full):
+                    if _has_pattern(part):
+                        yield from map(real_path, _matching_paths(full))
+                    if len(folders) < most and full not in folders and os.path.isdir(full):
                         folders.append(full)
 
     @cached_property
@@ -124,7 +142,9 @@ class CommandReading:
         if script is None or script.refusal:
             return False
         writes = any(one.writes and one.target.text != "/dev/null" for one in script.redirections)
-        return not writes and all(map(_only_reads, script.commands))
+        names = [word.text.partition("=")[0] for word in script.assignments]
+        changes = any(name == "PATH" or is_command(name) or is_evaluated(name) for name in names)
+        return not writes and not changes and all(map(_only_reads, script.commands))
 
     @cached_property
     def is_interactive(self) -> bool:
@@ -160,13 +180,75 @@ class CommandReading:
         return word.text.replace(UNKNOWN, os.path.expanduser("~"), 1) if is_home else word.text
 
 
+def _parts(word: str) -> Iterator[str]:
+    """The paths that a word may be or hold."""
+    for part in dict.fromkeys((word, word.partition(":")[0], word.partition("=")[2], *_INNER_PATH.findall(word))):
+        if part and len(part) <= _LONGEST and "\0" not in part and not part.startswith("-"):
+            yield part
+
+
+def _brace_words(text: str) -> Iterator[str]:
+    """The words that those with braces stand for.
+
+    >>> list(_brace_words("cat src/{a,b}.md c"))
+    ['src/b.md', 'src/a.md']
+    """
+    for word in _BLANKS.split(text):
+        waiting = [word] if "{" in word and "," in word and len(word) <= _LONGEST else []
+        for _ in range(_MOST_FOUND if waiting else 0):
+            one = waiting.pop()
+            braces = _BRACES.search(one)
+            if braces is None:
+                yield one
+            else:
+                waiting += [one[: braces.start()] + each + one[braces.end() :] for each in braces[1].split(",")]
+            if not waiting:
+                break
+
+
+def _has_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
+
+
+def _matching_paths(path: str) -> list[str]:
+    """The paths that a path with patterns finds, as far as they are looked for; what follows need not be there."""
+    found = ["/"]
+    for part in path.split("/"):
+        if not part:
+            continue
+        if not _has_pattern(part):
+            found = [os.path.join(folder, part) for folder in found]
+            continue
+        matches = (each for folder in found for each in _names_in(folder, part))
+        found = list(islice(matches, _MOST_FOUND))
+    return found
+
+
+def _names_in(folder: str, part: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, _MOST_PATHS):
+            if entry.name.startswith(".") == part.startswith((".", "[")) and fnmatchcase(entry.name, part):
+                yield entry.path
+
+
 def _only_reads(command: SimpleCommand) -> bool:
     words = [word.text for word in command.words]
-    name = program_name(words[0])
+    folder, _, name = words[0].rpartition("/")
+    if folder not in _SYSTEM_FOLDERS or "-delete" in words:
+        return False
+    effects = effects_of(command.words)
+    if effects.started or effects.risks or effects.files:
+        return False
     if name == "git":
         return len(words) > 1 and words[1] in _GIT_READS
-    writing = _WRITING_OPTIONS.get(name)
-    return (name in _READERS or name == "sed") and not (writing and any(map(writing.fullmatch, words[1:])))
+    return _is_printing_sed(words) if name == "sed" else name in _READERS
+
+
+def _is_printing_sed(words: list[str]) -> bool:
+    options = [word for word in words[1:] if word.startswith("-")]
+    after = [words[at + 1] for at, word in enumerate(words[:-1]) if word in options and word.endswith("e")]
+    scripts = after or [word for word in words[1:] if word not in options][:1]
+    return bool(scripts) and all(map(_SED_OPTIONS.fullmatch, options)) and all(map(_SED_SCRIPT.fullmatch, scripts))
 
 
 def _waits_for_input(command: SimpleCommand) -> bool:
