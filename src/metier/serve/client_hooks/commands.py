@@ -128,8 +128,11 @@ class CommandReading:
         for most, words in ((_MOST_ENTERED, self._entered), (_MOST_ENTERED + _MOST_FOLDERS, self._words)):
             for part in dict.fromkeys(part for word in words for part in _parts(word)):
                 for within in tuple(folders):
-                    full = os.path.normpath(os.path.join(within, os.path.expanduser(part)))
+                    written = os.path.join(within, os.path.expanduser(part))
+                    full = os.path.normpath(written)
                     yield real_path(full)
+                    if ".." in part:  # which a system takes away after links, and some programs before
+                        yield real_path(written)
                     if _has_pattern(part):
                         yield from map(real_path, _matching_paths(full))
                     if len(folders) < most and full not in folders and os.path.isdir(full):
@@ -170,7 +173,7 @@ class CommandReading:
                 and all(UNKNOWN not in word for word in words)
                 and not any(word.splits for word in command.words[at + 1 :])
             )
-            full = os.path.normpath(os.path.join(self._folder, words[at]))
+            full = os.path.join(self._folder, words[at])
             found.append((real_path(full), tuple(words[at + 1 :]) if is_whole else None))
         return tuple(found)
 
