@@ -182,6 +182,17 @@ def test_a_skill_that_nobody_vouches_for_is_asked_about_and_used_after_a_yes(
     assert "local" in reason(claude.bash("touch a"))
 
 
+def test_a_question_about_a_skill_covers_nothing_that_is_refused(
+    claude: ClaudeCode, write_skill: Write, write_policy: Callable[[str], Path], release: Path
+) -> None:
+    write_policy("tools: {deny: ['Bash(head:*)']}\n")
+    local = write_skill(claude.folder / ".claude/skills/local")
+    assert "head" in reason(claude.bash(f"head {local}"))
+cannot/settings.json"))
+    assert claude.bash(f"cat {local} {release}")["permissionDecision"] == "ask"
+    assert "release" in reason(claude.bash("touch a")), "it was read with the other"
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -118,19 +118,24 @@ class ClientConversation:
         waiting: list[UsedSkill] = []
         loaded = () if against is not None else tuple(self._skills.loaded_by(event, reading))
         for entry in loaded:
-            against = against or self._use(entry, "model", waiting)
+            against = _stricter(against, self._use(entry, "model", waiting))
         plain = canonical_tool(event.tool.removeprefix(_OUR_SERVER))
         is_talk = plain in _TALK or (bool(loaded) and plain in SKILL_TOOLS)
         is_free = is_talk or self._reads_used_skill(event, reading)
-        if against is None:
-            against = self._checks.against_files(event, reading)
-        if against is None and reading is not None:
-            against, given = self._checks.against_scripts(event, reading)
-            against = against or self._checks.against_patch(event, reading, ceilings)
+        # A yes to a question lifts nothing that something else is against.
+        if _may_be_made(against):
+            against = _stricter(against, self._checks.against_files(event, reading))
+        if _may_be_made(against) and reading is not None:
+            found, given = self._checks.against_scripts(event, reading)
+            against = _stricter(against, found)
+            against = _stricter(against, self._checks.against_patch(event, reading, ceilings))
         action = replace(
             self._session.calls.action(event.tool, event.arguments, (), *ceilings, is_control=is_free),
             workspace=event.folder,
         )
+        if against is not None and _may_be_made(against):
+            by_rules = self._guard.decide(action, self._actor)
+            against = by_rules if by_rules.outcome == "deny" else against
         labels = tuple(one.label for one in self._state.used.values())
         if against is None:
             audited = self._guard.enter(action, self._actor, labels)
@@ -242,6 +247,16 @@ class _ClientQuestion:
 def _reading_of(event: HookEvent) -> CommandReading | None:
     command = command_line(event.tool, event.arguments)
     return None if command is None else CommandReading(command, command_folder(event.arguments, event.folder))
+
+
+def _may_be_made(against: Decision | None) -> bool:
+    """Whether a call is made if nothing else is against it, and somebody says yes where they are asked."""
+    return against is None or against.code == "approval-pending"
+
+
+def _stricter(one: Decision | None, other: Decision | None) -> Decision | None:
+    """The first of two decisions against a call, unless only the other refuses it."""
+    return other if one is None or (_may_be_made(one) and not _may_be_made(other)) else one
 
 
 def _call_key(event: HookEvent) -> str:
