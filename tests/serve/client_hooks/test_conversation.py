@@ -188,7 +188,7 @@ def test_a_question_about_a_skill_covers_nothing_that_is_refused(
     write_policy("tools: {deny: ['Bash(head:*)']}\n")
     local = write_skill(claude.folder / ".claude/skills/local")
     assert "head" in reason(claude.bash(f"head {local}"))
-cannot/settings.json"))
+    assert "cannot be written" in reason(claude.bash(f"cat {local} > .claude/settings.json"))
     assert claude.bash(f"cat {local} {release}")["permissionDecision"] == "ask"
     assert "release" in reason(claude.bash("touch a")), "it was read with the other"
 
