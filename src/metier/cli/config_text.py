@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import yaml
 
 from metier._yaml_edit import remove_entry, set_entry
-from metier.cli.json_text import (
-    json_data,
-    newline_of,
-    with_first_object,
-    with_member,
-    with_value,
-    without_comments,
-    without_member,
-)
+from metier.cli.json_text import json_data, newline_of, rewritten
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
@@ -81,7 +73,7 @@ def without_entry(
     if name not in servers:
         return text
     _own_entry(servers, name, is_ours)
-    cut = {"json": without_member, "toml": _toml_without, "yaml": _yaml_without}[format]
+    cut = {"json": _json_without, "toml": _toml_without, "yaml": _yaml_without}[format]
     wanted = _with(data, keys, name, None)
     if format == "toml" and len(servers) == 1:
         del wanted[keys[0]]  # it was there by this table alone
@@ -146,27 +138,12 @@ def _checked(
     return changed
 
 
-def _json_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
-    if "{" not in without_comments(text):
-        return with_first_object(text, _nested((*keys, name), entry))
-    there: Any = data
-    for depth, key in enumerate((*keys, name)):
-        if key not in there:
-            return with_member(text, keys[:depth], key, _nested((*keys, name)[depth + 1 :], entry))
-        there = there[key]
-    for word, value in entry.items():
-        # One after the other, so that comments between them stay.
-        if word not in there:
-            text = with_member(text, (*keys, name), word, value)
-        elif there[word] != value:
-            text = with_value(text, (*keys, name), word, value)
-    return text
+def _json_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: Any) -> str:
+    return rewritten(text, _with(data, keys, name, entry))
 
 
-def _nested(keys: tuple[str, ...], value: Any) -> Any:
-    for key in reversed(keys):
-        value = {key: value}
-    return value
+def _json_without(text: str, keys: tuple[str, ...], name: str) -> str:
+    return _json_changed(text, json_data(text), keys, name, None)
 
 
 def _toml_changed(text: str, data: dict[str, Any], keys: tuple[str, ...], name: str, entry: dict[str, Any]) -> str:
