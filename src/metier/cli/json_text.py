@@ -36,9 +36,10 @@ class _Member(NamedTuple):
 
 
 class _Container(NamedTuple):
-    """An object or array in a text: its members, and the place of its closing bracket."""
+    """An object or array in a text: its members, and the places of its brackets."""
 
     members: dict[str | int, _Member]
+    start: int
     end: int
     is_array: bool
 
@@ -130,7 +131,7 @@ def _read_container(plain: str, bracket: int) -> _Container:
         members[key] = _Member(at, start, end)
         at = _next(plain, end)
         at = _next(plain, at + 1) if plain[at] == "," else at
-    return _Container(members, at, is_array)
+    return _Container(members, bracket, at, is_array)
 
 
 def _next(text: str, at: int) -> int:
@@ -149,7 +150,7 @@ def _with_first_object(text: str, value: dict[str, Any]) -> str:
 def _with_members(text: str, path: _Path, members: Mapping[str | int, Any]) -> str:
     unit, newline = _indent_of(text), newline_of(text)
     depth, bare = len(path) + 1, _without_comments(text)
-    end, is_array = _container_at(bare, path)[1:]
+    _, _, end, is_array = _container_at(bare, path)
     # Comments behind the last member stay before the new one.
     last, filled = bare[:end].rstrip(), len(text[:end].rstrip())
     comma = "" if last.endswith(("{", "[", ",")) else ","
@@ -166,10 +167,15 @@ def _with_members(text: str, path: _Path, members: Mapping[str | int, Any]) -> s
 def _without_member(text: str, path: _Path, key: str | int) -> str:
     """The text without a member of the object or array that a path leads to."""
     bare = _without_comments(text)
-    start, _, end = _container_at(bare, path).members[key]
+    container = _container_at(bare, path)
+    start, _, end = container.members[key]
     after = _next(bare, end)
     is_last = bare[after] in "}]"
     before = bare[:start].rstrip()
+    inside, gap = text[container.start : start].rstrip(), text[end:after]
+    if is_last and gap.isspace() and "\n" in gap and "\n" not in inside and before.endswith(inside):
+        # What is left stands in one line, so the closing bracket does, too.
+        return text[: len(before)].removesuffix(",") + text[after:]
     if not is_last:
         end = after + 1
     elif before.endswith(","):

@@ -1,17 +1,16 @@
 """Records of what `metier protect` changed in files of clients, so that it can be undone byte for byte.
 
 Each record holds a file as it was and as it was written. A file that nobody touched since gets its old text back. In
-one that was edited, the edits are kept: our lines are taken out as one undoes a patch, or, where lines do not tell ours
-from others, our data. Without a record, as for a colleague's file, our hooks are known by their command.
+one that was edited, the edits are kept: our data are taken out, or, of a file that is no JSON, our text. Without a
+record, as for a colleague's file, our hooks are known by their command.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from metier._lazy import asdict, dataclass
 from metier._paths import open_own, short_digest, write_file
@@ -20,13 +19,8 @@ from metier.cli.json_text import json_data, rewritten
 from metier.errors import FileRefused
 from metier.library.places import default_config_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _ABSENT = object()
 _MOST_BYTES = 20_000_000
-_MOST_LINES = 2_000
-"""Lines beyond which comparing them might take long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +83,15 @@ def plain_text_of_user(text: str | None, record: UndoRecord | None) -> str | Non
         return text
     if record.is_text(text):
         return record.before
-    lines = _reversed_lines(text, record)
-    if lines is None:
+    ours = (record.after or "").removesuffix(record.before or "")
+    head, found, rest = text.partition(ours)
+    if not found:
         raise FileRefused(
             f"Lines of {record.file} that `metier protect` wrote were changed by hand.",
             hint="Keep what you need of it elsewhere, delete it, and try again.",
             path=record.file,
         )
-    return lines if lines.strip() else record.before
+    return head + rest if (head + rest).strip() else record.before
 
 
 def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None:
@@ -114,21 +109,13 @@ def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None
     wanted = {} if wanted is _ABSENT else wanted
     if wanted == now:
         return text
-    lines = _reversed_lines(text, record) if record is not None else None
-    found = lines if lines is not None and _is_json(lines, wanted) else rewritten(text, wanted)
+    found = rewritten(text, wanted)
     is_new = record is not None and record.before is None
     return None if is_new and not "".join(found.split()).strip("{}") else found
 
 
 def _has_ours(entries: Any) -> bool:
     return isinstance(entries, list) and any(_rest_of_item(entry, []) != entry for entry in entries)
-
-
-def _is_json(text: str, wanted: Any) -> bool:
-    try:
-        return bool(json_data(text) == wanted)
-    except ValueError:
-        return False
 
 
 def _stripped(before: Any, after: Any, now: Any) -> Any:
@@ -168,29 +155,3 @@ def _rest_of_item(item: Any, added: list[Any]) -> Any:
         others = [hook for hook in hooks if not is_our_hook(hook)]
         return {**item, "hooks": others} if others else _ABSENT
     return item
-
-
-def _reversed_lines(text: str, record: UndoRecord) -> str | None:
-    """The text with the change of a record undone, as `patch --reverse` does it; None where edits stand in its way."""
-    base, before = _lines(record.after or ""), _lines(record.before or "")
-    now = _lines(text)
-    if max(len(base), len(before), len(now)) > _MOST_LINES:
-        return None
-    undone = [(i, j, before[k:n]) for tag, i, j, k, n in _changes(base, before) if tag != "equal"]
-    edits = [(i, j, now[k:n]) for tag, i, j, k, n in _changes(base, now) if tag != "equal"]
-    for i, j, lines in undone:
-        for k, n, _ in edits:
-            # Beside each other they do not touch, unless both put lines at one place.
-            if max(i, k) < min(j, n) or i < k == n < j or k < i == j < n or (i == k and i == j and k == n and lines):
-                return None
-    for start, end, lines in sorted([*undone, *edits], key=lambda one: (one[0], one[1]), reverse=True):
-        base[start:end] = lines
-    return "".join(base)
-
-
-def _changes(one: Sequence[str], other: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    return list(difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes())
-
-
-def _lines(text: str) -> list[str]:
-    return text.splitlines(keepends=True)
