@@ -10,6 +10,13 @@ from metier._paths import open_plain
 MOST_LEVELS = 500
 
 
+def value_at(data: object, *keys: str) -> Any:
+    """The value at the end of some keys; None where there is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
 def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
     """The JSON object that bytes are; raises `ValueError`, whose text continues "it cannot be used: ".
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, field
 from metier._paths import is_inside
-from metier.cli.file_part import FilePart
 from metier.guard.files.file_access import SECRET_IN_HOME, SECRET_NAMES
 from metier.library.clients import in_home
 
@@ -75,8 +74,7 @@ def permissions_of(client: str, governance: Governance, root: str, *, is_user: b
     layers = governance.effective.tool_layers
     rules = [("deny", rule) for layer in layers for rule in layer.deny]
     rules += [("ask", rule) for layer in layers for rule in layer.ask]
-    place = LIST_FILES.get(client)
-    line_of = _LINES.get(client) if place is None or is_user or place.project else None
+    line_of = _LINES.get(client) if client not in LIST_FILES or list_file(client, is_user=is_user) else None
     said = [(effect, rule, line_of(effect, rule) if line_of else "") for effect, rule in rules]
     left = [f"{effect} {rule.text}" for effect, rule, line in said if not line]
     left += ["tools.allow" for layer in layers if layer.allow is not None]
@@ -94,12 +92,10 @@ def permissions_of(client: str, governance: Governance, root: str, *, is_user: b
     return ClientPermissions(listed=text, unexpressed=unexpressed)
 
 
-def list_parts(client: str, content: dict[str, Any] | str | None, *, is_user: bool) -> list[FilePart]:
-    """The file of a client's permissions, where it has one."""
+def list_file(client: str, *, is_user: bool) -> ListFile | None:
+    """The file for the permissions of a client, where it has one beside that of its hooks."""
     place = LIST_FILES.get(client)
-    if place is None or not (is_user or place.project):
-        return []
-    return [FilePart(place=place, content=content, is_optional=isinstance(content, dict))]
+    return place if place is not None and (is_user or place.project) else None
 
 
 def _claude_settings(governance: Governance, root: str, denied: list[str], asked: list[str]) -> dict[str, Any]:

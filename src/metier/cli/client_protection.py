@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -10,9 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass, replace
+from metier._json_object import value_at
+from metier._lazy import dataclass
 from metier.cli.client_files import place_of, read_text
-from metier.cli.client_permissions import list_parts, permissions_of
+from metier.cli.client_permissions import list_file, permissions_of
 from metier.cli.file_part import FilePart
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
@@ -42,40 +44,18 @@ class ClientProtection:
     """`changed` where the files are not as they would be written now, `inactive` where the client leaves them out."""
     problem: str = ""
 
-    def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
-        files = list(self.files)
-        return {
-            "client": self.client,
-            "scope": self.scope,
-            "state": self.state,
-            "files": files,
-            "problem": self.problem,
-        }
-
 
 def protect_client(client: str, *, is_user: bool, remove: bool = False, dry_run: bool = False) -> list[FileChange]:
     """Put our hooks and rules into the files of a client, or take them out; the program of hooks is not written."""
-    parts = _parts(client, is_user=is_user, remove=remove)
-    return [part.change(is_user=is_user, dry_run=dry_run) for part in parts]
-
-
-def planned(client: str, *, is_user: bool = False, remove: bool = False) -> list[FileChange]:
-    """The changes that protecting a client would make, or taking them back; nothing is written."""
-    return protect_client(client, is_user=is_user, remove=remove, dry_run=True)
-
-
-def _parts(client: str, *, is_user: bool, remove: bool = False) -> Iterator[FilePart]:
-    """The files of a client, with our part of each."""
-    hooks = HOOK_FILES[client]
+    hooks, lists = HOOK_FILES[client], list_file(client, is_user=is_user)
     content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client, is_user=is_user)
     if isinstance(content, dict):
         content |= permissions.beside_hooks
-    found = [FilePart(place=hooks, content=content, whole=frozenset({"sandbox"}))]
-    found += list_parts(client, permissions.listed, is_user=is_user)
-    for part in found:
-        known = part.content if isinstance(part.content, str) else ""
-        yield replace(part, content=None, known=known) if remove else part
+    parts = [FilePart(place=hooks, content=content, is_removed=remove, whole=frozenset({"sandbox"}))]
+    if lists is not None:
+        listed = permissions.listed
+        parts.append(FilePart(place=lists, content=listed, is_removed=remove, is_optional=isinstance(listed, dict)))
+    return [part.change(is_user=is_user, dry_run=dry_run) for part in parts]
 
 
 def client_permissions(client: str, *, is_user: bool) -> ClientPermissions:
@@ -119,26 +99,25 @@ def client_protections() -> Iterator[ClientProtection]:
 
 def protection_of(client: str, *, is_user: bool) -> ClientProtection:
     """The state of a client for the user, or in the project that one stands in."""
-    scope: Literal["user", "project"] = "user" if is_user else "project"
+    report = functools.partial(ClientProtection, client=client, scope="user" if is_user else "project")
     try:
-        removed = planned(client, is_user=is_user, remove=True)
+        removed = protect_client(client, is_user=is_user, remove=True, dry_run=True)
         # A file that is gone, or without our hooks, was protected if there is a record of it.
         if all(one.is_none and UndoRecord.load(one.file) is None for one in removed):
-            return ClientProtection(client=client, scope=scope, state="off")
-        changes = planned(client, is_user=is_user)
+            return report(state="off")
+        changes = protect_client(client, is_user=is_user, dry_run=True)
     except MetierError as error:
-        return ClientProtection(client=client, scope=scope, state="changed", problem=error.message)
+        return report(state="changed", problem=error.message)
     files = tuple(one.file for one in changes if one.before is not None)
     differing = [short_path(one.file) for one in changes if not one.is_none]
     problem = f"{', '.join(differing)} is not as it would be written now" if differing else _program_problem()
     if problem:
-        return ClientProtection(client=client, scope=scope, files=files, state="changed", problem=problem)
+        return report(files=files, state="changed", problem=problem)
     try:
         problem = _switch_problem(client, changes[0], is_user=is_user)
     except (MetierError, ValueError, LookupError, RecursionError) as error:
         problem = f"another file of its settings cannot be read ({error})"
-    state: Literal["on", "inactive"] = "inactive" if problem else "on"
-    return ClientProtection(client=client, scope=scope, files=files, state=state, problem=problem)
+    return report(files=files, state="inactive" if problem else "on", problem=problem)
 
 
 def _program_problem() -> str:
@@ -172,14 +151,14 @@ def _codex_distrust(change: FileChange, *, is_user: bool) -> str:
             config = tomllib.load(opened)
     except (OSError, ValueError):
         config = {}
-    if not is_user and _at(config, "projects", change.root, "trust_level") != "trusted":
+    if not is_user and value_at(config, "projects", change.root, "trust_level") != "trusted":
         return "Codex does not trust this project, so it reads no hooks of it"
     groups = json_data(change.before or "")["hooks"]["PreToolUse"]
     for number, group in enumerate(groups):
         for index, hook in enumerate(group.get("hooks", ()) if isinstance(group, dict) else ()):
-            noted = _at(config, "hooks", "state", f"{change.file}:pre_tool_use:{number}:{index}")
-            is_on = is_our_hook(hook) and _at(noted, "enabled") is not False
-            if is_on and _at(noted, "trusted_hash") == _codex_hash(group, hook):
+            noted = value_at(config, "hooks", "state", f"{change.file}:pre_tool_use:{number}:{index}")
+            is_on = is_our_hook(hook) and value_at(noted, "enabled") is not False
+            if is_on and value_at(noted, "trusted_hash") == _codex_hash(group, hook):
                 return ""
     return "Codex was not told by `/hooks` to trust it as it is now"
 
@@ -189,9 +168,3 @@ def _codex_hash(group: dict[str, Any], hook: dict[str, Any]) -> str:
     whole = {"event_name": "pre_tool_use", **matcher, "hooks": [{"timeout": 600, "async": False, **hook}]}
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _at(data: Any, *keys: str) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data

@@ -12,6 +12,7 @@ import metier
 import metier.agent
 import metier.skill
 import metier.source
+from metier._lazy import asdict
 from metier._paths import default_cache_folder
 from metier._version import __version__
 from metier.cli.agents import agents_in_need
@@ -266,7 +267,7 @@ def _clients() -> list[dict[str, Any]]:
     from metier.cli.hook_files import HOOK_FILES
 
     found = (one for one in client_protections() if one.state != "off")
-    return [one.as_json() | {"limits": list(HOOK_FILES[one.client].limits)} for one in found]
+    return [asdict(one) | {"limits": list(HOOK_FILES[one.client].limits)} for one in found]
 
 
 def _print_clients(style: Style, found: list[dict[str, Any]]) -> None:

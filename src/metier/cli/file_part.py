@@ -26,22 +26,26 @@ class FilePart:
 
     place: FilePlace
     content: dict[str, Any] | str | None
-    """Data for a JSON file, or the text of a file of our own; None where what is ours is to be taken out."""
+    """Data for a JSON file, or the text of a file of our own; None where nothing of ours is to be in it."""
+    is_removed: bool = False
+    """Whether it is to be taken out."""
     whole: frozenset[str] = frozenset()
     """Keys whose values are only written where the file has none, as a part of them might loosen what is set there."""
     is_optional: bool = False
     """Whether it is only written to a file that is there."""
-    known: str = ""
-    """The text that would be written now, where a file of our own is to be taken out."""
+
+    @property
+    def _wanted(self) -> dict[str, Any] | str | None:
+        return None if self.is_removed else self.content
 
     def change(self, *, is_user: bool, dry_run: bool) -> FileChange:
         """Put our part into the file, or take it out; in a `dry_run` nothing is written."""
         root, file = place_of(self.place, is_user=is_user)
-        if not dry_run and self.content is not None:
+        if not dry_run and self._wanted is not None:
             os.makedirs(root, exist_ok=True)
         found = change_file(root, file, lambda text: self._changed(file, text), dry_run=dry_run, prepare=self._prepare)
         record = UndoRecord.load(file)
-        if not dry_run and self.content is None and record is not None:
+        if not dry_run and self._wanted is None and record is not None:
             for folder in record.folders:
                 remove_folder(root, folder)
             record.delete()
@@ -49,7 +53,7 @@ class FilePart:
 
     def _prepare(self, change: FileChange) -> None:
         """Write down how to undo a change, before it is made."""
-        if self.content is None or change.after is None:
+        if self._wanted is None or change.after is None:
             return
         record = UndoRecord.load(change.file)
         UndoRecord(
@@ -64,19 +68,20 @@ class FilePart:
         record = UndoRecord.load(file)
         try:
             others = self._text_of_user(file, text, record)
-            if self.content is None or (self.is_optional and text is None):
+            wanted = self._wanted
+            if wanted is None or (self.is_optional and text is None):
                 return others
-            if isinstance(self.content, str):
+            if isinstance(wanted, str):
                 if record is None and not _has_only_comments(others or ""):
                     raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
-                return self.content + (others or "")
+                return wanted + (others or "")
             data = json_data(others or "")
             there = data.keys() if isinstance(data, dict) else ()
-            ours = {key: one for key, one in self.content.items() if key not in self.whole.intersection(there)}
-            wanted = _merged(data, ours, ())
-            if text is not None and _same(json_data(text), wanted):
+            ours = {key: one for key, one in wanted.items() if key not in self.whole.intersection(there)}
+            merged = _merged(data, ours, ())
+            if text is not None and _ordered(json_data(text)) == _ordered(merged):
                 return text
-            return rewritten(others or "", wanted)
+            return rewritten(others or "", merged)
         except FileRefused as error:
             raise FileRefused(f"{file} was left as it is. {error.message}", hint=error.hint, path=file) from None
         except (ValueError, LookupError, RecursionError) as error:
@@ -92,7 +97,7 @@ class FilePart:
         if record is not None or text is None:
             return plain_text_of_user(text, record)
         # A colleague's, or one whose record is lost: ours if it is what would be written.
-        if text in (self.content, self.known):
+        if text == self.content:
             return None
         if _MARK in text[:_HEAD]:
             raise FileRefused("It is of another `metier protect`.", hint="Look at it, delete it, and try again.")
@@ -131,12 +136,8 @@ def _wrong_kind(kind: str, path: tuple[str, ...]) -> FileRefused:
     return FileRefused(f"It has no {kind} for {'.'.join(path) or 'its settings'}.", hint="Mend it, and try again.")
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values differ in the order of lists at most."""
-    return bool(_ordered(one) == _ordered(other))
-
-
 def _ordered(value: Any) -> Any:
+    """A value with every list in one order, so that those are equal which differ in that alone."""
     if isinstance(value, dict):
         return {key: _ordered(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import value_at
 from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ class HookFile:
     def switched_off_by(self, data: Any) -> str:
         """The setting in the data of the file that switches hooks off; empty where none does."""
         for keys, value in self.off:
-            found = data
-            for key in keys:
-                found = found.get(key) if isinstance(found, dict) else None
+            found = value_at(data, *keys)
             if found is value or (isinstance(found, list) and value in found):
                 return ".".join(keys)
         return ""

@@ -181,11 +181,11 @@ class _Planner:
         return _with_changes(step, [change])
 
     def _protect(self, step: InitStep) -> InitStep:
-        from metier.cli.client_protection import client_protections, planned
+        from metier.cli.client_protection import client_protections, protect_client
 
         if any(one.client == step.client.name and one.state == "on" for one in client_protections()):
             return replace(step, state="already")
-        return _with_changes(step, planned(step.client.name))
+        return _with_changes(step, protect_client(step.client.name, is_user=False, dry_run=True))
 
     def _sync(self, step: InitStep) -> InitStep:
         from metier.hub import sync_to

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from metier._json_object import parse_object, read_plain
+from metier._json_object import parse_object, read_plain, value_at
 from metier._lazy import dataclass, pattern
 from metier.cli.output import short_path
 from metier.library.clients import CLIENTS, in_home
@@ -164,17 +164,10 @@ def _packages_in(root: str, name: str) -> set[str]:
 
 
 def _requirements_of(project: dict[str, Any]) -> Iterator[object]:
-    places = (
-        ("project", "dependencies"),
-        ("project", "optional-dependencies"),
-        ("dependency-groups",),
-        ("tool", "poetry"),
-    )
-    for keys in places:
-        found: object = project
-        for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        yield found
+    yield value_at(project, "project", "dependencies")
+    yield value_at(project, "project", "optional-dependencies")
+    yield value_at(project, "dependency-groups")
+    yield value_at(project, "tool", "poetry")
 
 
 def _texts(value: object) -> Iterator[str]:

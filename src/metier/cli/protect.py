@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from metier._lazy import asdict
 from metier.cli.client_protection import (
     client_permissions,
     client_protections,
@@ -116,7 +117,7 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
 def _print_all(options: Namespace) -> None:
     found = list(client_protections())
     if options.json:
-        print_json({"clients": [one.as_json() for one in found]})
+        print_json({"clients": [asdict(one) for one in found]})
         return
     style, protected = Style(sys.stdout), [one for one in found if one.state != "off"]
     if protected:

@@ -12,6 +12,7 @@ import json
 import os
 from typing import Any
 
+from metier._json_object import value_at
 from metier._lazy import asdict, dataclass
 from metier._paths import open_own, short_digest, write_file
 from metier.cli.hook_files import is_our_hook
@@ -100,7 +101,7 @@ def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None
         return text if record is None else record.before
     now = json_data(text)
     if record is None:
-        hooks = now.get("hooks") if isinstance(now, dict) else None
+        hooks = value_at(now, "hooks")
         entries: dict[str, Any] = hooks if isinstance(hooks, dict) else {}
         events: dict[str, list[Any]] = {event: [] for event, listed in entries.items() if _has_ours(listed)}
         wanted = _stripped(_ABSENT, {"hooks": events}, now) if events else now
@@ -150,7 +151,7 @@ def _rest_of_item(item: Any, added: list[Any]) -> Any:
         return _ABSENT
     if is_our_hook(item):
         return _ABSENT
-    hooks = item.get("hooks") if isinstance(item, dict) else None
+    hooks = value_at(item, "hooks")
     if isinstance(hooks, list) and any(map(is_our_hook, hooks)):
         others = [hook for hook in hooks if not is_our_hook(hook)]
         return {**item, "hooks": others} if others else _ABSENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import value_at
 from metier.errors import SourceUnavailable
 from metier.skill import shown
 
@@ -20,9 +21,8 @@ def object_at(value: object, *keys: str) -> dict[str, Any]:
     >>> object_at({"extensions": {"dev.metier": {"version": "1.0"}}}, "extensions", "dev.metier")
     {'version': '1.0'}
     """
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
+    found = value_at(value, *keys)
+    return found if isinstance(found, dict) else {}
 
 
 def text_at(value: object, key: str, most: int = 200) -> str:
