@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 20
 _MAX_LINE = 10_000
+_HINT = "Look at it and its permissions, and try again."
+"""For errors of file tools, which word theirs for models."""
 
 
 class FilePlace(Protocol):
@@ -77,20 +79,21 @@ def change_file(
 ) -> FileChange:
     """Change a file while no other process of this program does so.
 
-    `change` gets its text, and once more where that was outdated; `prepare` is told right before it is written. In a
-    `dry_run` nothing is.
+    `change` gets its text, and once more where that was outdated; errors that it raises are worded for a person.
+    `prepare` is told right before it is written. In a `dry_run` nothing is.
     """
     with contextlib.nullcontext() if dry_run or not os.path.isdir(root) else locked_folder(root):
         for _ in range(_ATTEMPTS):
             before = read_text(root, file)
-            found = FileChange(root=root, file=file, before=before, after=change(before))
+            with _left_as_it_is(file):
+                found = FileChange(root=root, file=file, before=before, after=change(before))
             if dry_run or found.is_none:
                 return found
             # Somebody else may have written it since it was read.
             if read_text(root, file) == before:
                 if prepare is not None:
                     prepare(found)
-                with _told_to_a_person(file):
+                with _left_as_it_is(file, hint=_HINT):
                     _write(found)
                 return found
     raise FileRefused(
@@ -182,8 +185,9 @@ def read_text(root: str, file: str) -> str | None:
     if not os.path.isdir(root):
         return None
     try:
-        with _told_to_a_person(file):
-            return Workspace(root).read(file).data.decode()
+        with _left_as_it_is(file, hint=_HINT):
+            data = Workspace(root).read(file).data
+        return data.decode()
     except FileMissing:
         return None
     except UnicodeDecodeError:
@@ -191,15 +195,16 @@ def read_text(root: str, file: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _told_to_a_person(file: str) -> Iterator[None]:
-    """Word errors for a person while file tools, which word them for models, work on a file."""
+def _left_as_it_is(file: str, *, hint: str = "") -> Iterator[None]:
+    """Word errors for a person while a file is read, changed or written."""
     try:
         yield
     except FileMissing:
         raise
     except MetierError as error:
-        raise FileRefused(
-            f"{file} was left as it is. {error.message}",
-            hint="Look at it and its permissions, and try again.",
-            path=file,
-        ) from None
+        why, hint = error.message, hint or error.hint
+    except (ValueError, LookupError, RecursionError) as error:
+        why = f"It cannot be read or changed safely: {error}."
+    else:
+        return
+    raise FileRefused(f"{file} was left as it is. {why}", hint=hint or "Mend it, and try again.", path=file) from None

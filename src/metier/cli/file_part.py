@@ -66,30 +66,21 @@ class FilePart:
 
     def _changed(self, file: str, text: str | None) -> str | None:
         record = UndoRecord.load(file)
-        try:
-            others = self._text_of_user(file, text, record)
-            wanted = self._wanted
-            if wanted is None or (self.is_optional and text is None):
-                return others
-            if isinstance(wanted, str):
-                if record is None and not _has_only_comments(others or ""):
-                    raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
-                return wanted + (others or "")
-            data = json_data(others or "")
-            there = data.keys() if isinstance(data, dict) else ()
-            ours = {key: one for key, one in wanted.items() if key not in self.whole.intersection(there)}
-            merged = _merged(data, ours, ())
-            if text is not None and _ordered(json_data(text)) == _ordered(merged):
-                return text
-            return rewritten(others or "", merged)
-        except FileRefused as error:
-            raise FileRefused(f"{file} was left as it is. {error.message}", hint=error.hint, path=file) from None
-        except (ValueError, LookupError, RecursionError) as error:
-            raise FileRefused(
-                f"{file} was left as it is. It cannot be read or changed safely: {error}.",
-                hint="Mend it, and try again.",
-                path=file,
-            ) from None
+        others = self._text_of_user(file, text, record)
+        wanted = self._wanted
+        if wanted is None or (self.is_optional and text is None):
+            return others
+        if isinstance(wanted, str):
+            if record is None and not _has_only_comments(others or ""):
+                raise FileRefused("It is not one that `metier protect` wrote.", hint="Give it another name.")
+            return wanted + (others or "")
+        data = json_data(others or "")
+        there = data.keys() if isinstance(data, dict) else ()
+        ours = {key: one for key, one in wanted.items() if key not in self.whole.intersection(there)}
+        merged = _merged(data, ours, ())
+        if text is not None and _ordered(json_data(text)) == _ordered(merged):
+            return text
+        return rewritten(others or "", merged)
 
     def _text_of_user(self, file: str, text: str | None, record: UndoRecord | None) -> str | None:
         if file.endswith((".json", ".jsonc")):

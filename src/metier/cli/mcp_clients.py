@@ -16,7 +16,7 @@ from metier.cli.client_files import change_file, place_of, read_text
 from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style, print_done
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
-from metier.errors import FileRefused, InvalidArgument, MetierError
+from metier.errors import InvalidArgument, MetierError
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS
 
 if TYPE_CHECKING:
@@ -98,10 +98,15 @@ def _change(servers: ServerFile, options: Namespace, entry: dict[str, Any] | Non
     root, file = place_of(servers, is_user=is_user)
 
     def changed(text: str | None) -> str | None:
-        after = _changed(servers, file, text or "", options.name, entry)
-        if entry is None and after != text and not is_user and _is_bare(servers, after):
-            return None
-        return after if after or text else text
+        before, is_ours = text or "", functools.partial(_is_ours, servers)
+        section = _section(servers, before)
+        if entry is not None:
+            # In its older form, OpenCode starts nothing that does not say so.
+            more = {"enabled": True} if section == servers.older_section else {}
+            return with_entry(before, servers.format, section, options.name, {**entry, **more}, is_ours=is_ours)
+        after = without_entry(before, servers.format, section, options.name, is_ours=is_ours)
+        is_gone = text is None or (after != text and not is_user and _is_bare(servers, after))
+        return None if is_gone else after
 
     return change_file(root, file, changed, dry_run=options.dry_run)
 
@@ -122,29 +127,6 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
     except MetierError:
         return ""  # it is not the file that is to be changed
     return file if isinstance(found, dict) and _is_ours(servers, found) else ""
-
-
-def _changed(servers: ServerFile, file: str, before: str, name: str, entry: dict[str, Any] | None) -> str:
-    """The text of a file as it would be."""
-    is_ours = functools.partial(_is_ours, servers)
-    try:
-        section = _section(servers, before)
-        if entry is None:
-            after = without_entry(before, servers.format, section, name, is_ours=is_ours)
-        else:
-            # In its older form, OpenCode starts nothing that does not say so.
-            more = {"enabled": True} if section == servers.older_section else {}
-            after = with_entry(before, servers.format, section, name, {**entry, **more}, is_ours=is_ours)
-        after.encode()
-    except MetierError as error:
-        raise FileRefused(
-            f"{file} was left as it is. {error.message}", hint=error.hint or "Mend it, and try again.", path=file
-        ) from None
-    except UnicodeEncodeError:
-        raise InvalidArgument(
-            "A path with bytes that are no text cannot be written down.", hint="Name it without."
-        ) from None
-    return after
 
 
 def _section(servers: ServerFile, text: str) -> tuple[str, ...]:
@@ -178,6 +160,12 @@ def _entry(servers: ServerFile, root: str, options: Namespace, *, is_user: bool)
     """Return the entry by which the client starts the server."""
     command = _program(is_user=is_user)
     arguments = ["mcp", *_arguments(servers, root, options, is_user=is_user)]
+    try:
+        "".join([command, *arguments]).encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(
+            "A path with bytes that are no text cannot be written down.", hint="Name it without."
+        ) from None
     values = {COMMAND: command, ARGUMENTS: arguments, WORDS: [command, *arguments], NAME: options.name}
     return {
         field: values.get(value, value) if isinstance(value, str) else value for field, value in servers.entry.items()

@@ -88,9 +88,8 @@ def plain_text_of_user(text: str | None, record: UndoRecord | None) -> str | Non
     head, found, rest = text.partition(ours)
     if not found:
         raise FileRefused(
-            f"Lines of {record.file} that `metier protect` wrote were changed by hand.",
+            "Lines that `metier protect` wrote were changed by hand.",
             hint="Keep what you need of it elsewhere, delete it, and try again.",
-            path=record.file,
         )
     return head + rest if (head + rest).strip() else record.before
 
