@@ -18,6 +18,7 @@ from metier.library.clients import CLIENTS
 from metier.serve.client_hooks.client_skills import named_paths
 from metier.serve.client_hooks.commands import closed_path
 from metier.serve.client_hooks.protocols import PROTOCOLS
+from metier.serve.client_hooks.written_paths import written_paths
 from metier.session.active_skills import subject_of
 from metier.session.resource_grants import skill_folders
 from metier.skill import shown
@@ -67,7 +68,7 @@ class CallChecks:
             )
         # A script of a skill that is only started is not written by that.
         started = {path for path, _ in reading.started if any(self._skills.owners([path]))}
-        found = closed_path([path for path in reading.paths if path not in started], self._access)
+        found = closed_path([path for path in written_paths(reading) if path not in started], self._access)
         if found is None:
             return None
         return refuse(

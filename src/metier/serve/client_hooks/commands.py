@@ -26,7 +26,7 @@ from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, FOLDER_ARGUMENT
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metier.guard.files.file_access import FileAccess
     from metier.guard.shell.command import Script, SimpleCommand
@@ -46,7 +46,7 @@ _SED_COMMAND = rf"(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?\s*!?)?\s*(?:[pdq=]|s/[^/\\\
 _SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:\s*;\s*{_SED_COMMAND})*\s*")
 """A script that prints, leaves out and replaces, and has no command that writes or starts anything."""
 _GIT_READS = frozenset({"add", "annotate", "blame", "commit", "diff", "grep", "log", "ls-files", "show", "status"})
-_INTERPRETERS = re.compile(
+INTERPRETERS = re.compile(
     r"(ba|da|z|k)?sh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|deno|bun|tsx|ts-node|pwsh|Rscript|lua[\d.]*"
 )
 _LAUNCHED = frozenset(
@@ -59,6 +59,7 @@ _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 _QUOTES = re.compile(r"\\\n|[\"'\\]")
 _INNER_PATH = re.compile(r"(?:^-\w|[@:=])(~?/[^:]*)")
 """A path behind the letter of an option, or in a word that says more, as `-v/src:/dst` and `@/file` do."""
+_SED_FILE = re.compile(r"(?<![\w.-])w([.~/].*)")
 _ENTERED = re.compile(r"(?:\bcd|\bpushd|-C)(?:\s+-\w)*\s+([^\s;|&()<>`]+)")
 _MOST_TEXT = 500_000
 """Characters of a command; a system takes less in one word."""
@@ -100,7 +101,7 @@ class CommandReading:
     def __init__(self, text: str, folder: str) -> None:
         is_short = len(text) <= _MOST_TEXT
         self.text = text = text[:_MOST_TEXT]
-        self._folder = folder
+        self.folder = folder
         self.plain = _QUOTES.sub("", text).replace("${HOME}", "~").replace("$HOME", "~")
         """The text without quotes."""
         words = dict.fromkeys((*_SEPARATORS.split(self.plain), *_brace_words(self.plain)))
@@ -124,7 +125,7 @@ class CommandReading:
         return tuple(dict.fromkeys(self._possible_paths()))
 
     def _possible_paths(self) -> Iterator[str]:
-        folders = [self._folder]
+        folders = [self.folder]
         for most, words in ((_MOST_ENTERED, self._entered), (_MOST_ENTERED + _MOST_FOLDERS, self._words)):
             for part in dict.fromkeys(part for word in words for part in _parts(word)):
                 for within in tuple(folders):
@@ -144,10 +145,9 @@ class CommandReading:
         script = self._script
         if script is None or script.refusal:
             return False
-        writes = any(one.writes and one.target.text != "/dev/null" for one in script.redirections)
         names = [word.text.partition("=")[0] for word in script.assignments]
         changes = any(name == "PATH" or is_command(name) or is_evaluated(name) for name in names)
-        return not writes and not changes and all(map(_only_reads, script.commands))
+        return not redirects(script) and not changes and all(only_reads(command.words) for command in script.commands)
 
     @cached_property
     def is_interactive(self) -> bool:
@@ -173,7 +173,7 @@ class CommandReading:
                 and all(UNKNOWN not in word for word in words)
                 and not any(word.splits for word in command.words[at + 1 :])
             )
-            full = os.path.join(self._folder, words[at])
+            full = os.path.join(self.folder, words[at])
             found.append((real_path(full), tuple(words[at + 1 :]) if is_whole else None))
         return tuple(found)
 
@@ -185,7 +185,8 @@ class CommandReading:
 
 def _parts(word: str) -> Iterator[str]:
     """The paths that a word may be or hold."""
-    for part in dict.fromkeys((word, word.partition(":")[0], word.partition("=")[2], *_INNER_PATH.findall(word))):
+    inner = (*_INNER_PATH.findall(word), *_SED_FILE.findall(word))
+    for part in dict.fromkeys((word, word.partition(":")[0], word.partition("=")[2], *inner)):
         if part and len(part) <= _LONGEST and "\0" not in part and not part.startswith("-"):
             yield part
 
@@ -234,14 +235,24 @@ def _names_in(folder: str, part: str) -> Iterator[str]:
                 yield entry.path
 
 
-def _only_reads(command: SimpleCommand) -> bool:
-    words = [word.text for word in command.words]
+def redirects(script: Script) -> bool:
+    """Whether it writes files by redirection."""
+    return any(one.writes and one.target.text != "/dev/null" for one in script.redirections)
+
+
+def only_reads(command: Sequence[ShellWord]) -> bool:
+    """Whether the words of a simple command make one that only reads and prints."""
+    words = [word.text for word in command]
     folder, _, name = words[0].rpartition("/")
     if folder not in _SYSTEM_FOLDERS or "-delete" in words:
         return False
-    effects = effects_of(command.words)
-    if effects.started or effects.risks or effects.files:
+    effects = effects_of(tuple(command))
+    if effects.risks or effects.files:
         return False
+    if effects.started:
+        return name in ("find", "xargs") and all(
+            one.script is None and not one.sets_variables and only_reads(one.words) for one in effects.started
+        )
     if name == "git":
         return len(words) > 1 and words[1] in _GIT_READS
     return _is_printing_sed(words) if name == "sed" else name in _READERS
@@ -251,12 +262,14 @@ def _is_printing_sed(words: list[str]) -> bool:
     options = [word for word in words[1:] if word.startswith("-")]
     after = [words[at + 1] for at, word in enumerate(words[:-1]) if word in options and word.endswith("e")]
     scripts = after or [word for word in words[1:] if word not in options][:1]
+    if any(UNKNOWN in word for word in words):  # which may be an option
+        return False
     return bool(scripts) and all(map(_SED_OPTIONS.fullmatch, options)) and all(map(_SED_SCRIPT.fullmatch, scripts))
 
 
 def _waits_for_input(command: SimpleCommand) -> bool:
     words = [word.text for word in command.words if program_name(word.text) not in _LAUNCHED]
-    if not words or not _INTERPRETERS.fullmatch(program_name(words[0])):
+    if not words or not INTERPRETERS.fullmatch(program_name(words[0])):
         return False
     return "-i" in words or all(word.startswith("-") and word not in _CODE_OPTIONS for word in words[1:])
 
@@ -265,9 +278,9 @@ def _script_index(words: list[str]) -> int | None:
     """The index of the word that names the file which a command starts: its program, or an interpreter's script."""
     for at, word in enumerate(words):
         name = program_name(word)
-        if "/" in word and not _INTERPRETERS.fullmatch(name):
+        if "/" in word and not INTERPRETERS.fullmatch(name):
             return at
-        if _INTERPRETERS.fullmatch(name):
+        if INTERPRETERS.fullmatch(name):
             return next((at + n for n, one in enumerate(words[at + 1 :], 1) if not one.startswith("-")), None)
         if name not in _LAUNCHED and at == 0:
             return None
