@@ -116,7 +116,7 @@ def test_a_refusal_names_what_protects_and_what_to_grant_and_is_recorded(root: P
     result = call(session, "Write", file_path=".idea/x.xml", content="x")
     assert result.code == PROTECTED
     assert ".idea is protected" in (result.error or "")
-    assert "ask the user, whose policy can grant .idea" in (result.hint or "")
+    assert 'ask the user, whose policy can grant .idea: `run: {paths: [".idea:rw"]}`.' in (result.hint or "")
     [record] = [one for one in log.records if one.tool == "Write"]
     assert (record.decision, record.success, record.rule) == ("deny", False, "built in: protected place .idea")
 

@@ -220,7 +220,7 @@ def protection_hint(place: str) -> str:
         return Hint(
             'Policy(paths=["{place}:rw"]) grants it.',
             person='In a policy file, `run: {{paths: ["{place}:rw"]}}` grants it.',
-            model="Write elsewhere, or ask the user, whose policy can grant {place}.",
+            model='Write elsewhere, or ask the user, whose policy can grant {place}: `run: {{paths: ["{place}:rw"]}}`.',
             place=place,
         )
     return Hint(
