@@ -78,6 +78,11 @@ def reason(answer: dict[str, Any]) -> str:
     ("tool", "arguments"),
     [
         ("Read", {"file_path": "{skill}/SKILL.md"}),
+        ("Skill", {"skill": " release\n"}),
+        ("Skill", {"skill": "none", "name": "release"}),
+        ("read_many_files", {"include": "{skill}/SKILL.md"}),
+        ("mcp__files__read", {"uri": "file://{skill}/SKILL.md"}),
+        ("mcp__machine__bash", {"command": "cat {skill}/SKILL.md"}),
         ("Bash", {"command": "cat {skill}/SKILL.md"}),
         ("Bash", {"command": "cat {skill}/*"}),
         ("Bash", {"command": "cd {skill} && sed -n 1,50p SKILL.md"}),
@@ -403,12 +408,12 @@ def test_only_a_call_that_reads_a_skill_and_nothing_else_is_free_of_rules(
     claude: ClaudeCode, release: Path, own_home: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     assert claude.calls("Skill", skill="release") == {}
-    places = {"{skill}": str(release), "{home}": str(own_home)}
+    places = {"{skill}": str(release.parent), "{home}": str(own_home)}
     text = json.dumps(arguments)
     for name, path in places.items():
         text = text.replace(name, path)
     assert reason(claude.calls(tool, **json.loads(text)))
-    assert claude.calls("Read", file_path=f"{release}/SKILL.md") == {}
+    assert claude.calls("Read", file_path=str(release)) == {}
 
 
 def test_processes_that_answer_for_one_conversation_at_once_lose_no_skill(

@@ -42,7 +42,7 @@ _VERBS = (
 )
 _ENDS = (
     "cwd destination dest dir directories directory dirname dirs dst file filename filenames filepath filepaths files "
-    "folder folders from location out output path paths source src target to uri workdir"
+    "folder folders from include location out output path paths source src target to uri workdir"
 )
 _READS = (
     "analyze bash browse calculate cat check compare count describe diff exec execute exists explain fetch find get "

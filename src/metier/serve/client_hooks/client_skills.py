@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from metier.serve.client_hooks.commands import CommandReading
     from metier.serve.client_hooks.event import HookEvent
 
-SKILL_TOOLS = frozenset({"skill", "activate_skill", "use_skill", "load_skill", "skills_load", "get_skill"})
+SKILL_TOOLS = frozenset(
+    {"skill", "activate_skill", "use_skill", "load_skill", "skills_load", "get_skill", "slashcommand"}
+)
 """Tools of clients, and of our own MCP server, that give a model the instructions of skills."""
 _NAMING = ("skill", "skills", "name", "skill_name", "command")
 _MENTION = pattern(r"(?<!\S)[/$]([\w.:-]{1,200})")
@@ -47,11 +49,11 @@ class ClientSkills:
     def loaded_by(self, event: HookEvent, reading: CommandReading | None) -> Iterator[Entry]:
         """The skills whose instructions a call gives to the model."""
         if canonical_tool(event.tool.rpartition("__")[2]) in SKILL_TOOLS:
-            given = next((one for key in _NAMING if (one := event.arguments.get(key))), ())
-            names = (given,) if isinstance(given, str) else given if isinstance(given, list) else ()
-            plain = (name.lstrip("/$").partition(" ")[0] for name in names if isinstance(name, str))
-            for name in plain:
-                yield from self.named(name)
+            # Each argument counts, as another client may have it by the name that this one passes over.
+            values = [event.arguments.get(key) for key in _NAMING]
+            names = [one for value in values for one in (value if isinstance(value, list) else [value])]
+            for words in (name.lstrip("/$ \t\n").split() for name in names if isinstance(name, str)):
+                yield from self.named(words[0]) if words else ()
             return
         yield from self.instructions_in(named_paths(event, reading))
 
@@ -132,4 +134,4 @@ def named_paths(event: HookEvent, reading: CommandReading | None) -> Iterable[st
 
 def absolute_path(path: str, folder: str) -> str:
     """A path from a folder, absolute and with links followed."""
-    return real_path(os.path.join(folder, os.path.expanduser(path)))
+    return real_path(os.path.join(folder, os.path.expanduser(path.removeprefix("file://"))))

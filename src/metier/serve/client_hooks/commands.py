@@ -72,12 +72,12 @@ _LONGEST = 4_096
 
 
 def command_line(tool: str, arguments: Mapping[str, Any]) -> str | None:
-    """The command line of a call; None for a call of anything but a shell.
+    """The command line of a call; None for a call of anything but a shell, be it one of an MCP server.
 
     >>> command_line("Bash", {"command": "git status"}), command_line("shell", {"command": ["git", "status"]})
     ('git status', 'git status')
     """
-    if canonical_tool(tool) != "bash":
+    if canonical_tool(tool.rpartition("__")[2]) != "bash":
         return None
     given = [value for name in COMMAND_ARGUMENTS if (value := arguments.get(name)) is not None]
     texts = [shlex.join(map(str, one)) if isinstance(one, list) else one for one in given]

@@ -213,7 +213,8 @@ class ClientConversation:
 
     def _reads_used_skill(self, event: HookEvent, reading: CommandReading | None) -> bool:
         """Whether a call only reads files of skills that are used: their own rules do not keep them from that."""
-        is_reading = canonical_tool(event.tool) == "read" if reading is None else reading.is_reading
+        tool = canonical_tool(event.tool)
+        is_reading = tool == "read" if reading is None else tool == "bash" and reading.is_reading
         if not self._state.used or not is_reading:
             return False
         paths = [path for path in named_paths(event, reading) if reading is None or os.path.isfile(path)]
