@@ -99,23 +99,19 @@ def json_text_of_user(text: str | None, record: UndoRecord | None) -> str | None
     if text is None or (record is not None and record.is_text(text)):
         return text if record is None else record.before
     now = json_data(text)
-    if record is None:
-        hooks = value_at(now, "hooks")
-        entries: dict[str, Any] = hooks if isinstance(hooks, dict) else {}
-        events: dict[str, list[Any]] = {event: [] for event, listed in entries.items() if _has_ours(listed)}
-        wanted = _stripped(_ABSENT, {"hooks": events}, now) if events else now
+    before: Any = _ABSENT
+    if record is not None:
+        before, after = json_data(record.before or ""), json_data(record.after or "")
     else:
-        wanted = _stripped(json_data(record.before or ""), json_data(record.after or ""), now)
+        hooks = value_at(now, "hooks")
+        after = {"hooks": {event: [] for event in hooks} if isinstance(hooks, dict) else {}}
+    wanted = _stripped(before, after, now)
     wanted = {} if wanted is _ABSENT else wanted
     if wanted == now:
         return text
     found = rewritten(text, wanted)
     is_new = record is not None and record.before is None
     return None if is_new and not "".join(found.split()).strip("{}") else found
-
-
-def _has_ours(entries: Any) -> bool:
-    return isinstance(entries, list) and any(_rest_of_item(entry, []) != entry for entry in entries)
 
 
 def _stripped(before: Any, after: Any, now: Any) -> Any:
@@ -132,7 +128,7 @@ def _stripped(before: Any, after: Any, now: Any) -> Any:
         kept = [rest for item in now if (rest := _rest_of_item(item, added)) is not _ABSENT]
     else:
         return _ABSENT if before is _ABSENT and now == after else now
-    return _ABSENT if before is _ABSENT and not kept else kept
+    return _ABSENT if before is _ABSENT and not kept and now else kept
 
 
 def _added_items(before: list[Any], after: list[Any]) -> list[Any]:
