@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -14,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from metier.cli.client_files import FilePlace
-from metier.cli.client_permissions import LIST_FILES
 from metier.cli.client_protection import protect_client
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
@@ -420,10 +419,9 @@ def test_where_an_administrator_decides_no_program_takes_protection_away(
 
 def test_the_page_names_every_file_that_is_written() -> None:
     page = Path(__file__).parents[2].joinpath("docs/how-to/protect.md").read_text("utf-8")
-    places: list[FilePlace] = [*HOOK_FILES.values(), *LIST_FILES.values()]
     moved = {"{claude}": ".claude", "{codex}": ".codex", "{config}": ".config"}
-    names = [place.project for place in places] + [place.user for place in places]
-    for name in filter(None, names):
+    names = [(row.project, row.user, row.project_lists, row.user_lists) for row in HOOK_FILES.values()]
+    for name in filter(None, itertools.chain(*names)):
         base, _, rest = name.partition("/")
         assert f"{moved.get(base, base)}/{rest}" in page
     assert all(f"`{client}`" in page for client in HOOK_FILES)

@@ -9,9 +9,8 @@ import contextlib
 import difflib
 import os
 import stat
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass
 from metier._paths import is_inside, locked_folder, open_below
@@ -23,26 +22,12 @@ from metier.skill.untrusted_text import shown
 from metier.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _ATTEMPTS = 20
 _MAX_LINE = 10_000
 _HINT = "Look at it and its permissions, and try again."
 """For errors of file tools, which word theirs for models."""
-
-
-class FilePlace(Protocol):
-    """A configuration file of a client, by the paths that it has for a user and in a project."""
-
-    @property
-    def user(self) -> str: ...
-    @property
-    def user_on_windows(self) -> str: ...
-    @property
-    def project(self) -> str: ...
-    @property
-    def also(self) -> tuple[str, ...]:
-        """Further names of the same file: the first of them that exists is the one in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +111,14 @@ def remove_folder(root: str, folder: str) -> None:
         os.rmdir(safe.at(), dir_fd=safe.parent)
 
 
-def place_of(place: FilePlace, *, is_user: bool) -> tuple[str, str]:
-    """The folder that nothing is written outside of, and the file in it."""
+def place_of(path: str, *, is_user: bool, also: Iterable[str] = ()) -> tuple[str, str]:
+    """The folder that nothing is written outside of, and the file at a path in a home or a project.
+
+    `also` are further names of the same file: the first of them that exists is the one in use.
+    """
     if not is_user:
         root = str(project_root(Path.cwd()))
-        file = _in_use(place, os.path.join(root, *place.project.split("/")))
+        file = _in_use(os.path.join(root, *path.split("/")), also)
         if os.path.realpath(file) != file:
             # Whoever wrote the project chose where it leads.
             raise FileRefused(
@@ -142,8 +130,7 @@ def place_of(place: FilePlace, *, is_user: bool) -> tuple[str, str]:
     home = home_folder()
     if home is None:
         raise InvalidArgument("You have no home folder here.", hint="Leave out --user.")
-    named = place.user_on_windows if sys.platform == "win32" and place.user_on_windows else place.user
-    file = _in_use(place, os.path.abspath(in_home(named, os.path.abspath(home))))
+    file = _in_use(os.path.abspath(in_home(path, os.path.abspath(home))), also)
     real, root = os.path.realpath(file), os.path.realpath(home)
     # That a home or a folder which the environment names is itself reached by a link says nothing.
     known = next((start for start in (os.path.abspath(home), root) if is_inside(file, start)), None)
@@ -153,9 +140,9 @@ def place_of(place: FilePlace, *, is_user: bool) -> tuple[str, str]:
     return (root if is_inside(real, root) else os.path.dirname(real)), real
 
 
-def _in_use(place: FilePlace, file: str) -> str:
+def _in_use(file: str, also: Iterable[str]) -> str:
     """The file of several names that is there; the first of them where none is."""
-    names = [file, *(os.path.join(os.path.dirname(file), name) for name in place.also)]
+    names = [file, *(os.path.join(os.path.dirname(file), name) for name in also)]
     return next((name for name in names if os.path.lexists(name)), file)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, field
 from metier._paths import is_inside
+from metier.cli.hook_files import HOOK_FILES
 from metier.guard.files.file_access import SECRET_IN_HOME, SECRET_NAMES
 from metier.library.clients import in_home
 
@@ -39,32 +40,13 @@ _HEADER = "# Written by `metier protect {0}` from the policy; `metier protect {0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListFile:
-    """A file of a client with rules alone, by its path for a user and in a project."""
-
-    user: str
-    project: str = ""
-    user_on_windows: str = ""
-    also: tuple[str, ...] = ()
-
-
-LIST_FILES: Mapping[str, ListFile] = {
-    "codex": ListFile(user="{codex}/rules/metier.rules", project=".codex/rules/metier.rules"),
-    # It reads no policies of a project, and a project's list of Cursor might take the place of the user's own.
-    "gemini": ListFile(user=".gemini/policies/metier.toml"),
-    "cursor": ListFile(user=".cursor/cli-config.json"),
-}
-"""The files for permissions of clients that have one beside that of their hooks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPermissions:
     """The permissions of a client that follow from the policy."""
 
     beside_hooks: Mapping[str, Any] = field(default_factory=dict)
     """Data for the file of the hooks."""
     listed: dict[str, Any] | str | None = None
-    """The content of the file in `LIST_FILES`."""
+    """The content of the file for lists alone."""
     unexpressed: tuple[str, ...] = ()
     """The rules that only the hook enforces."""
 
@@ -74,7 +56,8 @@ def permissions_of(client: str, governance: Governance, root: str, *, is_user: b
     layers = governance.effective.tool_layers
     rules = [("deny", rule) for layer in layers for rule in layer.deny]
     rules += [("ask", rule) for layer in layers for rule in layer.ask]
-    line_of = _LINES.get(client) if client not in LIST_FILES or list_file(client, is_user=is_user) else None
+    hooks = HOOK_FILES[client]
+    line_of = _LINES.get(client) if is_user or hooks.project_lists or not hooks.user_lists else None
     said = [(effect, rule, line_of(effect, rule) if line_of else "") for effect, rule in rules]
     left = [f"{effect} {rule.text}" for effect, rule, line in said if not line]
     left += ["tools.allow" for layer in layers if layer.allow is not None]
@@ -90,12 +73,6 @@ def permissions_of(client: str, governance: Governance, root: str, *, is_user: b
         return ClientPermissions(listed={"permissions": {"deny": denied}} if denied else None, unexpressed=unexpressed)
     text = _HEADER.format(client) + "".join([*denied, *asked]) if denied or asked else None
     return ClientPermissions(listed=text, unexpressed=unexpressed)
-
-
-def list_file(client: str, *, is_user: bool) -> ListFile | None:
-    """The file for the permissions of a client, where it has one beside that of its hooks."""
-    place = LIST_FILES.get(client)
-    return place if place is not None and (is_user or place.project) else None
 
 
 def _claude_settings(governance: Governance, root: str, denied: list[str], asked: list[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from metier._json_object import value_at
 from metier._lazy import dataclass
 from metier.cli.client_files import place_of, read_text
-from metier.cli.client_permissions import list_file, permissions_of
+from metier.cli.client_permissions import permissions_of
 from metier.cli.file_part import FilePart
 from metier.cli.hook_files import HOOK_FILES, is_our_hook
 from metier.cli.json_text import json_data
@@ -47,14 +47,15 @@ class ClientProtection:
 
 def protect_client(client: str, *, is_user: bool, remove: bool = False, dry_run: bool = False) -> list[FileChange]:
     """Put our hooks and rules into the files of a client, or take them out; the program of hooks is not written."""
-    hooks, lists = HOOK_FILES[client], list_file(client, is_user=is_user)
+    hooks = HOOK_FILES[client]
+    path, lists = (hooks.user, hooks.user_lists) if is_user else (hooks.project, hooks.project_lists)
     content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client, is_user=is_user)
     if isinstance(content, dict):
         content |= permissions.beside_hooks
-    parts = [FilePart(place=hooks, content=content, is_removed=remove, whole=frozenset({"sandbox"}))]
-    if lists is not None:
+    parts = [FilePart(path=path, content=content, is_removed=remove, whole=frozenset({"sandbox"}))]
+    if lists:
         listed = permissions.listed
-        parts.append(FilePart(place=lists, content=listed, is_removed=remove, is_optional=isinstance(listed, dict)))
+        parts.append(FilePart(path=lists, content=listed, is_removed=remove, is_optional=isinstance(listed, dict)))
     return [part.change(is_user=is_user, dry_run=dry_run) for part in parts]
 
 
@@ -135,7 +136,8 @@ def _switch_problem(client: str, change: FileChange, *, is_user: bool) -> str:
     hooks = HOOK_FILES[client]
     project = str(project_root(Path.cwd()))
     others = [os.path.join(project, name) for name in hooks.other_settings]
-    files = [place_of(hooks, is_user=one) for one in (False, True)] + [(os.path.dirname(one), one) for one in others]
+    files = [place_of(hooks.project, is_user=False), place_of(hooks.user, is_user=True)]
+    files += [(os.path.dirname(one), one) for one in others]
     for root, file in files if hooks.off else ():
         if switch := hooks.switched_off_by(json_data(read_text(root, file) or "")):
             return f"{switch} in {short_path(file)} switches hooks off"

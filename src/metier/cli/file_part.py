@@ -13,7 +13,7 @@ from metier.cli.undo_record import UndoRecord, json_text_of_user, plain_text_of_
 from metier.errors import FileRefused
 
 if TYPE_CHECKING:
-    from metier.cli.client_files import FileChange, FilePlace
+    from metier.cli.client_files import FileChange
 
 
 _MARK, _HEAD = "`metier protect ", 400
@@ -24,7 +24,8 @@ _MARK, _HEAD = "`metier protect ", 400
 class FilePart:
     """One file of a client, and our part of it."""
 
-    place: FilePlace
+    path: str
+    """The file in a home, or in a project."""
     content: dict[str, Any] | str | None
     """Data for a JSON file, or the text of a file of our own; None where nothing of ours is to be in it."""
     is_removed: bool = False
@@ -40,7 +41,7 @@ class FilePart:
 
     def change(self, *, is_user: bool, dry_run: bool) -> FileChange:
         """Put our part into the file, or take it out; in a `dry_run` nothing is written."""
-        root, file = place_of(self.place, is_user=is_user)
+        root, file = place_of(self.path, is_user=is_user)
         if not dry_run and self._wanted is not None:
             os.makedirs(root, exist_ok=True)
         found = change_file(root, file, lambda text: self._changed(file, text), dry_run=dry_run, prepare=self._prepare)

@@ -25,8 +25,9 @@ class HookFile:
     """The file for all projects of a user."""
     project: str
     """The file in a project."""
-    user_on_windows: str = ""
-    also: tuple[str, ...] = ()
+    user_lists: str = ""
+    """The file for its own permission lists, where they have one of their own."""
+    project_lists: str = ""
     is_shared: bool = True
     """Whether others who work on the project get its file, too."""
     deciding: tuple[str, ...] = ()
@@ -108,6 +109,8 @@ HOOK_FILES: Mapping[str, HookFile] = {
     "codex": HookFile(
         user="{codex}/hooks.json",
         project=".codex/hooks.json",
+        user_lists="{codex}/rules/metier.rules",
+        project_lists=".codex/rules/metier.rules",
         deciding=("PreToolUse",),
         observed=("PostToolUse", "UserPromptSubmit", "SessionStart"),
         handler={"type": "command", "timeout": 60},
@@ -125,6 +128,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
     "gemini": HookFile(
         user=".gemini/settings.json",
         project=".gemini/settings.json",
+        user_lists=".gemini/policies/metier.toml",  # it reads none of a project
         deciding=("BeforeTool",),
         observed=("AfterTool", "BeforeAgent", "SessionStart", "SessionEnd"),
         handler={"type": "command", "name": "metier", "timeout": 60_000},
@@ -142,6 +146,7 @@ HOOK_FILES: Mapping[str, HookFile] = {
     "cursor": HookFile(
         user=".cursor/hooks.json",
         project=".cursor/hooks.json",
+        user_lists=".cursor/cli-config.json",  # one of a project might take the place of the user's own
         # It tells of a call by a second event for shells, servers and files, which would be a second decision.
         deciding=("preToolUse",),
         observed=("postToolUse", "postToolUseFailure", "beforeSubmitPrompt", "sessionStart", "sessionEnd"),

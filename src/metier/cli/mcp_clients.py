@@ -55,7 +55,7 @@ def install(options: Namespace) -> None:
         )
     # Some clients have no file in a project.
     is_user = options.user or not servers.project
-    root, file = place_of(servers, is_user=is_user)
+    root, file = _place(servers, is_user=is_user)
     style, shown = Style(sys.stdout), Style.text(file, 4_096)
     if not is_removal and (other := _installed_elsewhere(servers, options.name, is_user=is_user)):
         whose = "this project" if is_user else "all your projects"
@@ -90,12 +90,12 @@ def planned_server(options: Namespace) -> FileChange | None:
     assert servers is not None
     if any(_installed_elsewhere(servers, options.name, is_user=is_user) for is_user in (False, True)):
         return None
-    root, _ = place_of(servers, is_user=False)
+    root, _ = _place(servers, is_user=False)
     return _change(servers, options, _entry(servers, root, options, is_user=False), is_user=False)
 
 
 def _change(servers: ServerFile, options: Namespace, entry: dict[str, Any] | None, *, is_user: bool) -> FileChange:
-    root, file = place_of(servers, is_user=is_user)
+    root, file = _place(servers, is_user=is_user)
 
     def changed(text: str | None) -> str | None:
         before, is_ours = text or "", functools.partial(_is_ours, servers)
@@ -111,6 +111,11 @@ def _change(servers: ServerFile, options: Namespace, entry: dict[str, Any] | Non
     return change_file(root, file, changed, dry_run=options.dry_run)
 
 
+def _place(servers: ServerFile, *, is_user: bool) -> tuple[str, str]:
+    user = servers.user_on_windows if sys.platform == "win32" and servers.user_on_windows else servers.user
+    return place_of(user if is_user else servers.project, is_user=is_user, also=servers.also)
+
+
 def _is_bare(servers: ServerFile, text: str) -> bool:
     """Whether nothing is left of a file but the names of the sections that lead to servers: it was made for ours."""
     return not re.sub(rf'[\s{{}}:]|"(?:{"|".join(servers.section)})"', "", text)
@@ -121,7 +126,7 @@ def _installed_elsewhere(servers: ServerFile, name: str, *, is_user: bool) -> st
     if not servers.project:
         return ""
     try:
-        root, file = place_of(servers, is_user=not is_user)
+        root, file = _place(servers, is_user=not is_user)
         text = read_text(root, file) or ""
         found = entries_in(text, servers.format, _section(servers, text)).get(name)
     except MetierError:

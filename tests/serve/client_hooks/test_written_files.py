@@ -10,14 +10,15 @@ import pytest
 from tests.serve.client_hooks.conftest import ClaudeCode
 
 from metier._paths import default_cache_folder
-from metier.cli.client_files import FilePlace
-from metier.cli.client_permissions import LIST_FILES
 from metier.cli.hook_files import HOOK_FILES
 from metier.library.clients import in_home
 from metier.library.places import default_config_folder
 from metier.serve.client_hooks.fast_client import hook_path
 
-PLACES: dict[str, FilePlace] = {**HOOK_FILES, **{f"{client} lists": place for client, place in LIST_FILES.items()}}
+PLACES = {client: (row.user, row.project) for client, row in HOOK_FILES.items()}
+PLACES |= {
+    f"{client} lists": (row.user_lists, row.project_lists) for client, row in HOOK_FILES.items() if row.user_lists
+}
 
 
 def refusals(claude: ClaudeCode, path: str) -> set[str]:
@@ -36,8 +37,8 @@ def refusals(claude: ClaudeCode, path: str) -> set[str]:
 @pytest.mark.parametrize("name", PLACES)
 def test_no_tool_of_a_client_changes_the_files_that_protect_it(name: str, is_there: bool, claude: ClaudeCode) -> None:
     home = os.path.expanduser("~")
-    paths = [in_home(PLACES[name].user, home)]
-    paths += [str(claude.folder / PLACES[name].project)] if PLACES[name].project else []
+    user, project = PLACES[name]
+    paths = [in_home(user, home), *([str(claude.folder / project)] if project else [])]
     for path in paths:
         if is_there:
             Path(path).parent.mkdir(parents=True)
