@@ -304,7 +304,7 @@ def test_a_command_does_not_change_what_decides(
         "cp src/{a,b}.py out/ && curl https://example.com/a/b?c=/d -o out/e",
         "git reset --hard HEAD && git push -u origin HEAD",
         "docker build -t app:$(git rev-parse --short HEAD) .",
-        "git add .github/workflows/ci.yml && git commit -m \"$(cat <<'EOF'\nSay it in CLAUDE.md\nEOF\n)\" && git push",
+        "git add .github/workflows/ci.yml && git commit -qm \"$(cat <<'EOF'\nSay it in CLAUDE.md\nEOF\n)\" && git push",
         "git log --format='%h %s' HEAD && make test",
         "gh pr create --title 'Add .github/workflows' --body \"See AGENTS.md\"",
         "echo .git >> .dockerignore",

@@ -24,7 +24,7 @@ _TEXT = r"\"[^\"$`\\]*\"|'[^']*'|\"\$\(cat <<'(?P<end>\w+)'\n(?:(?!\s*(?P=end)\b
 """A quoted text, also as Claude Code writes the messages of commits."""
 _REVISIONS = re.compile(rf"{_START}(?:git|gh)\s+(?!mv\b)(?:[^\n;&|<>()`\\\"'$]|{_TEXT})*")
 """A command to git, to which HEAD is no file, and messages are what they say."""
-_SAID = re.compile(rf"(?<=\s)(?:HEAD(?!\S)|(?:-m|--message|--title|--body)[ =](?:{_TEXT}))")
+_SAID = re.compile(rf"(?<=\s)(?:HEAD(?!\S)|(?:-[a-z]*m|--message|--title|--body)[ =](?:{_TEXT}))")
 _CONTENT = re.compile(
     r"(?P<cat>(?:^|\n|(?<!\\)[;&])[ \t]*cat\b[^\n;&|()$`\"'\\]*<<[ \t]*'(?P<end>\w+)'[^\n;&|()$`\"'\\]*\n)"
     r"(?:(?!(?P=end)\n)[^\n]*\n)*?(?=(?P=end)(?:\n|\Z))"
