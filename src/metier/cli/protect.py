@@ -95,7 +95,7 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
     for one in changed:
         print(one.diff())
     if not changed:
-        print_done(f"{title} is {'not ' if options.remove else ''}protected here already.")
+        print_done(f"{title} {'was not protected here' if options.remove else 'is protected here already'}.")
         return
     if options.dry_run:
         return
