@@ -16,7 +16,7 @@ from metier import Library
 from metier.dialect import DialectName
 from metier.errors import MetierError, SkillNotActive, SkillNotFound
 from metier.guard import MemoryLog, Policy
-from metier.hints import Hint, find_skill, for_model, for_people, for_person, joined, load_skill, run_script
+from metier.hints import Hint, find_skill, for_model, for_people, for_person, install, joined, load_skill, run_script
 from metier.testing import library, skill
 
 pytestmark = pytest.mark.covers("ACC-13")
@@ -158,3 +158,16 @@ def test_no_hint_outside_of_the_command_is_a_plain_text_with_a_command_in_it() -
                     text = ast.unparse(keyword.value)
                     wrong += [f"{file.name}:{node.lineno}: {text}"] if re.search(COMMAND, text) else []
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/usr", "pip install 'metier[mcp]'"),
+        ("/home/ada/.local/share/pipx/venvs/metier", "pipx install --force 'metier[mcp]'"),
+        ("/home/ada/.local/share/uv/tools/metier", "uv tool install 'metier[mcp]'"),
+    ],
+)
+def test_a_part_is_installed_where_the_program_is(monkeypatch: pytest.MonkeyPatch, prefix: str, command: str) -> None:
+    monkeypatch.setattr("sys.prefix", prefix)
+    assert for_person(install("metier[mcp]")) == command

@@ -7,6 +7,7 @@ the reader is a `Hint`: as a string it is for programs; `for_person` and `for_mo
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -209,7 +210,16 @@ def invoke_skill(name: str) -> Hint:
 
 def install(package: str) -> Hint:
     """Install a part that is missing."""
-    return for_people("pip install '{package}'", model="Tell the user that a part is not installed.", package=package)
+    return for_people(
+        "{command}", model="Tell the user that a part is not installed.", command=install_command(package)
+    )
+
+
+def install_command(package: str) -> str:
+    """The command that installs a package of ours where this program runs: pip reaches no environment of pipx or uv."""
+    prefix = sys.prefix.replace("\\", "/")
+    tool = "pipx install --force" if "/pipx/venvs/" in prefix else "uv tool install" if "/uv/tools/" in prefix else ""
+    return f"{tool or 'pip install'} '{package}'"
 
 
 HOW_TO_ISOLATE = (

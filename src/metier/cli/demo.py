@@ -25,7 +25,7 @@ from metier.cli.output import Style, table
 from metier.cli.parser import Parser
 from metier.cli.terminal import harmless
 from metier.errors import MetierError, PartMissing
-from metier.hints import for_person
+from metier.hints import for_person, install_command
 
 _ODD = {
     "colon": b"---\nname: colon\ndescription: Use when: the user asks for a colon\n---\nAn unquoted colon.\n",
@@ -214,7 +214,7 @@ def _mcp_server(style: Style, _: Path) -> None:
 
         from metier.serve.mcp import SkillServer
     except ImportError:
-        print("This needs the server's part: pip install 'metier[mcp]'")
+        print(f"This needs the server's part: {install_command('metier[mcp]')}")
         return
     server = SkillServer(_bundled_library(), audit=metier.guard.MemoryLog())
 

@@ -24,6 +24,7 @@ from metier.cli.parser import Parser, library_of, parse, skill_folders
 from metier.cli.project_detection import found_clients, found_frameworks
 from metier.cli.sync import several
 from metier.errors import InvalidArgument, MetierError
+from metier.hints import install_command
 from metier.library.clients import CLIENTS
 from metier.library.places import home_folder, project_root
 
@@ -177,7 +178,9 @@ class _Planner:
             self._connected.add(step.client.name)
             return replace(step, state="already")
         if importlib.util.find_spec("mcp") is None:
-            return replace(step, state="skipped", reason="The server needs `pip install 'metier[mcp]'` to start.")
+            return replace(
+                step, state="skipped", reason=f"The server needs `{install_command('metier[mcp]')}` to start."
+            )
         return _with_changes(step, [change])
 
     def _protect(self, step: InitStep) -> InitStep:

@@ -17,6 +17,7 @@ from metier.cli.config_text import entries_in, with_entry, without_entry
 from metier.cli.output import Style, print_done
 from metier.cli.parser import DEFAULT_BUDGET, skill_folders
 from metier.errors import InvalidArgument, MetierError
+from metier.hints import install_command
 from metier.library.clients import ARGUMENTS, CLIENTS, COMMAND, NAME, WORDS
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def install(options: Namespace) -> None:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} now.")
         print(f"Restart {client.title} if it runs." if is_removal else servers.then)
     if not is_removal and importlib.util.find_spec("mcp") is None:
-        print(f"{style.warn('note')}: It needs `pip install 'metier[mcp]'` to start.", file=sys.stderr)
+        print(f"{style.warn('note')}: It needs `{install_command('metier[mcp]')}` to start.", file=sys.stderr)
 
 
 def planned_server(options: Namespace) -> FileChange | None:
