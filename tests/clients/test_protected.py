@@ -132,7 +132,7 @@ def test_a_call_that_somebody_agrees_to_in_claude_code_is_made_and_their_yes_is_
     with recorded_model([*fixtures([story.shell(f"{ASKED} | tr p P")])], tmp_path / "model") as model:
         run(replace(story, arguments=(*story.arguments, *asking)), project, own_home, model)
         assert "Please" in [*texts_of(model.requests[-1].json)]
-    asked, agreed = (one for one in records(capsys) if one["event"] == "call")
+    asked, agreed = (one for one in records(capsys) if one["event"] in ("call", "answer"))
     assert (asked["decision"], agreed["decision"], agreed["rule"]) == ("ask", "allow", "answer")
     assert "Claude Code" in agreed["reason"]
 

@@ -30,7 +30,7 @@ def decisions(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     capsys.readouterr()
     assert main(["audit", "export"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return [(one["decision"], one["rule"].partition(" ")[0]) for one in records if one["event"] == "call"]
+    return [(one["decision"], one["rule"].partition(" ")[0]) for one in records if one["event"] in ("call", "answer")]
 
 
 @pytest.mark.slow

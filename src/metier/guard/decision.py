@@ -30,6 +30,7 @@ Point: TypeAlias = Literal[
     "load",
     "unload",
     "call",
+    "answer",
     "read",
     "run",
     "hook",

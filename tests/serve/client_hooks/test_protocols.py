@@ -225,7 +225,7 @@ def test_a_call_without_a_field_that_decides_is_not_understood(client_name: str)
 
 def test_a_question_never_reaches_a_client_that_would_take_it_for_consent() -> None:
     event = HookEvent(client="cursor", kind="call", conversation="c", folder="/shop", tool="Shell")
-    asked = HookAnswer(outcome="ask", reason="Really?")
+    asked = HookAnswer(permission="ask", reason="Really?")
     assert PROTOCOLS["cursor"].write(event, asked) == Output(
         stdout=json.dumps({"permission": "deny", "user_message": "Really?", "agent_message": "Really?"})
     )

@@ -28,6 +28,7 @@ log = logger("metier.guard")
 _FAMILIES = {
     "load": ("skill", "activated"),
     "unload": ("skill", "deactivated"),
+    "answer": ("tool", "agreed"),
     "call": ("tool", "called"),
     "read": ("resource", "read"),
     "run": ("script", "run"),

@@ -148,14 +148,14 @@ class ClientConversation:
         if decision.code != "approval-pending":
             return _refusal(decision)
         self._change(lambda state: state.ask(_call_key(event), waiting))
-        return HookAnswer(outcome="ask", reason=f"Métier: {decision.reason}", arguments=given)
+        return HookAnswer(permission="ask", reason=f"Métier: {decision.reason}", arguments=given)
 
     def _result(self, event: HookEvent) -> None:
         """A call that somebody was asked about was made: they said yes."""
         if _call_key(event) not in self._state.asked:
             return
         self._change(lambda state: state.use(*state.asked.pop(_call_key(event), ())))
-        action = self._session.calls.action(event.tool, event.arguments, ())
+        action = replace(self._session.calls.action(event.tool, event.arguments, ()), point="answer")
         said = self._guard.observe(action, self._actor, "answer", f"Somebody said yes in {self._client.title}.")
         said.close(success=event.succeeded)
 
@@ -270,7 +270,7 @@ def _refusal(decision: Decision) -> HookAnswer:
     if decision.code == "approval-needed":
         # A person reads the refusal, too, and it is theirs to do something about it.
         hint = f"This client cannot ask the user, so tell them: {for_person(decision.hint)}"
-    return HookAnswer(outcome="deny", reason=f"Métier: {decision.reason} {hint}".strip())
+    return HookAnswer(permission="deny", reason=f"Métier: {decision.reason} {hint}".strip())
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ class HookEvent:
 class HookAnswer:
     """The answer to an event."""
 
-    outcome: Literal["none", "ask", "deny"] = "none"
+    permission: Literal["none", "ask", "deny"] = "none"
     """`none` is no objection: what the client itself asks or forbids stays as it is."""
     reason: str = ""
     """For the model, and for the person who is asked."""

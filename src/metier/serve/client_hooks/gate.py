@@ -41,7 +41,7 @@ def failure_mode(folder: str | None = None) -> Literal["open", "closed"]:
 def _undecided(error: Exception) -> HookAnswer:
     log.error("nothing could be decided", exc_info=error)
     reason = f"Métier could not decide about it: {type(error).__name__}. It did not happen; tell the user."
-    return HookAnswer(outcome="deny", reason=reason)
+    return HookAnswer(permission="deny", reason=reason)
 
 
 class HookGate:

@@ -123,12 +123,12 @@ def _camel_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _claude_output(event: HookEvent, answer: HookAnswer) -> Output:
     """An answer as Claude Code reads it; other clients have taken the same form over."""
     if event.kind == "prompt":
-        return Output() if answer.outcome == "none" else _json({"decision": "block", "reason": answer.reason})
+        return Output() if answer.permission == "none" else _json({"decision": "block", "reason": answer.reason})
     if event.kind != "call" or answer == NO_OBJECTION:
         return Output()
     found: dict[str, Any] = {"hookEventName": "PreToolUse"}
-    if answer.outcome != "none":
-        found |= {"permissionDecision": answer.outcome, "permissionDecisionReason": answer.reason}
+    if answer.permission != "none":
+        found |= {"permissionDecision": answer.permission, "permissionDecisionReason": answer.reason}
     if answer.arguments is not None:
         found["updatedInput"] = dict(answer.arguments)
     return _json({"hookSpecificOutput": found})
@@ -140,7 +140,7 @@ def _codex_output(event: HookEvent, answer: HookAnswer) -> Output:
     It runs a call whose answer has a field that it does not know, or refuses without a reason: so a refusal is told by
     the exit code, and other arguments with the word that it takes them by, which keeps its own questions as they are.
     """
-    if answer.outcome != "none":
+    if answer.permission != "none":
         return blocked(answer.reason or "Métier refused it.")
     if event.kind != "call" or answer.arguments is None:
         return Output()
@@ -151,12 +151,12 @@ def _codex_output(event: HookEvent, answer: HookAnswer) -> Output:
 def _vscode_output(event: HookEvent, answer: HookAnswer) -> Output:
     """An answer as VS Code reads it, and beside it as Copilot CLI does, which reads the same file of hooks."""
     if event.kind == "prompt":
-        return Output() if answer.outcome == "none" else _json({"continue": False, "stopReason": answer.reason})
+        return Output() if answer.permission == "none" else _json({"continue": False, "stopReason": answer.reason})
     if event.kind != "call" or answer == NO_OBJECTION:
         return Output()
     found: dict[str, Any] = {}
-    if answer.outcome != "none":
-        found = {"permissionDecision": answer.outcome, "permissionDecisionReason": answer.reason}
+    if answer.permission != "none":
+        found = {"permissionDecision": answer.permission, "permissionDecisionReason": answer.reason}
     changed = {} if answer.arguments is None else _camel_names(answer.arguments)
     nested = {"hookEventName": "PreToolUse", **found, **({"updatedInput": changed} if changed else {})}
     return _json({**found, **({"modifiedArgs": changed} if changed else {}), "hookSpecificOutput": nested})
@@ -166,9 +166,9 @@ def _gemini_output(event: HookEvent, answer: HookAnswer) -> Output:
     if event.kind not in ("call", "prompt") or answer == NO_OBJECTION:
         return Output()
     found: dict[str, Any] = {}
-    if answer.outcome != "none":
-        found = {"decision": answer.outcome, "reason": answer.reason}
-    if answer.outcome == "ask":
+    if answer.permission != "none":
+        found = {"decision": answer.permission, "reason": answer.reason}
+    if answer.permission == "ask":
         # The person sees this with the question.
         found["systemMessage"] = answer.reason
     if answer.arguments is not None:
@@ -177,7 +177,7 @@ def _gemini_output(event: HookEvent, answer: HookAnswer) -> Output:
 
 
 def _cursor_output(event: HookEvent, answer: HookAnswer) -> Output:
-    refused = answer.outcome != "none"
+    refused = answer.permission != "none"
     if event.kind == "prompt":
         return _json({"continue": not refused} | ({"user_message": answer.reason} if refused else {}))
     if event.kind != "call":
@@ -191,7 +191,7 @@ def _cursor_output(event: HookEvent, answer: HookAnswer) -> Output:
 
 def _opencode_output(event: HookEvent, answer: HookAnswer) -> Output:
     """An answer as our plugin for OpenCode reads it."""
-    if answer.outcome != "none":
+    if answer.permission != "none":
         return _json({"decision": "deny", "reason": answer.reason})
     return Output() if answer.arguments is None else _json({"args": _camel_names(answer.arguments)})
 
