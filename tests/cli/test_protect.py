@@ -162,6 +162,15 @@ def test_nothing_is_written_through_a_link_of_the_project(project: Path, metier:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+def test_lists_in_lists_take_no_longer_than_others(project: Path, metier: Call) -> None:
+    file = project / ".claude/settings.local.json"
+    file.parent.mkdir()
+    # Deep enough that a text which grew twofold with each list would fill any memory.
+    file.write_text('{"mine": ' + '["a", ' * 60 + "1" + "]" * 60 + "}")
+    for _ in range(2):
+        assert metier("protect", "claude-code", "--project")[0] == 0
+
+
 def test_two_at_once_leave_one_set_of_hooks(project: Path) -> None:
     command = [sys.executable, "-m", "metier", "protect", "gemini"]
     running = [subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL) for _ in range(2)]

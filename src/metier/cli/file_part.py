@@ -133,5 +133,5 @@ def _ordered(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _ordered(item) for key, item in value.items()}
     if isinstance(value, list):
-        return sorted(json.dumps(_ordered(item), sort_keys=True) for item in value)
+        return sorted(map(_ordered, value), key=lambda item: json.dumps(item, sort_keys=True))
     return value
