@@ -100,6 +100,14 @@ def test_the_line_finds_the_program_in_a_home_with_a_quote(tmp_path: Path, monke
         assert run(hook_command("codex", is_user=is_user)).stdout == b"codex\n"
 
 
+def test_no_hook_relies_on_a_cache(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", f"{own_home}/.cache/uv/archive-v0/x1")
+    with pytest.raises(MetierError, match="uvx") as told:
+        hook_program()
+    assert "uv tool install" in told.value.hint
+    assert not os.path.exists(hook_path())
+
+
 def test_without_a_perl_of_the_system_python_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_client, "_PERLS", ("/nowhere/perl",))
     text = Path(hook_program()).read_text()

@@ -22,6 +22,7 @@ from metier.serve.client_hooks.resident_socket import MAX_INPUT, MAX_PATH, OWN_V
 
 MODULE = "metier.serve.client_hooks"
 _PERLS = ("/usr/bin/perl", "/bin/perl", "/usr/local/bin/perl", "/run/current-system/sw/bin/perl")
+_CACHE_OF_UV = re.compile(r"[/\\]uv[/\\](?:cache[/\\])?archive-v\d+[/\\]")
 _LONGEST_NAME = "0000000000-000000.sock"
 
 
@@ -33,12 +34,17 @@ def hook_path() -> str:
 def hook_program() -> str:
     """Write the program if it is not there as it should be; its path.
 
-    Raises `FileRefused` where it cannot be written, and `PartMissing` where this Python has Métier only by a variable
-    or the folder that it was started in, which a hook does not have.
+    Raises `FileRefused` where it cannot be written, and `PartMissing` where this Python has Métier only for now: by a
+    variable or the folder that it was started in, which a hook does not have, or in a cache.
     """
     path, text = hook_path(), _program()
     if is_written(path, text):
         return path
+    if _CACHE_OF_UV.search(sys.prefix):
+        raise PartMissing(
+            "This Métier was started by uvx from a cache, and would be gone from the hooks when that is emptied.",
+            hint="Install it by `uv tool install metier`, and run `metier protect` again.",
+        )
     done = subprocess.run([sys.executable, *_flags(), "-c", f"import {MODULE}"], capture_output=True, check=False)
     if done.returncode:
         raise PartMissing(
