@@ -265,3 +265,10 @@ def test_every_skill_that_a_client_may_mean_by_a_name_has_a_say(
     assert gemini.calls("activate_skill", {"name": "RELEASE"}) == {}, "some clients take no heed of upper case"
     assert gemini.runs("git status") == {}
     assert "touch" in gemini.runs("touch a")["reason"]
+
+
+def test_two_arguments_that_are_one_to_rules_are_not_understood() -> None:
+    given = {"filePath": "secret/key", "file_path": "notes.md"}
+    data = {"hook": "tool.execute.before", "conversation": "c", "directory": "/src", "tool": "read", "args": given}
+    with pytest.raises(UnknownInput, match="two arguments"):
+        PROTOCOLS["opencode"].read("opencode", data)

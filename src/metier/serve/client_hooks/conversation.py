@@ -119,8 +119,8 @@ class ClientConversation:
         loaded = () if against is not None else tuple(self._skills.loaded_by(event, reading))
         for entry in loaded:
             against = _stricter(against, self._use(entry, "model", waiting))
-        plain = canonical_tool(event.tool.removeprefix(_OUR_SERVER))
-        is_talk = plain in _TALK or (bool(loaded) and plain in SKILL_TOOLS)
+        gives_skill = canonical_tool(event.tool.removeprefix(_OUR_SERVER)) in SKILL_TOOLS
+        is_talk = canonical_tool(event.tool) in _TALK or (bool(loaded) and gives_skill)
         is_free = is_talk or self._reads_used_skill(event, reading)
         # A yes to a question lifts nothing that something else is against.
         if _may_be_made(against):

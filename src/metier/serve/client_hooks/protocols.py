@@ -104,15 +104,15 @@ def _server_tool(data: Mapping[str, Any]) -> str:
 
 
 def _snake_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by names as most clients have them; one that would take the place of another keeps its own.
+    """Arguments by names as most clients have them; raises `UnknownInput` where two would have the same.
 
-    >>> _snake_names({"filePath": "a", "file_path": "b", "oldString": "c"})
-    {'filePath': 'a', 'file_path': 'b', 'old_string': 'c'}
+    >>> _snake_names({"filePath": "a", "oldString": "c"})
+    {'file_path': 'a', 'old_string': 'c'}
     """
-    found: dict[str, Any] = {}
-    for name, value in arguments.items():
-        plain = _HUMP.sub(lambda hump: f"_{hump[0].lower()}", name)
-        found[name if plain in arguments or plain in found else plain] = value
+    found = {_HUMP.sub(lambda hump: f"_{hump[0].lower()}", name): value for name, value in arguments.items()}
+    if len(found) < len(arguments):
+        # Rules would be about one of them, and the client might take the other.
+        raise UnknownInput("has two arguments of one name")
     return found
 
 
