@@ -73,16 +73,13 @@ def _hooks_of(client: str, hooks: HookFile, *, is_user: bool) -> dict[str, Any] 
     fail = failure_mode(os.getcwd())
     # A file that others get too must not name this user's home.
     is_own = is_user or not hooks.is_shared
+    command = hook_command(client, fail=fail, is_user=is_own)
     if hooks.plugin:
         text = resources.files("metier.serve.client_hooks").joinpath(hooks.plugin).read_text("utf-8")
-        command = hook_command(client, fail=fail, is_user=is_own)
         return text.replace('"__METIER_HOOK__"', json.dumps(command)).replace('"__METIER_FAIL__"', json.dumps(fail))
-
-    def command_of(decides: bool) -> str:
-        # A session that cannot be told to begin or end blocks nobody.
-        return hook_command(client, fail=fail if decides else "open", is_user=is_own)
-
-    return hooks.content(command_of, is_closed=fail == "closed")
+    # A session that cannot be told to begin or end blocks nobody.
+    observing = hook_command(client, fail="open", is_user=is_own)
+    return hooks.content(command, observing, is_closed=fail == "closed")
 
 
 def is_in_project() -> bool:

@@ -12,7 +12,7 @@ from metier._json_object import value_at
 from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 _OUR_COMMAND = re.compile(r"\.metier[/\\]hook\b|-m metier\.serve\.client_hooks\b|\bmetier(?:\.exe)?\W+hook\b").search
 
@@ -53,15 +53,14 @@ class HookFile:
     limits: tuple[str, ...] = ()
     """What the client cannot do, each in one sentence."""
 
-    def content(self, command: Callable[[bool], str], *, is_closed: bool) -> dict[str, Any]:
-        """The hooks as the data of the file, by the command for events that decide and for others."""
-
-        def hook(event: str) -> dict[str, Any]:
-            decides = event in self.deciding
-            found = {**self.handler, "command": command(decides), **(self.closed if decides and is_closed else {})}
-            return found if self.matcher is None else {"matcher": self.matcher, "hooks": [found]}
-
-        return {**self.top, "hooks": {event: [hook(event)] for event in (*self.deciding, *self.observed)}}
+    def content(self, deciding: str, observing: str, *, is_closed: bool) -> dict[str, Any]:
+        """The hooks as the data of the file, by the command for events that decide and the one for others."""
+        closed = self.closed if is_closed else {}
+        hooks = {event: {**self.handler, "command": deciding, **closed} for event in self.deciding}
+        hooks |= {event: {**self.handler, "command": observing} for event in self.observed}
+        if self.matcher is not None:
+            hooks = {event: {"matcher": self.matcher, "hooks": [hook]} for event, hook in hooks.items()}
+        return {**self.top, "hooks": {event: [hook] for event, hook in hooks.items()}}
 
     def switched_off_by(self, data: Any) -> str:
         """The setting in the data of the file that switches hooks off; empty where none does."""

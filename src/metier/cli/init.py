@@ -29,7 +29,7 @@ from metier.library.clients import CLIENTS
 from metier.library.places import home_folder, project_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from metier.cli.client_files import FileChange
     from metier.cli.project_detection import FoundClient, FoundFramework
@@ -135,11 +135,6 @@ class _Planner:
         self._options, self._root = options, root
         self._connected: set[str] = set()
         self._before = [word for folder in skill_folders(options) for word in ("--skills", folder)]
-        self._plans: dict[Kind, Callable[[InitStep], InitStep]] = {
-            "connect": self._connect,
-            "protect": self._protect,
-            "sync": self._sync,
-        }
 
     def steps(self, clients: Sequence[Client], kinds: Sequence[Kind]) -> Iterator[InitStep]:
         """The steps for clients; of those that read one folder, the first gets the copies."""
@@ -159,12 +154,12 @@ class _Planner:
                 yield self._planned("sync", client, words, (*words, "--remove"))
 
     def _planned(self, kind: Kind, client: Client, words: Sequence[str], undo: Sequence[str]) -> InitStep:
-        step = InitStep(kind=kind, client=client, command=(*self._before, *words), undo=tuple(undo))
-        return self._looked_at(step)
+        return self._looked_at(InitStep(kind=kind, client=client, command=(*self._before, *words), undo=tuple(undo)))
 
     def _looked_at(self, step: InitStep) -> InitStep:
         try:
-            return self._plans[step.kind](step)
+            plans = {"connect": self._connect, "protect": self._protect, "sync": self._sync}
+            return plans[step.kind](step)
         except MetierError as error:
             return replace(step, state="impossible", reason=f"{error.message} {error.hint}".rstrip())
 
