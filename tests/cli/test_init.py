@@ -130,6 +130,13 @@ def test_one_step_is_asked_for_alone(metier: Call, project: Path) -> None:
     assert code == 2 and "'conect' is no step" in err
 
 
+def test_a_client_that_is_protected_for_its_user_is_not_protected_again(metier: Call, own_home: Path) -> None:
+    (own_home / ".codex").mkdir()
+    assert metier("protect", "codex", "--user")[0] == 0  # nobody told Codex to trust it yet
+    code, out, _ = metier("init", "--yes", "--json", "--only", "protect")
+    assert (code, states(out)) == (0, {("codex", "protect"): "already"})
+
+
 def test_a_client_is_found_in_the_project_at_home_and_on_the_path(
     metier: Call, project: Path, own_home: Path, empty_path: Path
 ) -> None:

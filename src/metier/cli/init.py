@@ -179,10 +179,10 @@ class _Planner:
         return _with_changes(step, [change])
 
     def _protect(self, step: InitStep) -> InitStep:
-        from metier.cli.client_protection import client_protections, protect_client
+        from metier.cli.client_protection import protect_client, protection_of
 
-        if any(one.client == step.client.name and one.state == "on" for one in client_protections()):
-            return replace(step, state="already")
+        if protection_of(step.client.name, is_user=True).files:
+            return replace(step, state="already", reason="It is protected for all your projects.")
         return _with_changes(step, protect_client(step.client.name, is_user=False, dry_run=True))
 
     def _sync(self, step: InitStep) -> InitStep:
