@@ -269,7 +269,7 @@ def _refusal(decision: Decision) -> HookAnswer:
     hint = for_model(decision.hint, {}) if decision.hint else ""
     if decision.code == "approval-needed":
         # A person reads the refusal, too, and it is theirs to do something about it.
-        hint = f"This client cannot ask the user, so tell them: {for_person(decision.hint)}"
+        hint = f"It cannot be settled in this client, so tell the user: {for_person(decision.hint)}"
     return HookAnswer(permission="deny", reason=f"Métier: {decision.reason} {hint}".strip())
 
 
