@@ -284,6 +284,22 @@ def moved_folders(home: str) -> tuple[str, ...]:
     return tuple(os.path.normpath(folder) for folder, unmoved in folders.items() if folder != unmoved)
 
 
+_HOOK_SETTINGS = (
+    ".claude/settings.json", ".claude/settings.local.json", ".codex/config.toml", ".codex/hooks.json", ".codex/rules",
+    ".copilot/hooks", ".cursor/cli-config.json", ".cursor/hooks.json", ".gemini/policies", ".gemini/settings.json",
+    ".github/hooks", ".metier/hook", ".opencode/plugins",
+)  # fmt: skip
+
+
+def hook_settings(home: str, project: str) -> tuple[str, ...]:
+    """The files and folders by which hooks of clients are written and switched off: what no grant opens to a client."""
+    moved = ("{claude}/settings.json", "{codex}/config.toml", "{codex}/hooks.json", "{codex}/rules")
+    return (
+        *(os.path.join(folder, name) for folder in (home, project) for name in _HOOK_SETTINGS),
+        *(in_home(path, home) for path in (*moved, "{config}/opencode/plugins")),
+    )
+
+
 def personal_folders(home: str, project: str = "") -> list[str]:
     """Every folder of skills in a home folder, the strongest first.
 

@@ -46,6 +46,22 @@ def test_no_tool_of_a_client_changes_the_files_that_protect_it(name: str, is_the
         assert refusals(claude, path) == {"deny"}, path
 
 
+def test_a_grant_of_its_folder_opens_no_file_that_protects_a_client(claude: ClaudeCode, own_home: Path) -> None:
+    names = [".claude", ".codex", ".gemini", ".cursor", ".copilot", ".github/hooks", ".opencode", ".metier"]
+    home, paths = str(own_home), [f"{name}:rw" for name in (*names, ".config/opencode")]
+    (own_home / ".metier").mkdir(exist_ok=True)
+    (own_home / ".metier/policy.yaml").write_text(f"version: 1\nrun: {{paths: {paths}}}\n")
+    (claude.folder / ".claude/commands").mkdir(parents=True)
+    assert claude.calls("Write", file_path=str(claude.folder / ".claude/commands/fix.md"), content="Fix it.") == {}
+    for user, project in PLACES.values():
+        for path in (in_home(user, home), *([str(claude.folder / project)] if project else [])):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            assert refusals(claude, path) == {"deny"}, path
+    assert refusals(claude, hook_path()) == {"deny"}
+    (claude.folder / ".claude/settings.local.json").write_text("{}")
+    assert claude.bash("mv .claude elsewhere")["permissionDecision"] == "deny"
+
+
 def test_no_tool_of_a_client_changes_our_program_its_socket_or_what_we_noted(
     claude: ClaudeCode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

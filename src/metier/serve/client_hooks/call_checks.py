@@ -12,10 +12,11 @@ from metier._paths import is_inside, real_path
 from metier.guard import Action
 from metier.guard.decision import refuse
 from metier.guard.files.file_access import protection_hint, protection_reason
+from metier.guard.files.file_check import file_targets
 from metier.guard.remedies import BLOCKED
 from metier.hints import WITHOUT_IT, for_people
-from metier.library.clients import CLIENTS
-from metier.serve.client_hooks.client_skills import named_paths
+from metier.library.clients import CLIENTS, hook_settings
+from metier.serve.client_hooks.client_skills import absolute_path, named_paths
 from metier.serve.client_hooks.commands import closed_path
 from metier.serve.client_hooks.protocols import PROTOCOLS
 from metier.serve.client_hooks.written_paths import written_paths
@@ -49,7 +50,9 @@ class CallChecks:
     def against_files(self, event: HookEvent, reading: CommandReading | None) -> Decision | None:
         """The refusal of a call that names a file of a blocked skill, or by a command a place that is closed to it."""
         if reading is None:
-            return self._against_blocked(named_paths(event, reading))
+            written = file_targets(event.tool, event.arguments).written
+            changed = [absolute_path(path, event.folder) for path in written if "\0" not in path]
+            return self._against_hook_settings(changed) or self._against_blocked(named_paths(event, reading))
         if reading.is_cut:
             return refuse(
                 "too many words", "The command is too long to be read.", code="invalid-argument", hint=WITHOUT_IT
@@ -68,12 +71,17 @@ class CallChecks:
             )
         # A script of a skill that is only started is not written by that.
         started = {path for path, _ in reading.started if any(self._skills.owners([path]))}
-        found = closed_path([path for path in written_paths(reading) if path not in started], self._access)
-        if found is None:
-            return None
-        return refuse(
-            "protected files", protection_reason(*found), code="protected-place", hint=protection_hint(found[1])
-        )
+        changed = [path for path in written_paths(reading) if path not in started]
+        found = closed_path(changed, self._access)
+        return self._against_hook_settings(changed) or (_refuse_closed(*found) if found is not None else None)
+
+    def _against_hook_settings(self, paths: Iterable[str]) -> Decision | None:
+        """The refusal of changing what has this client ask us: a policy that grants `.claude` does not mean that."""
+        project = self._session.context.workspace
+        settings = [real_path(one) for one in hook_settings(os.path.expanduser("~"), project)]
+        folders = {os.path.dirname(one) for one in settings if os.path.lexists(one)}
+        found = (path for path in paths if path in folders or any(is_inside(path, one) for one in settings))
+        return next((_refuse_closed(path, path) for path in found), None)
 
     def against_reading(self, paths: Iterable[str]) -> Decision | None:
         """The refusal of reading files: of a blocked skill, or with keys and passwords."""
@@ -156,3 +164,9 @@ def _program() -> list[str]:
 def _braced(text: str) -> str:
     """A text that is part of a template."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def _refuse_closed(path: str, place: str) -> Decision:
+    return refuse(
+        "protected files", protection_reason(path, place), code="protected-place", hint=protection_hint(place)
+    )
