@@ -60,7 +60,7 @@ def test_a_question_is_a_refusal_that_tells_the_user_of_it(tell: Tell, own_home:
     policy.write_text("version: 1\ntools: {ask: ['Bash(make:*)']}\n")
     asked = tell("PreToolUse", **shell("make all"))
     assert (asked.exit_code, asked.stdout) == (2, "")
-    assert "cannot ask" in asked.stderr
+    assert "so tell the user" in asked.stderr
     assert str(policy) in asked.stderr
 
 
