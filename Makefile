@@ -51,6 +51,7 @@ $(READY): pyproject.toml requirements.lock
 
 demo: $(if $(wildcard $(READY)),$(READY),$(CORE)) ## see what Métier does, on skills that come with it; needs half a minute and 80 MB
 	@$(BIN)/metier demo
+	@echo "Here the command is $(BIN)/metier."
 
 test: $(READY) ## run the quick tests: every behaviour
 	$(PYTEST) $(PARALLEL) --in-memory -m "not slow"

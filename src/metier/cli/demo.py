@@ -73,7 +73,7 @@ def run(options: Namespace) -> None:
             folder = Path(name, str(number))
             folder.mkdir()
             step(style, folder)
-    commands = [style.strong(command) for command in ("metier list", "metier chat", "metier new my-skill")]
+    commands = [style.strong(command) for command in ("metier list", "metier protect claude-code", "metier new my-skill")]
     print(f"\nNext: {', '.join(commands)}.")
 
 
