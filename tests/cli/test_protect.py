@@ -55,6 +55,7 @@ def test_a_client_is_protected_once_and_all_is_as_before_when_that_is_undone(
     code, out, err = metier("protect", client, scope)
     assert (code, err) == (0, "")
     assert "is protected by" in out
+    assert ("have git ignore it" in out) == ((client, scope) == ("claude-code", "--project"))
     files = tree(project)
     homes = tree(own_home)
     written = {**files, **homes}

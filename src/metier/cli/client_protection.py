@@ -151,7 +151,7 @@ def _codex_distrust(change: FileChange, *, is_user: bool) -> str:
     except (OSError, ValueError):
         config = {}
     if not is_user and value_at(config, "projects", change.root, "trust_level") != "trusted":
-        return "Codex does not trust this project, so it reads no hooks of it"
+        return "Codex does not trust this project, so it reads no hooks of it: start `codex` here, and trust it"
     groups = json_data(change.before or "")["hooks"]["PreToolUse"]
     for number, group in enumerate(groups):
         for index, hook in enumerate(group.get("hooks", ()) if isinstance(group, dict) else ()):

@@ -106,6 +106,8 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
         return
     print_done(f"{title} is protected by {names}.")
     print(hooks.then)
+    if not (is_user or hooks.is_shared):
+        print("That file is yours alone, and runs a program in your home: have git ignore it.")
     if left := "; ".join(client_permissions(options.client, is_user=is_user).unexpressed):
         print(f"Its own lists cannot say these rules, so the hook alone enforces them: {Style.text(left, 4_096)}.")
     for limit in hooks.limits:
