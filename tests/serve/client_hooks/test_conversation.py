@@ -14,6 +14,7 @@ from tests.serve.client_hooks.conftest import ClaudeCode
 
 from metier.cli import main
 from metier.serve.client_hooks.gate import HookGate
+from metier.serve.client_hooks.project_variables import project_variable
 from metier.serve.client_hooks.used_skills import read_state, state_file
 
 Write = Callable[..., Path]
@@ -427,3 +428,30 @@ def test_processes_that_answer_for_one_conversation_at_once_lose_no_skill(
         answers = list(threads.map(lambda client, name: client.calls("Skill", skill=name), clients, names))
     assert answers == [{}] * len(names)
     assert {one.name for one in read_state(state_file("claude-code", "c1")).used.values()} == set(names)
+
+
+def test_a_project_does_not_say_which_store_counts(claude: ClaudeCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = claude.folder / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"env": {"METIER_STORE": f"sqlite:///{claude.folder}/own.db", "CI": "1"}}))
+    assert claude.bash("ls") == {}, "the client did not take it over"
+    monkeypatch.setenv("METIER_STORE", f"sqlite:///{claude.folder}/own.db")
+    started = ClaudeCode(claude.folder, conversation="c2")
+    assert "METIER_STORE" in reason(started.bash("ls"))
+    settings.write_text('{"env": {"CI": "1"}}')
+    assert ClaudeCode(claude.folder, conversation="c3").bash("ls") == {}, "the user has set it"
+
+
+def test_a_file_of_variables_of_a_project_counts_in_gemini(project: Path) -> None:
+    (project / ".env").write_text("A=1\nexport METIER_STORE=sqlite:///own.db\n")
+    assert project_variable("gemini", [str(project)], {"METIER_STORE": "x"}) == ("METIER_STORE", f"{project}/.env")
+    assert project_variable("gemini", [str(project)], {"A": "1"}) is None
+
+
+def test_a_project_does_not_say_that_it_is_the_home_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    variables = {"HOME": str(project), "METIER_STORE": "x"}
+    (project / ".env").write_text("METIER_STORE=x")
+    assert project_variable("gemini", [str(project)], variables) is None, "a file of the user's own"
+    (project / ".env").write_text("HOME=x\nMETIER_STORE=x")
+    assert project_variable("gemini", [str(project)], variables) == ("HOME", f"{project}/.env")

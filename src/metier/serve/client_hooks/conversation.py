@@ -25,6 +25,7 @@ from metier.serve.client_hooks.call_checks import CallChecks
 from metier.serve.client_hooks.client_skills import SKILL_TOOLS, ClientSkills, absolute_path, named_paths
 from metier.serve.client_hooks.commands import CommandReading, command_folder, command_line
 from metier.serve.client_hooks.event import NO_OBJECTION, HookAnswer
+from metier.serve.client_hooks.project_variables import project_variable
 from metier.serve.client_hooks.protocols import PROTOCOLS
 from metier.serve.client_hooks.used_skills import (
     MAX_USED,
@@ -34,6 +35,7 @@ from metier.serve.client_hooks.used_skills import (
     remove_old_states,
     state_file,
 )
+from metier.skill import shown
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class ClientConversation:
         context.actor = replace(context.actor, agent=context.actor.agent or client)
         self._skills = ClientSkills(self._session)
         self._checks = CallChecks(self._session, self._skills)
+        self._set_by_project = project_variable(client, (folder, self._project), os.environ)
         self._rules: tuple[object, tuple[Ceiling, ...], Decision | None] = (None, (), None)
         if self._seen is None:
             self._change(lambda _: None)
@@ -187,6 +190,13 @@ class ClientConversation:
 
     def _rules_now(self) -> tuple[tuple[Ceiling, ...], Decision | None]:
         """The rules of the skills that are used, and a refusal where one of them is blocked by now."""
+        if self._set_by_project is not None:
+            name, file = self._set_by_project
+            reason = f"{shown(file, 300)} sets {shown(name)}, by which the project would decide about itself."
+            hint = for_people(
+                "Take it out, and start the client again.", model="Stop, and tell the user to take it out."
+            )
+            return (), refuse("project variables", reason, code="tool-not-allowed", hint=hint)
         used = tuple(self._state.used.values())
         seen = (self._guard.version_for(self._actor), self._session.context.index.snapshot, used)
         if self._rules[0] != seen:
