@@ -73,8 +73,8 @@ def run(options: Namespace) -> None:
             folder = Path(name, str(number))
             folder.mkdir()
             step(style, folder)
-    commands = [style.strong(command) for command in ("metier list", "metier protect claude-code", "metier new my-skill")]
-    print(f"\nNext: {', '.join(commands)}.")
+    commands = ("metier list", "metier protect claude-code", "metier new my-skill")
+    print(f"\nNext: {', '.join(map(style.strong, commands))}.")
 
 
 def _bundled_library() -> metier.Library:
