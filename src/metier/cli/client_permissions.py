@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, field
@@ -18,6 +19,7 @@ from metier._paths import is_inside
 from metier.cli.hook_files import HOOK_FILES
 from metier.guard.files.file_access import SECRET_IN_HOME, SECRET_NAMES
 from metier.library.clients import in_home
+from metier.library.places import project_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,8 +53,11 @@ class ClientPermissions:
     """The rules that only the hook enforces."""
 
 
-def permissions_of(client: str, governance: Governance, root: str, *, is_user: bool) -> ClientPermissions:
-    """The permissions of a client for a user, or in a folder."""
+def permissions_of(client: str, *, is_user: bool) -> ClientPermissions:
+    """The permissions of a client that follow from the policy in force here, for a user or in a project."""
+    from metier.guard.governance import Governance
+
+    governance = Governance.default(os.getcwd())
     layers = governance.effective.tool_layers
     rules = [("deny", rule) for layer in layers for rule in layer.deny]
     rules += [("ask", rule) for layer in layers for rule in layer.ask]
@@ -66,20 +71,18 @@ def permissions_of(client: str, governance: Governance, root: str, *, is_user: b
     denied, asked = ([line for effect, line in lines if effect == word] for word in ("deny", "ask"))
     unexpressed = tuple(dict.fromkeys(left))
     if client == "claude-code":
-        return ClientPermissions(
-            beside_hooks=_claude_settings(governance, root, denied, asked), unexpressed=unexpressed
-        )
+        return ClientPermissions(beside_hooks=_claude_settings(governance, denied, asked), unexpressed=unexpressed)
     if client == "cursor":
         return ClientPermissions(listed={"permissions": {"deny": denied}} if denied else None, unexpressed=unexpressed)
     text = _HEADER.format(client) + "".join([*denied, *asked]) if denied or asked else None
     return ClientPermissions(listed=text, unexpressed=unexpressed)
 
 
-def _claude_settings(governance: Governance, root: str, denied: list[str], asked: list[str]) -> dict[str, Any]:
+def _claude_settings(governance: Governance, denied: list[str], asked: list[str]) -> dict[str, Any]:
     """Its permissions, with the files that no tool may see or change; a mention by `@` obeys them, too."""
     hidden = [f"~/{name}" for name in (*sorted(SECRET_NAMES), *SECRET_IN_HOME)]
     hidden += [f"**/{name}" for name in sorted(SECRET_NAMES)]
-    own = governance.secret_paths(root)
+    own = governance.secret_paths(str(project_root(Path.cwd())))
     hidden += [_claude_path(path) for path in own if not any(path != one and is_inside(path, one) for one in own)]
     settings = _claude_path(in_home("{claude}/settings*.json", os.path.expanduser("~")))
     closed = ["~/.metier/**", "**/.metier/**", settings, "**/.claude/settings*.json"]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from metier.cli.client_files import FileChange
-    from metier.cli.client_permissions import ClientPermissions
     from metier.cli.hook_files import HookFile
 
 
@@ -49,7 +48,7 @@ def protect_client(client: str, *, is_user: bool, remove: bool = False, dry_run:
     """Put our hooks and rules into the files of a client, or take them out; the program of hooks is not written."""
     hooks = HOOK_FILES[client]
     path, lists = (hooks.user, hooks.user_lists) if is_user else (hooks.project, hooks.project_lists)
-    content, permissions = _hooks_of(client, hooks, is_user=is_user), client_permissions(client, is_user=is_user)
+    content, permissions = _hooks_of(client, hooks, is_user=is_user), permissions_of(client, is_user=is_user)
     if isinstance(content, dict):
         content |= permissions.beside_hooks
     parts = [FilePart(path=path, content=content, is_removed=remove, whole=frozenset({"sandbox"}))]
@@ -57,13 +56,6 @@ def protect_client(client: str, *, is_user: bool, remove: bool = False, dry_run:
         listed = permissions.listed
         parts.append(FilePart(path=lists, content=listed, is_removed=remove, is_optional=isinstance(listed, dict)))
     return [part.change(is_user=is_user, dry_run=dry_run) for part in parts]
-
-
-def client_permissions(client: str, *, is_user: bool) -> ClientPermissions:
-    """The permissions of a client that follow from the policy in force here."""
-    from metier.guard.governance import Governance
-
-    return permissions_of(client, Governance.default(os.getcwd()), str(project_root(Path.cwd())), is_user=is_user)
 
 
 def _hooks_of(client: str, hooks: HookFile, *, is_user: bool) -> dict[str, Any] | str:

@@ -68,8 +68,7 @@ def install(options: Namespace) -> None:
         return
     if not options.dry_run and not is_removal:
         os.makedirs(root, exist_ok=True)
-    entry = None if is_removal else _entry(servers, root, options, is_user=is_user)
-    change = _change(servers, options, entry, is_user=is_user)
+    change = _change(servers, options, is_user=is_user)
     has = "has no" if is_removal else "has the"
     if change.is_none:
         print_done(f"{shown} {has} server {options.name!r} for {client.title} already.")
@@ -91,12 +90,12 @@ def planned_server(options: Namespace) -> FileChange | None:
     assert servers is not None
     if any(_installed_elsewhere(servers, options.name, is_user=is_user) for is_user in (False, True)):
         return None
-    root, _ = _place(servers, is_user=False)
-    return _change(servers, options, _entry(servers, root, options, is_user=False), is_user=False)
+    return _change(servers, options, is_user=False)
 
 
-def _change(servers: ServerFile, options: Namespace, entry: dict[str, Any] | None, *, is_user: bool) -> FileChange:
+def _change(servers: ServerFile, options: Namespace, *, is_user: bool) -> FileChange:
     root, file = _place(servers, is_user=is_user)
+    entry = None if options.remove is not None else _entry(servers, root, options, is_user=is_user)
 
     def changed(text: str | None) -> str | None:
         before, is_ours = text or "", functools.partial(_is_ours, servers)

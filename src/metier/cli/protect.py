@@ -7,13 +7,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from metier._lazy import asdict
-from metier.cli.client_protection import (
-    client_permissions,
-    client_protections,
-    is_in_project,
-    protect_client,
-    protection_of,
-)
+from metier.cli.client_permissions import permissions_of
+from metier.cli.client_protection import client_protections, is_in_project, protect_client, protection_of
 from metier.cli.hook_files import HOOK_FILES
 from metier.cli.identity import require_person
 from metier.cli.output import Style, print_done, print_json, short_path, table
@@ -74,7 +69,7 @@ def run(options: Namespace) -> None:
                 "removed": options.remove,
                 "dry_run": options.dry_run,
                 "files": shape,
-                "unexpressed": list(client_permissions(options.client, is_user=is_user).unexpressed),
+                "unexpressed": list(permissions_of(options.client, is_user=is_user).unexpressed),
                 "limits": list(hooks.limits),
             }
         )
@@ -108,7 +103,7 @@ def _print_changes(options: Namespace, changes: list[FileChange], hooks: HookFil
     print(hooks.then)
     if not (is_user or hooks.is_shared):
         print("That file is yours alone, and runs a program in your home: have git ignore it.")
-    if left := "; ".join(client_permissions(options.client, is_user=is_user).unexpressed):
+    if left := "; ".join(permissions_of(options.client, is_user=is_user).unexpressed):
         print(f"Its own lists cannot say these rules, so the hook alone enforces them: {Style.text(left, 4_096)}.")
     for limit in hooks.limits:
         print(f"{Style(sys.stdout).dim('limit')}: {limit}")

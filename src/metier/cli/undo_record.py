@@ -124,19 +124,11 @@ def _stripped(before: Any, after: Any, now: Any) -> Any:
         }
         kept: Any = {key: value for key, value in inner.items() if value is not _ABSENT}
     elif isinstance(now, list) and isinstance(after, list):
-        added = _added_items(before if isinstance(before, list) else [], after)
+        added = [item for item in after if not isinstance(before, list) or item not in before]
         kept = [rest for item in now if (rest := _rest_of_item(item, added)) is not _ABSENT]
     else:
         return _ABSENT if before is _ABSENT and now == after else now
     return _ABSENT if before is _ABSENT and not kept and now else kept
-
-
-def _added_items(before: list[Any], after: list[Any]) -> list[Any]:
-    added = list(after)
-    for item in before:
-        if item in added:
-            added.remove(item)
-    return added
 
 
 def _rest_of_item(item: Any, added: list[Any]) -> Any:
