@@ -108,6 +108,17 @@ def test_what_is_written_by_hand_since_then_is_kept(project: Path, metier: Call)
     }
 
 
+@pytest.mark.parametrize("text", ['{"theme": "dark", "hooks": {"BeforeTool": []}}\n', '{\n\t"ui": {}\n}\n', "{}\n"])
+def test_the_layout_is_as_before_in_a_file_that_somebody_added_to(text: str, project: Path, metier: Call) -> None:
+    file = project / ".gemini/settings.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    metier("protect", "gemini")
+    file.write_text(f"{file.read_text()}// mine\n")
+    assert metier("protect", "gemini", "--remove")[0] == 0
+    assert file.read_text() == f"{text}// mine\n"
+
+
 def test_a_file_that_a_colleague_protected_is_recognised_without_a_record(project: Path, metier: Call) -> None:
     metier("protect", "codex")
     file = project / ".codex/hooks.json"
