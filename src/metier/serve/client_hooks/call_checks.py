@@ -77,6 +77,8 @@ class CallChecks:
 
     def _against_hook_settings(self, paths: Iterable[str]) -> Decision | None:
         """The refusal of changing what has this client ask us: a policy that grants `.claude` does not mean that."""
+        if not self._access.grants:  # their names close them
+            return None
         project = self._session.context.workspace
         settings = [real_path(one) for one in hook_settings(os.path.expanduser("~"), project)]
         folders = {os.path.dirname(one) for one in settings if os.path.lexists(one)}
