@@ -7,6 +7,7 @@ print is not written by it. Without that, half of the commands of an ordinary da
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from metier.guard.shell.lexer import UnreadableCommand
@@ -19,18 +20,23 @@ if TYPE_CHECKING:
     from metier.guard.shell.command import Script
     from metier.guard.shell.lexer import ShellWord
 
-_START = r"(?:^|[\n(`!]|(?<!\\)[;&|]|\b(?:if|then|do)\s)[ \t]*"
-_TEXT = r"\"[^\"$`\\]*\"|'[^']*'|\"\$\(cat <<'(?P<end>\w+)'\n(?:(?!\s*(?P=end)\b)[^\n]*\n)*\s*(?P=end)\n\s*\)\""
+_TEXT = re.compile(
+    r"\"[^\"$`\\]*\"|'[^']*'|\"\$\(cat <<'(?P<end>\w+)'\n(?:(?!\s*(?P=end)\b)[^\n]*\n)*\s*(?P=end)\n\s*\)\""
+)
 """A quoted text, also as Claude Code writes the messages of commits."""
-_REVISIONS = re.compile(rf"{_START}(?:git|gh)\s+(?!mv\b)(?:[^\n;&|<>()`\\\"'$]|{_TEXT})*")
-"""A command to git, to which HEAD is no file, and messages are what they say."""
-_SAID = re.compile(rf"(?<=\s)(?:HEAD(?!\S)|(?:-[a-z]*m|--message|--title|--body)[ =](?:{_TEXT}))")
+_SAYING = {
+    "git": frozenset({"commit", "merge", "notes", "stash", "tag"}),
+    "gh": frozenset({"issue", "pr", "release"}),
+}
+"""The subcommands that take messages."""
+_MESSAGE = re.compile(r"-[a-z]*m|--message|--title|--body")
+_EXCLUDING = frozenset({"diff", "du", "egrep", "fgrep", "grep", "rsync", "tar", "zip"})
+_EXCLUDE = re.compile(r"--exclude(-dir)?(=.*)?")
 _CONTENT = re.compile(
     r"(?P<cat>(?:^|\n|(?<!\\)[;&])[ \t]*cat\b[^\n;&|()$`\"'\\]*<<[ \t]*'(?P<end>\w+)'[^\n;&|()$`\"'\\]*\n)"
     r"(?:(?!(?P=end)\n)[^\n]*\n)*?(?=(?P=end)(?:\n|\Z))"
 )
 """The text between `cat > file <<'EOF'` and its end."""
-_LEFT_OUT = re.compile(r"(?<=\s)--exclude(-dir)?[ =][^\s;&|<>()$`]+")
 _LAST_WORD = re.compile(r"\$\{?_(?!\w)")
 _RUNS_FILES = frozenset({".", "chmod", "eval", "source", "xargs"})
 
@@ -39,7 +45,7 @@ def written_paths(reading: CommandReading) -> Sequence[str]:
     """The paths that a command may write, absolute and with links followed."""
     if len(reading.text) > MAX_COMMAND:
         return reading.paths
-    text = _LEFT_OUT.sub("", _REVISIONS.sub(lambda found: _SAID.sub("", found[0]), reading.text))
+    text = _without_said(reading.text)
     without_content = _CONTENT.sub(r"\g<cat>", text)
     try:
         script = parse_script(without_content)
@@ -51,6 +57,33 @@ def written_paths(reading: CommandReading) -> Sequence[str]:
         for word in sorted(_read_words(script), key=lambda word: word.start, reverse=True):
             text = f"{text[: word.start]} {text[word.end :]}"
     return CommandReading(text, reading.folder).paths
+
+
+def _without_said(text: str) -> str:
+    """A command line without messages, revisions and what is left out, as far as it can be read."""
+    try:
+        # Words between backticks do not say where in the whole text they stand.
+        commands = () if "`" in text else parse_script(text).commands
+    except UnreadableCommand:
+        return text
+    said = {word for command in commands for word in _said_words(command.words, text)}
+    for word in sorted(said, key=lambda word: word.start, reverse=True):
+        text = f"{text[: word.start]} {text[word.end :]}"
+    return text
+
+
+def _said_words(words: Sequence[ShellWord], text: str) -> Iterator[ShellWord]:
+    """The words of a command that name no file."""
+    texts = [word.text for word in words]
+    saying = len(texts) > 1 and texts[1] in _SAYING.get(texts[0], ())
+    for before, word in pairwise(words):
+        written = text[word.start : word.end]
+        is_message = saying and _MESSAGE.fullmatch(before.text) and _TEXT.fullmatch(written)
+        is_revision = texts[0] == "git" and written == "HEAD" and "mv" not in texts
+        given = word.text if "=" in word.text else before.text
+        is_left_out = texts[0] in _EXCLUDING and "--" not in texts and _EXCLUDE.fullmatch(given)
+        if is_message or is_revision or (is_left_out and ("=" in given) == (given is word.text)):
+            yield word
 
 
 def _runs_what_it_writes(script: Script) -> bool:
