@@ -460,3 +460,10 @@ def test_a_project_does_not_say_that_it_is_the_home_folder(project: Path, monkey
     assert project_variable("gemini", [str(project)], variables) is None, "a file of the user's own"
     (project / ".env").write_text("HOME=x\nMETIER_STORE=x")
     assert project_variable("gemini", [str(project)], variables) == ("HOME", f"{project}/.env")
+
+
+def test_a_policy_that_cannot_be_read_stops_every_call(claude: ClaudeCode, write_policy: Callable[[str], Path]) -> None:
+    write_policy('tools: {deny: ["Bash(curl:*)"]\n')
+    assert "policy file" in reason(claude.bash("ls"))
+    write_policy('tools: {deny: ["Bash(curl:*)"]}\n')
+    assert claude.bash("ls") == {}

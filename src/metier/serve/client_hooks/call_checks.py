@@ -13,7 +13,7 @@ from metier.guard import Action
 from metier.guard.decision import refuse
 from metier.guard.files.file_access import protection_hint, protection_reason
 from metier.guard.files.file_check import file_targets
-from metier.guard.remedies import BLOCKED
+from metier.guard.remedies import BLOCKED, POLICY
 from metier.hints import WITHOUT_IT, for_people
 from metier.library.clients import CLIENTS, hook_settings
 from metier.serve.client_hooks.client_skills import absolute_path, named_paths
@@ -46,6 +46,15 @@ class CallChecks:
         self._session = session
         self._guard = session.guard
         self._skills = skills
+
+    def against_broken_policy(self) -> Decision | None:
+        """The refusal of every call while a policy file cannot be read: what it forbids is not known."""
+        effective = self._effective
+        if not effective.errors or effective.protect_fail == "open" or effective.mode != "enforce":
+            return None
+        problem = effective.errors[0]
+        reason = f"A policy file cannot be used. {problem.message}"
+        return refuse("protect.fail", reason, code="policy-unreadable", hint=POLICY, origin=problem.origin)
 
     def against_files(self, event: HookEvent, reading: CommandReading | None) -> Decision | None:
         """The refusal of a call that names a file of a blocked skill, or by a command a place that is closed to it."""

@@ -116,6 +116,7 @@ class ClientConversation:
 
     def _call(self, event: HookEvent) -> HookAnswer:
         ceilings, against = self._rules_now()
+        against = against or self._checks.against_broken_policy()
         reading = _reading_of(event)
         given: Mapping[str, Any] | None = None
         waiting: list[UsedSkill] = []
