@@ -18,6 +18,7 @@ from typing import Literal
 
 from metier._paths import default_cache_folder, open_own, write_file
 from metier.errors import FileRefused, PartMissing
+from metier.hints import for_people
 from metier.serve.client_hooks.resident_socket import MAX_INPUT, MAX_PATH, OWN_VARIABLES, VARIABLES, peer_option
 
 MODULE = "metier.serve.client_hooks"
@@ -43,7 +44,7 @@ def hook_program() -> str:
     if _CACHE_OF_UV.search(sys.prefix):
         raise PartMissing(
             "This Métier was started by uvx from a cache, and would be gone from the hooks when that is emptied.",
-            hint="Install it by `uv tool install metier`, and run `metier protect` again.",
+            hint=for_people("Install it by `uv tool install metier`, and run `metier protect` again."),
         )
     done = subprocess.run([sys.executable, *_flags(), "-c", f"import {MODULE}"], capture_output=True, check=False)
     if done.returncode:
