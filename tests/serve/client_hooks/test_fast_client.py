@@ -119,3 +119,16 @@ def test_without_a_perl_of_the_system_python_decides(monkeypatch: pytest.MonkeyP
 def test_the_program_is_strict_perl() -> None:
     done = subprocess.run(["/usr/bin/perl", "-T", "-Mstrict", "-c", hook_program()], capture_output=True, check=False)
     assert done.stderr.endswith(b"syntax OK\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_a_decision_that_takes_too_long_is_a_refusal() -> None:
+    code = "from metier.serve.client_hooks import direct; direct._SECONDS = 1; direct.run_hook('codex')"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as hook:
+        assert hook.wait(20) == 2
+        assert hook.stdout is not None and hook.stderr is not None
+        assert hook.stdout.read() == b""
+        assert b"in time" in hook.stderr.read(), "some clients take a silent refusal for none"

@@ -19,7 +19,7 @@ def run_hook(client: str, *, socket: str = "", is_late: bool = False) -> int:
     if sys.platform != "win32":
         import signal
 
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, _refuse_late)
         signal.alarm(_SECONDS)
         os.chdir("/")  # as the resident process: where a client was started decides nothing
     if (path := os.environ.pop("METIER_HOOK_PATH", None)) is not None:
@@ -39,3 +39,9 @@ def run_hook(client: str, *, socket: str = "", is_late: bool = False) -> int:
 
         start_resident(socket, is_late=is_late)
     return code
+
+
+def _refuse_late(*_: object) -> None:
+    """Block a call that takes too long to decide about, also where hooks fail open: a model could make it take long."""
+    os.write(2, b"Blocked: metier could not decide about it in time. Tell the user.\n")
+    os._exit(2)
