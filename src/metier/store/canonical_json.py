@@ -78,7 +78,8 @@ def parse_strict(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict):
         return None
-    if text.count("{") + text.count("[") > _MANY_PARTS:
+    plain = str(text)  # a database that somebody changed may hold bytes
+    if plain.count("{") + plain.count("[") > _MANY_PARTS:
         from metier._json_object import is_deep  # most texts are of few parts
 
         return None if is_deep(found) else found

@@ -112,6 +112,7 @@ pieces = st.sampled_from(
     ["git+", "https://", "ssh://", "file://", "ext::", "git@", "a", "b.git", "/", "@", ":", "#", "..", "-", "tree", " "]
 )
 words = st.from_regex(r"[a-z][a-z0-9_.]{0,8}[a-z0-9]", fullmatch=True)
+hosts = st.from_regex(r"[a-z][a-z0-9]{0,8}(\.[a-z]{2,6}){0,2}", fullmatch=True)
 folders = st.lists(words, max_size=3).map("/".join)
 
 
@@ -131,7 +132,7 @@ def test_any_text_is_an_address_or_an_error_of_ours(text: str) -> None:
 
 
 @given(
-    st.sampled_from(["https", "ssh", "git", "file"]), words, st.lists(words, min_size=1, max_size=3), folders, folders
+    st.sampled_from(["https", "ssh", "git", "file"]), hosts, st.lists(words, min_size=1, max_size=3), folders, folders
 )
 def test_the_name_with_ref_and_path_is_the_address_again(
     scheme: str, host: str, parts: list[str], ref: str, path: str
