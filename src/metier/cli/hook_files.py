@@ -51,7 +51,7 @@ class HookFile:
     then: str = ""
     """The step that is left to the user."""
     limits: tuple[str, ...] = ()
-    """What the client cannot do, each in one sentence."""
+    """Sentences on what the client cannot do."""
 
     def content(self, deciding: str, observing: str, *, is_closed: bool) -> dict[str, Any]:
         """The hooks as the data of the file, by the command for events that decide and the one for others."""

@@ -12,6 +12,7 @@ from metier._lazy import logger
 from metier.errors import MetierError, StoreUnavailable
 from metier.serve.client_hooks.event import HookAnswer, Output
 from metier.serve.client_hooks.protocols import PROTOCOLS, UnknownInput, blocked
+from metier.serve.client_hooks.resident_socket import MAX_INPUT
 
 if TYPE_CHECKING:
     from metier.serve.client_hooks.conversation import ClientConversation
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 log = logger("metier.serve")
 
-MAX_INPUT = 16_000_000
-"""Bytes of one event."""
 _MAX_CONVERSATIONS = 64
 
 
