@@ -7,6 +7,8 @@ CORE := .venv/.core
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header
+# The rules of the scanner, compiled as they lie here.
+RULES := src/metier/scan/packs/compiled/.made
 # What builds, checks and describes a release is apart from what tests it.
 RELEASE := .venv-release/bin
 RELEASE_READY := .venv-release/.ready
@@ -49,23 +51,27 @@ $(READY): pyproject.toml requirements.lock
 	@$(BIN)/python -m compileall -q -x bundled src/metier
 	@touch $@
 
+$(RULES): $(READY) $(wildcard src/metier/scan/packs/core/*.yaml) $(addprefix src/metier/scan/,pack.py phrase.py prefilter.py words.py)
+	@$(BIN)/python -c "from metier.scan.pack_store import ship; ship()"
+	@touch $@
+
 demo: $(if $(wildcard $(READY)),$(READY),$(CORE)) ## see what Métier does, on skills that come with it; needs half a minute and 80 MB
 	@$(BIN)/metier demo
 	@echo "Here the command is $(BIN)/metier."
 
-test: $(READY) ## run the quick tests: every behaviour
+test: $(RULES) ## run the quick tests: every behaviour
 	$(PYTEST) $(PARALLEL) --in-memory -m "not slow"
 
-test-slow: $(READY) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
+test-slow: $(RULES) ## run the tests that need minutes by nature: faults, browsers, fuzzing, real clients
 	METIER_EXAMPLES=200 $(PYTEST) $(PARALLEL) -m "slow or hypothesis"
 
-test-touched: $(READY) ## run the tests of the rooms that a change touches (BASE=commit, else since origin/main)
+test-touched: $(RULES) ## run the tests of the rooms that a change touches (BASE=commit, else since origin/main)
 	@# Pytest ends with 5 where all of them are slow.
 	@tests="$$($(BIN)/python -m tests.touched $(BASE))" && \
 	if [ -n "$$tests" ]; then echo "Touched: $$tests"; $(PYTEST) $(PARALLEL) --in-memory -m "not slow" $$tests || [ $$? -eq 5 ]; \
 	else echo "The change touches no test."; fi
 
-coverage: $(READY) ## run the quick tests with branch coverage, part by part; fails if a room is below 85 %
+coverage: $(RULES) ## run the quick tests with branch coverage, part by part; fails if a room is below 85 %
 	$(BIN)/coverage erase
 	@# What counts here is what was run: a test that fails while it is traced fails `make test` if it is broken.
 	@# Each part adds to what was measured, so that one that is stopped leaves the others; 2 is an interrupt.
@@ -83,10 +89,10 @@ lint: $(READY) ## style, types, and no module over 800 lines
 	$(BIN)/mypy
 	@! find src -name '*.py' -size +8k -exec wc -l {} + | awk '$$2 != "total" && $$1 > 800' | grep .
 
-bench: $(READY) ## run all benchmarks; fails if a limit of benchmarks/limits.toml is not met
+bench: $(RULES) ## run all benchmarks; fails if a limit of benchmarks/limits.toml is not met
 	$(BIN)/python benchmarks/all.py
 
-bench-quick: $(READY) ## watch the hot paths: fails if one has become twice as slow
+bench-quick: $(RULES) ## watch the hot paths: fails if one has become twice as slow
 	$(BIN)/python benchmarks/quick.py
 
 docs: $(READY) ## write the reference pages from the code

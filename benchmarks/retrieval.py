@@ -36,7 +36,7 @@ from _table import aligned
 from metier import Caller, Library
 from metier.find import Query, WordVectors
 from metier.find.index_maintenance import BATCH
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.search_engine import SearchEngine
 from metier.find.search_index import SearchIndex
 from metier.library.snapshot import Snapshot
@@ -268,7 +268,7 @@ SCALE_HEAD = (
 )  # fmt: skip
 
 
-def resampled(data: Collection, count: int, seed: int = 0) -> Iterator[SkillText]:
+def resampled(data: Collection, count: int, seed: int = 0) -> Iterator[IndexedText]:
     """Skills of the usual lengths, made of sentences and paragraphs of the real ones."""
     chance = random.Random(seed)
     paragraphs = [part for row in data.rows for part in row["body"].split("\n\n") if part.strip()]
@@ -284,7 +284,7 @@ def resampled(data: Collection, count: int, seed: int = 0) -> Iterator[SkillText
             at += 1
             parts.append(part)
             length += len(part) + 2
-        yield SkillText(
+        yield IndexedText(
             key=f"{number}/SKILL.md",
             stamp="1",
             name=f"{slug(one['name'])[:50]}-{number}",
@@ -329,7 +329,7 @@ class _Entry:
         return self.key
 
 
-def many(data: Collection, count: int, letters: int) -> Iterator[SkillText]:
+def many(data: Collection, count: int, letters: int) -> Iterator[IndexedText]:
     """So many resampled skills; beyond a hundred thousand the same texts come again under other names."""
     if count <= POOL:
         yield from (text._replace(body=text.body[:letters]) for text in resampled(data, count))
@@ -396,7 +396,7 @@ def memory(*, anew: bool = False) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def batches(texts: Iterator[SkillText]) -> Iterator[list[SkillText]]:
+def batches(texts: Iterator[IndexedText]) -> Iterator[list[IndexedText]]:
     while batch := list(itertools.islice(texts, BATCH)):
         yield batch
 

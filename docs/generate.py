@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the code: diagnostics, the command line, errors, rules of the scanner.
+"""Writes the reference pages that are made from the code: diagnostics, the command, errors, rules of the scanner.
 
 python docs/generate.py            write them
 python docs/generate.py --check    exit 1 when one is out of date
@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import json
 import os
 import re
 import sys
@@ -27,7 +28,10 @@ from metier import _aliases, errors
 from metier.cli.commands import COMMANDS, GROUPS
 from metier.cli.help import examples
 from metier.cli.parser import TopParser, parser_of
+from metier.cli.rule_syntax import syntax_shape
+from metier.scan import condition, phrase
 from metier.scan.finding import rank
+from metier.scan.pack import MAX_FILES, MAX_PACK_BYTES, SCHEMA
 from metier.scan.ruleset import all_rules
 from metier.session.files import ReadOptions, read_resource
 from metier.session.runs import RunOptions, ScriptRun
@@ -315,6 +319,68 @@ def scan_rules_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def rule_packs_page() -> str:
+    """The format of packs of rules: the keys of a rule, and how phrases and conditions are written."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    rule = schema["$defs"]["rule"]
+    syntax = syntax_shape()
+    return "\n".join(
+        [
+            "# Packs of rules\n",
+            NOTICE,
+            "A pack is a folder with YAML files, or a folder `metier_rules` in an installed Python package. [Write a",
+            "rule of your own](../how-to/scan-rules.md) says how to begin. A file has `rules` (a list), `lexicons`",
+            "(phrases for several rules, each with its `meaning` and its `terms`), or both. Its rules can use the",
+            "lexicons of their own pack and ours; ids and names that come with Métier are taken.\n",
+            f"A pack has at most {MAX_FILES} files and {MAX_PACK_BYTES:,} bytes. Anchors and aliases of YAML are not",
+            "read, and neither are links. The digest that a policy pins is over names and content of all files.\n",
+            "## A rule\n",
+            "| key | needed | what it is | values |",
+            "|---|---|---|---|",
+            *(
+                f"| `{name}` | {'yes' if name in rule['required'] else ''} | {_cell(about['description'])} "
+                f"| {_cell(_values(about, schema))} |"
+                for name, about in rule["properties"].items()
+            ),
+            "",
+            "A rule has `when`, `matcher` or both. Every sentence that `when` holds for must say one of some words: a",
+            "term whose phrases have none, or a condition of facts alone, is refused, as is an expression that could",
+            "take very long.\n",
+            "What is quoted, taught, shown as a bad example or part of tests loses two steps of severity, and what a",
+            "sentence speaks against is `info`, unless `stance` is `[any]`.\n",
+            "## Phrases\n",
+            *_docstring(phrase),
+            "## Conditions\n",
+            *_docstring(condition),
+            "## Matchers\n",
+            "| matcher | what it looks for, and its options |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(about)} |" for name, about in syntax["matchers"].items()),
+            "",
+            "## Lexicons\n",
+            "`metier scan rules show LEXICON` lists the phrases.\n",
+            "| lexicon | meaning |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(about)} |" for name, about in syntax["lexicons"].items()),
+            "",
+        ]
+    )
+
+
+def _docstring(module: Any) -> list[str]:
+    """A docstring without its first line, tables as they are."""
+    lines = (inspect.getdoc(module) or "").split("\n")
+    return [*lines[2:], ""]
+
+
+def _values(about: dict[str, Any], schema: dict[str, Any]) -> str:
+    """The values that a key of a rule can have."""
+    choice = about.get("enum") or about.get("items", {}).get("enum")
+    if about.get("$ref", "").endswith("/severity") or about.get("propertyNames", {}).get("$ref"):
+        choice = schema["$defs"]["severity"]["enum"]
+    return ", ".join(f"`{one}`" for one in choice) if choice else ""
+
+
 def command_page() -> str:
     """What `--help` says, for every command and every verb of one."""
     os.environ["NO_COLOR"] = "1"
@@ -322,7 +388,9 @@ def command_page() -> str:
     for group, title in GROUPS.items():
         rows = [(name, command.summary) for name, command in COMMANDS.items() if command.group == group]
         lines.extend([f"**{group}**: {title}\n", "| | |", "|---|---|"])
-        lines.extend([*(f"| [`{name}`](#metier-{name}) | {_cell(summary)} |" for name, summary in rows), ""])
+        lines.extend(
+            [*(f"| [`{name}`](#metier-{name.replace(' ', '-')}) | {_cell(summary)} |" for name, summary in rows), ""]
+        )
     lines.extend(["```text", examples(describes_all=True).rstrip(), "```\n"])
     for name in COMMANDS:
         command = parser_of(name)
@@ -557,6 +625,7 @@ PAGES = {
     "diagnostics.md": diagnostics_page,
     "errors.md": errors_page,
     "command.md": command_page,
+    "rule-packs.md": rule_packs_page,
     "scan-rules.md": scan_rules_page,
 }
 

@@ -49,7 +49,7 @@ _DECIDING = (
     "metier.guard.governance",
     *_STORE,
 )
-_LOOKING = ("metier.guard.policy.merge", "metier.scan.capabilities", "metier.scan.structure", *_DECIDING)
+_LOOKING = ("metier.guard.policy.merge", "metier.scan.capabilities", *_DECIDING)
 _SCANNING = ("metier.scan.rules", "metier.scan.scanner", *_LOOKING)
 _RUNNING = (
     *("metier.run.native.runner", "metier.run.native.bubblewrap", "metier.run.native.seccomp", "metier.run.plain"),

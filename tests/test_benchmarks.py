@@ -123,6 +123,28 @@ def test_the_scanner_can_be_measured_on_labelled_skills(tmp_path: Path, benchmar
     assert benchmark("scanner", "--json", "--check", "--malicious", good, "--benign", bad)[0] == 1
 
 
+@pytest.mark.slow
+def test_the_cost_of_the_scanner_can_be_measured_beside_another_one(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "sample.jsonl.gz", "wt", encoding="utf-8") as sample:
+        sample.write(json.dumps({"text": "---\nname: a\n---\nSay hello.", "folder": "a"}) + "\n")
+    other = tmp_path / "other"
+    other.write_text('#!/bin/sh\n[ "$1" = scan-all ] && grep -rq hello "$2"\n')
+    other.chmod(0o755)
+    command = [sys.executable, "benchmarks/scanner_cost.py", "--json", "--sample", str(tmp_path / "sample.jsonl.gz")]
+    done = subprocess.run(
+        [*command, "--hostile", "20", "--peer", str(other)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    rows = {row["what"]: row["ms"] for row in json.loads(done.stdout)}
+    assert set(rows) >= {"a skill", "the first of a process", "1 MB of hostile text", "other, a skill"}
+    assert all(ms >= 0 for ms in rows.values())
+    assert rows["a skill"] < rows["the first of a process"] < rows["1 MB of hostile text"]
+
+
 def test_what_is_measured_is_told_as_a_table_or_as_json() -> None:
     program = (
         "import argparse, sys; sys.path.insert(0, 'benchmarks')\n"

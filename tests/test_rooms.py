@@ -39,7 +39,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
 }
 FOR_ALL = {
-    *("errors", "hints", "_version", "_lazy", "_telemetry", "_otel_setup", "_extras", "_cache", "_aliases"),
+    *(
+        "errors",
+        "hints",
+        "_version",
+        "_lazy",
+        "_telemetry",
+        "_otel_setup",
+        "_extras",
+        "_cache",
+        "_aliases",
+        "_regex_cache",
+    ),
     *("_notifier", "_paths", "_hosts", "_json_object", "_suggest", "_yaml_edit"),
 }
 """Modules of the top package that every room may import."""

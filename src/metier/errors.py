@@ -32,6 +32,7 @@
     ├── ModelMissing            no model is configured, or the one that is cannot be used here
     ├── StoreUnavailable        the store cannot be opened, read or written
     ├── PolicyInvalid           a policy file, or a list of suppressions, cannot be used as it is
+    ├── RulesInvalid            a pack of rules for the scanner cannot be used
     ├── NotPermitted            whoever asks has not the role for it, or may not decide about their own request
     ├── RequestNotFound         there is no such approval or request for one
     ├── PersonNotFound          nobody of that name, or no such token
@@ -280,6 +281,12 @@ class PolicyInvalid(MetierError):
     """A policy file, or a list of suppressions, cannot be used as it is; its context has `path` and `line`."""
 
     code = "policy-invalid"
+
+
+class RulesInvalid(MetierError):
+    """A pack of rules for the scanner cannot be used: a file of it is wrong, or it is not what it is pinned to."""
+
+    code = "rules-invalid"
 
 
 class NotPermitted(MetierError):

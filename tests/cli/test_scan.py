@@ -62,6 +62,17 @@ def test_people_see_rule_place_text_and_what_to_do(metier: Command, skills: Path
     assert out.splitlines()[-1] == "2 skills, 1 with findings of severity high or above."
 
 
+def test_what_is_declared_is_shown_beside_what_is_done(metier: Command, skills: Path) -> None:
+    text = "---\nname: clean\ndescription: Says hello.\nallowed-tools: WebFetch Bash(git *)\n---\nRun `git log -1`.\n"
+    (skills / "clean" / "SKILL.md").write_text(text)
+    (skills / "clean" / "x.py").write_text("print(1)\n")
+    out = metier("scan", skills / "clean")[1]
+    assert "can: network-tools, scripts (not declared), shell-instructions\n" in out
+    assert "declares: network-tools, shell-instructions\n" in out
+    found = as_json(metier, skills / "clean")[1]["clean"]
+    assert (found["declared"], found["undeclared"]) == (["network-tools", "shell-instructions"], ["scripts"])
+
+
 @pytest.mark.each(("severity", "code"), [("info", 1), ("high", 1), ("critical", 0)])
 def test_the_exit_code_follows_the_severity_to_fail_on(metier: Command, skills: Path, severity: str, code: int) -> None:
     assert metier("scan", skills, "--fail-on", severity)[0] == code

@@ -43,6 +43,14 @@ def test_everything_about_a_skill_is_shown(metier: Call, skills: Path) -> None:
         assert expected in out
 
 
+def test_what_it_can_do_is_shown_beside_what_it_declares(metier: Call, skills: Path) -> None:
+    _, out, _ = metier("--skills", skills, "show", "deploy", "--capabilities")
+    assert "scripts     scripts/run.py:1  no" in out
+    assert "CAPABILITY" not in metier("--skills", skills, "show", "deploy")[1]
+    found = json.loads(metier("--skills", skills, "show", "deploy", "--capabilities", "--json")[1])["capabilities"]
+    assert (found["names"], found["declared"], found["undeclared"]) == (["scripts"], [], ["scripts"])
+
+
 def test_json_is_what_the_list_prints_and_more(metier: Call, skills: Path) -> None:
     (listed,) = json.loads(metier("--skills", skills, "list", "--json")[1])
     code, out, err = metier("--skills", skills, "show", "deploy", "--json")

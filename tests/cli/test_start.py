@@ -39,7 +39,12 @@ COMMANDS: dict[str, set[str]] = {
     "policy show": {*LIGHT, *NO_RUN, "metier.store.store"},
     "approve list": {*(LIGHT - {"sqlite3"}), *NO_RUN, "metier.find", "shutil"},
     "audit tail": {*(LIGHT - {"sqlite3"}), *NO_RUN, "metier.find", "metier.library.index"},
-    "run one x.py": {*(LIGHT - {"sqlite3", "subprocess"}), "metier.hub", "metier.scan.rules", "metier.tools.builtin"},
+    "run one x.py": {
+        *(LIGHT - {"sqlite3", "subprocess"}),
+        "metier.hub",
+        "metier.scan.rule_book",
+        "metier.tools.builtin",
+    },
 }
 """Commands, and the modules that none of them imports, in a home with a skill and a store."""
 

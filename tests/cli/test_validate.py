@@ -662,3 +662,20 @@ def test_a_skill_is_validated_by_its_name_too(metier: Callable[..., tuple[int, s
     assert code == 0 and "csv-analyst" in out
     code, _, err = metier("validate", "no-such-skill")
     assert code == 2 and "no-such-skill" in err
+
+
+# --- what is declared and what is done ------------------------------------------------------------------------
+
+
+def test_what_the_files_do_beyond_what_is_declared_is_said_with_the_words_to_add(metier: Call, tmp_path: Path) -> None:
+    text = "---\nname: alpha\ndescription: Does it.\nallowed-tools: Read\n---\nRun `scripts/x.py now`.\n"
+    folder = write(tmp_path / "alpha", text)
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "x.py").write_text("import requests\n")
+    assert found_in(metier, folder) == {"tools-exceeded": 4, "capability-undeclared": 4}
+    code, out, _ = metier("validate", folder)
+    assert code == 0
+    assert "Write `allowed-tools: Read Bash(python3 scripts/x.py *)`" in out
+    assert found_in(metier, folder, "--strict") == {}
+    write(folder, text.replace("allowed-tools: Read\n", ""))
+    assert found_in(metier, folder) == {}

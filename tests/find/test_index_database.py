@@ -16,7 +16,7 @@ import pytest
 import metier.find.index_database
 from metier import Library
 from metier.find.index_database import IndexBusy, IndexDamaged, IndexDatabase
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.search_index import SearchIndex
 
 Write = Callable[..., Path]
@@ -363,7 +363,7 @@ def test_a_disk_that_is_full_does_no_harm(
 ) -> None:
     real = SearchIndex.update
 
-    def full(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def full(self: SearchIndex, texts: Iterable[IndexedText], gone: Iterable[str] = ()) -> None:
         if self.database.path is not None:
             self.database.reader()
             with self.database.transaction() as connection:
@@ -399,18 +399,18 @@ def test_the_index_is_for_its_owner_alone_also_in_a_folder_that_is_open_to_all(s
 
 def test_a_write_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     index = SearchIndex(str(tmp_path / "index.db"))
-    index.update([SkillText("a", "1", "a", "fruit")])
+    index.update([IndexedText("a", "1", "a", "fruit")])
     with pytest.raises(KeyboardInterrupt), index.database.transaction() as connection:
         connection.execute("DELETE FROM skill")
         raise KeyboardInterrupt
     assert index.stamps() == {"a": "1"}
-    index.update([SkillText("b", "1", "b", "fruit")])
+    index.update([IndexedText("b", "1", "b", "fruit")])
     assert index.stamps() == {"a": "1", "b": "1"}
 
 
 def test_a_reader_sees_the_last_complete_state_while_somebody_writes(tmp_path: Path) -> None:
     mine, other = SearchIndex(str(tmp_path / "index.db")), SearchIndex(str(tmp_path / "index.db"))
-    mine.update([SkillText("a", "1", "a", "fruit")])
+    mine.update([IndexedText("a", "1", "a", "fruit")])
     with mine.database.transaction() as connection:
         connection.execute("DELETE FROM skill")
         assert mine.stamps() == other.stamps() == {"a": "1"}
@@ -422,7 +422,7 @@ def test_whoever_waits_too_long_for_another_writer_is_told(tmp_path: Path, monke
     mine, other = SearchIndex(str(tmp_path / "index.db")), SearchIndex(str(tmp_path / "index.db"))
     mine.stamps()
     with mine.database.transaction(), pytest.raises(IndexBusy):
-        other.update([SkillText("a", "1", "a", "fruit")])
+        other.update([IndexedText("a", "1", "a", "fruit")])
 
 
 def test_a_search_goes_on_with_what_is_indexed_while_another_process_writes(
@@ -462,7 +462,7 @@ def test_a_first_search_waits_as_long_as_another_process_gets_on_with_writing(
     other.execute("BEGIN IMMEDIATE")
     update, waits = SearchIndex.update, list[str]()
 
-    def waiting(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def waiting(self: SearchIndex, texts: Iterable[IndexedText], gone: Iterable[str] = ()) -> None:
         try:
             update(self, texts, gone)
         except IndexBusy:
@@ -599,7 +599,7 @@ def test_two_processes_that_looked_at_different_moments_do_not_write_against_one
     written: list[str] = []
     real = SearchIndex.update
 
-    def watched(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def watched(self: SearchIndex, texts: Iterable[IndexedText], gone: Iterable[str] = ()) -> None:
         texts = list(texts)
         written.extend(text.key for text in texts)
         real(self, texts, gone)

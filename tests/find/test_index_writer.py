@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.find import index_writer, postings
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.ranking import LEVELS
 from metier.find.search_index import SearchIndex
 
@@ -22,7 +22,7 @@ SCOPES = ("", '[["x"],null,null]')
 
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 skills = st.builds(
-    lambda key, about, body, scope: SkillText(key=f"k{key}", stamp="", name="x", about=about, body=body, scope=scope),
+    lambda key, about, body, scope: IndexedText(key=f"k{key}", stamp="", name="x", about=about, body=body, scope=scope),
     st.integers(0, 5), texts, texts, st.sampled_from(SCOPES),
 )  # fmt: skip
 steps = st.lists(st.tuples(st.lists(skills, max_size=4), st.lists(st.integers(0, 5), max_size=2)), max_size=8)
@@ -32,7 +32,7 @@ def counted(index: SearchIndex, scopes: set[int]) -> dict[str, tuple[int, int]]:
     return index.postings(index.letters(WORDS), scopes).counts
 
 
-def expected(there: dict[str, SkillText], scopes: set[str]) -> dict[str, tuple[int, int]]:
+def expected(there: dict[str, IndexedText], scopes: set[str]) -> dict[str, tuple[int, int]]:
     about: Counter[str] = Counter()
     body: Counter[str] = Counter()
     for skill in there.values():
@@ -48,7 +48,7 @@ def expected(there: dict[str, SkillText], scopes: set[str]) -> dict[str, tuple[i
 )
 @given(steps)
 def test_counts_and_lists_are_those_of_the_skills_that_are_there(
-    fan: int, gone: int, row: int, steps: list[tuple[list[SkillText], list[int]]]
+    fan: int, gone: int, row: int, steps: list[tuple[list[IndexedText], list[int]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_FAN", fan)
@@ -56,7 +56,7 @@ def test_counts_and_lists_are_those_of_the_skills_that_are_there(
         patch.setattr(postings, "_IDS_OF_STEP", 1)
         patch.setattr(index_writer, "_MOST_GONE", gone)
         index = SearchIndex()
-        there: dict[str, SkillText] = {}
+        there: dict[str, IndexedText] = {}
         for number, (come, went) in enumerate(steps):
             for one in went:
                 there.pop(f"k{one}", None)
@@ -85,7 +85,7 @@ def segments(index: SearchIndex) -> list[int]:
 def test_segments_of_one_size_become_one() -> None:
     index = SearchIndex()
     for number in range(1, 200):
-        index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
+        index.update([IndexedText(key=str(number), stamp="1", name="x", body="fruit")])
         assert sum(segments(index)) == 2 * number
         assert len(segments(index)) <= 3 * postings._FAN
     assert counted(index, set(index.scopes())) == {"fruit": (0, 199)}
@@ -95,7 +95,7 @@ def test_segments_that_are_large_are_left_alone(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(postings, "_LARGEST_MERGED", 1)
     index = SearchIndex()
     for number in range(3 * postings._FAN):
-        index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit")])
+        index.update([IndexedText(key=str(number), stamp="1", name="x", body="fruit")])
     assert len(segments(index)) == 3 * postings._FAN
     assert counted(index, set(index.scopes())) == {"fruit": (0, 3 * postings._FAN)}
 
@@ -107,7 +107,7 @@ def test_large_segments_are_merged_once_as_many_skills_have_gone_as_there_are(mo
     sizes = []
     for number in range(40):
         body = WORDS[number % len(WORDS)]
-        index.update([SkillText(key="a", stamp=str(number), name="x", body=body)])
+        index.update([IndexedText(key="a", stamp=str(number), name="x", body=body)])
         sizes.append(sum(segments(index)))
         assert counted(index, set(index.scopes())) == {body: (0, 1)}
     assert max(sizes[20:]) == max(sizes[:20])
@@ -121,7 +121,7 @@ def large_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchIndex:
     monkeypatch.setattr(postings, "_ROW_LISTS", 1)
     index = SearchIndex(str(path / "search.db"))
     for number in range(4):
-        index.update([SkillText(key=str(number), stamp="1", name="x", body="fruit oven spoon")])
+        index.update([IndexedText(key=str(number), stamp="1", name="x", body="fruit oven spoon")])
     return index
 
 
@@ -147,7 +147,7 @@ def test_a_merge_that_ends_in_the_middle_loses_nothing_and_is_begun_anew(
             index.merge()
     whole = {"fruit": (0, 4), "oven": (0, 4), "spoon": (0, 4)}
     assert counted(index, set(index.scopes())) == whole
-    index.update([SkillText(key="4", stamp="1", name="x", body="fruit")])
+    index.update([IndexedText(key="4", stamp="1", name="x", body="fruit")])
     index.merge()
     assert counted(index, set(index.scopes())) == {**whole, "fruit": (0, 5)}
     assert segments(index) == [18]
@@ -165,7 +165,7 @@ def test_two_that_merge_and_one_that_writes_at_once_lose_nothing(
         if step == 4:
             other.merge()
         elif step == 3:
-            other.update([SkillText(key="0", stamp="2", name="x", body="oven knife")])
+            other.update([IndexedText(key="0", stamp="2", name="x", body="oven knife")])
         return transaction()
 
     monkeypatch.setattr(index.database, "transaction", meanwhile)
@@ -186,12 +186,12 @@ def test_nothing_is_left_of_skills_that_have_gone(table: str, monkeypatch: pytes
     def rows() -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
-    index.update([SkillText(key="a", stamp="1", name="apple", about="orange", body="banana")])
+    index.update([IndexedText(key="a", stamp="1", name="apple", about="orange", body="banana")])
     before = rows()
-    index.update([SkillText(key="b", stamp="1", name="apple", about="cherry orange", body="melon" * 3)])
+    index.update([IndexedText(key="b", stamp="1", name="apple", about="cherry orange", body="melon" * 3)])
     assert rows() > before
     index.update([], ["b"])
-    index.update([SkillText(key="a", stamp="2", name="apple", about="orange", body="banana")])
+    index.update([IndexedText(key="a", stamp="2", name="apple", about="orange", body="banana")])
     assert rows() == before
     index.update([], ["a"])
     assert rows() == 0
@@ -200,10 +200,10 @@ def test_nothing_is_left_of_skills_that_have_gone(table: str, monkeypatch: pytes
 def test_a_number_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_writer, "_MOST_GONE", 0)
     index = SearchIndex()
-    index.update([SkillText(key="a", stamp="1", name="x", body="fruit")])
+    index.update([IndexedText(key="a", stamp="1", name="x", body="fruit")])
     first = index.letters(["fruit"])["fruit"]
-    index.update([SkillText(key="a", stamp="0", name="x", body="knife")])
+    index.update([IndexedText(key="a", stamp="0", name="x", body="knife")])
     index.update([], ["a"])
     assert index.letters(["fruit"]) == {}
-    index.update([SkillText(key="a", stamp="2", name="x", body="oven fruit")])
+    index.update([IndexedText(key="a", stamp="2", name="x", body="oven fruit")])
     assert first not in index.letters(["oven", "fruit"]).values()

@@ -12,7 +12,7 @@ import metier.find.index_database
 import metier.find.lexicon
 from metier import Library
 from metier.find.index_database import IndexDamaged
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.lexicon import MOST, letter_of, letters_in
 from metier.find.search_index import SearchIndex
 
@@ -91,7 +91,7 @@ def test_a_writer_keeps_no_more_than_so_many_bytes_of_words(monkeypatch: pytest.
     index = SearchIndex()
     for number in range(6):
         body = f"knife {'x' * 60_000}{number} {'字' * 5_000}{number}"
-        index.update([SkillText(key=f"{number}.{place}", stamp="1", name="x", body=body) for place in range(9)])
+        index.update([IndexedText(key=f"{number}.{place}", stamp="1", name="x", body=body) for place in range(9)])
     kept = sum(map(len, index._letters))
     assert kept < 2 * 80_000
     found = index.postings(index.letters(["knife"]), set(index.scopes()))

@@ -17,7 +17,7 @@ from tests.tables import crossed
 import metier.find.indexed_text
 from metier import Library
 from metier.find import index_maintenance
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.postings import Field
 from metier.find.ranking import LEVELS
 from metier.find.search_index import SearchIndex
@@ -45,7 +45,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     keys: list[str] = []
     real = SearchIndex.update
 
-    def watched(self: SearchIndex, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def watched(self: SearchIndex, texts: Iterable[IndexedText], gone: Iterable[str] = ()) -> None:
         texts, gone = list(texts), list(gone)
         keys.extend([*(text.key for text in texts), *(f"-{key}" for key in gone)])
         real(self, texts, gone)
@@ -312,8 +312,8 @@ def test_a_second_search_compares_nothing(skills: Path, tmp_path: Path, monkeypa
 # --- the index itself ------------------------------------------------------------------------------------------------
 
 
-def text(key: str, stamp: str = "1", **fields: str) -> SkillText:
-    return SkillText(key=key, stamp=stamp, name=key, **fields)  # type: ignore[arg-type]
+def text(key: str, stamp: str = "1", **fields: str) -> IndexedText:
+    return IndexedText(key=key, stamp=stamp, name=key, **fields)  # type: ignore[arg-type]
 
 
 def everything(index: SearchIndex) -> tuple[object, ...]:
@@ -414,7 +414,7 @@ def test_the_garbage_collector_is_afterwards_as_it_was_before(is_enabled: bool) 
     try:
         if not is_enabled:
             gc.disable()
-        index.update([SkillText(key="a", stamp="1", name="a", body="fruit")])
+        index.update([IndexedText(key="a", stamp="1", name="a", body="fruit")])
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
@@ -424,13 +424,13 @@ def test_the_garbage_collector_is_afterwards_as_it_was_before(is_enabled: bool) 
 def test_a_process_that_is_forked_while_skills_are_written_collects_garbage() -> None:
     children = []
 
-    def texts() -> Iterator[SkillText]:
+    def texts() -> Iterator[IndexedText]:
         assert not gc.isenabled()
         child = os.fork()
         if not child:
             os._exit(0 if gc.isenabled() else 1)
         children.append(child)
-        yield SkillText(key="a", stamp="1", name="a", body="fruit")
+        yield IndexedText(key="a", stamp="1", name="a", body="fruit")
 
     SearchIndex().update(texts())
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0]

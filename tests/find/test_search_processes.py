@@ -19,7 +19,7 @@ import pytest
 
 from metier import Library
 from metier.find import index_maintenance
-from metier.find.indexed_text import SkillText
+from metier.find.indexed_text import IndexedText
 from metier.find.search_index import SearchIndex
 
 Write = Callable[..., Path]
@@ -236,7 +236,7 @@ def test_the_next_process_goes_on_where_a_killed_one_stopped(
     written: list[str] = []
     real = SearchIndex.update
 
-    def watched(self: SearchIndex, texts: list[SkillText], gone: tuple[str, ...] = ()) -> None:
+    def watched(self: SearchIndex, texts: list[IndexedText], gone: tuple[str, ...] = ()) -> None:
         written.extend(text.key for text in texts)
         real(self, texts, gone)
 
@@ -337,7 +337,7 @@ def test_the_child_of_a_fork_finds_everything_also_when_the_cache_was_emptied(fe
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_the_child_of_a_fork_writes_through_a_connection_of_its_own(tmp_path: Path) -> None:
     index = SearchIndex(str(tmp_path / "index.db"))
-    index.update([SkillText("a", "1", "a")])
+    index.update([IndexedText("a", "1", "a")])
     with index.database.transaction() as connection:
         parents = id(connection)
 

@@ -148,6 +148,7 @@ def _terms(effective: EffectivePolicy) -> dict[str, int]:
         "rescan": -(effective.scan.rescan_after or 10**12),
         "suppressions": int(effective.scan.suppressions is None),
         "engines": len(effective.scan.engines),
+        "packs": len(effective.scan.packs),
         "network tools": len(effective.network_tools),
         "write tools": len(effective.write_tools),
     }

@@ -72,7 +72,9 @@ CASES = {
         "[{id: R3, skill: pdf, effect: deny}]",
     ),
     "scan.engines": ('[core, {sarif: "cmd: a {dir}"}]', "[]", "[core]"),
+    "scan.packs": (f'[{{folder: ours, digest: "{A}"}}]', "[]", f'[{{folder: theirs, digest: "{B}"}}]'),
     "scan.rescan-after": ("7d", "30d", "1d"),
+    "scan.together": ("medium", "off", "medium"),
     "scan.suppressions": ("ours.yaml", "theirs.yaml", "ours.yaml"),
     "audit.max-output": ("100", "1000", "10"),
     "audit.checkpoint-every": ("100", "1000", "10"),
@@ -309,6 +311,21 @@ def test_a_project_adds_no_command_that_would_be_run() -> None:
     assert ([one.name for one in theirs.scan.engines], theirs.scan.commands) == (["core"], {})
     assert "adds no scanner" in theirs.problems[0].message
     assert dict(merge([file(text)]).scan.commands) == {"evil.sh": "./evil.sh {dir}"}
+
+
+def test_a_project_adds_rules_by_a_folder_of_its_own_alone() -> None:
+    entries = (
+        f'{{folder: rules, digest: "{A}"}}, {{folder: ../../rules, digest: "{A}"}}, {{package: rules, digest: "{A}"}}'
+    )
+    theirs = merge([file(f"scan: {{packs: [{entries}]}}", PROJECT)])
+    assert [one.name for one in theirs.scan.packs] == ["rules"]
+    assert [one.severity for one in theirs.problems] == ["warning", "warning"]
+    assert len(merge([file(f"scan: {{packs: [{entries}]}}")]).scan.packs) == 3
+
+
+def test_the_packs_of_all_files_count_also_where_they_disagree() -> None:
+    ours, theirs = (f'scan: {{packs: [{{folder: /srv/rules, digest: "{one}"}}]}}' for one in (A, B))
+    assert [one.digest for one in merge([file(ours), file(theirs, PERSONAL)]).scan.packs] == [A, B]
 
 
 def test_nobody_but_administrators_frees_the_skills_of_administrators_from_their_own_rules() -> None:

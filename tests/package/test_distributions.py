@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.package.conftest import ROOT, build, program
+
+from metier.scan.pack_store import core_digest
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +77,14 @@ def test_the_wheel_has_the_package_with_types_licence_and_skills_and_nothing_els
     # Each file of the package in the clone is there.
     files = subprocess.run(["git", "-C", str(ROOT), "ls-files", "src"], check=True, capture_output=True, text=True)
     assert {name.removeprefix("src/") for name in files.stdout.split()} <= names
+
+
+def test_the_wheel_brings_the_rules_of_the_scanner_compiled(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith("metier/scan/packs/compiled/")]
+        packs = {json.loads(archive.read(name).partition(b"\n")[0])["pack"] for name in names}
+    assert packs == {core_digest(), f"{core_digest()} signs"}
 
 
 def test_the_source_distribution_has_all_that_its_tests_need_and_nothing_that_was_made(dist: Path) -> None:

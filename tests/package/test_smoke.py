@@ -48,6 +48,7 @@ USES = [
     Use("new greet --into shared --description 'Greets people. Use when somebody arrives.'", "SKILL.md"),
     Use("validate shared/greet", "no errors"),
     Use("scan shared/greet", "nothing of severity high"),
+    Use("scan rules list", "INSTRUCTION_OVERRIDE"),
     Use("add ./shared greet --to project --yes", "is installed"),
     Use("lock --check", "1 skill as locked"),
     Use("outdated", "what its sources have"),
@@ -96,7 +97,9 @@ USES = [
 
 
 def test_every_command_is_used() -> None:
-    assert {use.line.partition(" ")[0] for use in USES} == COMMANDS.keys()
+    lines = [f"{use.line} " for use in USES]
+    assert {line.partition(" ")[0] for line in lines} <= COMMANDS.keys()
+    assert [name for name in COMMANDS if not any(line.startswith(f"{name} ") for line in lines)] == []
 
 
 def version_of(python: str) -> tuple[int, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from metier.scan import view_of
 from metier.scan.finding import rank
-from metier.scan.rules import ALL_RULES
+from metier.scan.ruleset import all_rules
 from metier.skill import MemoryPackage
 
 FRONT = "---\nname: {name}\ndescription: {description}\n---\n"
-RULES = {rule.id: rule for rule in ALL_RULES}
+RULES = {rule.id: rule for rule in all_rules()}
 
 
 def skill(
@@ -25,7 +25,7 @@ def severities(files: Mapping[str, str | bytes]) -> dict[str, int]:
     """The rank of the worst that each rule says."""
     view = view_of(MemoryPackage(dict(files)))
     found: dict[str, int] = {}
-    for rule in ALL_RULES:
+    for rule in all_rules():
         for hit in rule.check(view):
             found[rule.id] = max(found.get(rule.id, -1), rank(hit.severity or rule.severity))
     return found

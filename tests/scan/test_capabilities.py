@@ -57,6 +57,7 @@ def of(
         ("Install the package. Add a line. Get it done.", []),
         ("git clone https://x.example/r", ["external-downloads"]),
         ("<!-- curl https://x.example/t -->", ["external-downloads", "network-tools"]),
+        ("cu<!-- x -->rl -s localhost", ["network-tools"]),
         ("Status: !`git status`", ["inline-exec", "shell-instructions"]),
         ("!`date`", ["inline-exec"]),
         ("```!\ngit log\n```", ["inline-exec", "shell-instructions"]),

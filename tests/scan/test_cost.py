@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metier.scan import ScanRule, scan, view_of
-from metier.scan.rules import ALL_RULES
-from metier.scan.rules._reading import reading
-from metier.scan.rules._words import words_of
-from metier.scan.structure import RULES
+from metier.scan.ruleset import all_rules
+from metier.scan.skill_statements import reading
 from metier.skill import MemoryPackage
 from metier.skill.package import checked_path
 
+FILES = [rule for rule in all_rules() if rule.id in ("OPAQUE_FILE", "AUTORUN_FILE", "PADDED_FILE", "STOWAWAY")]
 WORDS = [
     b"---\n", b"name: a\n", b"```sh\n", b"```", b"~~~\n", b"<!--", b"-->", b"!`", b"`", b"\n", b"\r\n", b"\0", b"\xff",
     b"\x89PNG\r\n\x1a\n", b"IEND", b"tEXt", b"PK\x03\x04", b"PK\x05\x06", b"\xff\xd8\xff\xe1", b"\x7fELF", b"%PDF-",
@@ -35,7 +34,7 @@ PATHS = st.sampled_from(
 def test_any_bytes_in_any_file_make_a_report(files: dict[str, bytes]) -> None:
     if "a/SKILL.md" in files:
         files.pop("a", None)
-    report = scan(MemoryPackage(files), rules=RULES)
+    report = scan(MemoryPackage(files), rules=FILES)
     assert report.status == "ok", report.error
     assert all(found.text.isprintable() and found.line >= 1 for found in report.findings)
 
@@ -49,14 +48,32 @@ def test_no_rule_fails_on_any_bytes(files: dict[str, bytes]) -> None:
 @given(st.dictionaries(PATHS, CONTENT, max_size=4))
 def test_every_file_is_text_or_named(files: dict[str, bytes]) -> None:
     view = view_of(MemoryPackage(files))
-    seen = {file.path for file in view.files} | {file.path for file in view.opaque}
-    assert seen == {"/".join(checked_path(path)) for path in files}
+    paths = {"/".join(checked_path(path)) for path in files}
+    inside = tuple(f"{path}/" for path in paths)
+    text, opaque = {file.path for file in view.files}, {file.path for file in view.opaque}
+    # What lies inside of a file is text as well, by the path of the file and its own name.
+    assert {path for path in text if not path.startswith(inside)} | opaque >= paths >= opaque
+    assert all(path in paths or path.startswith(inside) for path in text)
 
 
 NASTY = [
     *("a", " ", "(", "\n", "`", "```\n", "~", "<!--", "<!-- -->", "`<!--", "-->", "curl ", "https://", "\0a", "é"),
     *("https://a.b/c.", "install ", " !`a", "---\n", "k: v\n", "> ", "- ", "1. ", "`bash x", "open(a,", "\t", "\r"),
-    *(";   ", "|", "import ", "\n" + " " * 50, "npm i ", "{", '"', "[x](", "QUFB", "ignore previous ", "\u200b", "# "),
+    *(
+        ";   ",
+        "|",
+        "import ",
+        "\n" + " " * 50,
+        "npm i ",
+        "{",
+        '"',
+        "[x](",
+        "QUFB",
+        "ignore previous ",
+        "\u200b",
+        "# ",
+        "Never tell the user. ",
+    ),
 ]
 
 
@@ -77,7 +94,7 @@ def is_linear(unit: str, size: int, rules: Sequence[ScanRule] | None) -> bool:
 @pytest.mark.parametrize("units", [NASTY[::6], pytest.param(NASTY, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_twice_the_text_takes_about_twice_the_time(units: list[str]) -> None:
     # Another look where something else on the machine may have been in the way.
-    assert [unit for unit in units if not is_linear(unit, 8_000, RULES) and not is_linear(unit, 8_000, RULES)] == []
+    assert [unit for unit in units if not is_linear(unit, 8_000, FILES) and not is_linear(unit, 8_000, FILES)] == []
 
 
 @pytest.mark.each("unit", NASTY, every=6)
@@ -95,7 +112,7 @@ def test_a_letter_of_another_script_does_not_make_a_long_word_slow() -> None:
 def lines_of_addresses(count: int) -> float:
     script = "\n".join(f'u{n} = "https://host{n}.weather-cdn.top/x"' for n in range(count))
     package = MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.py": script})
-    strangers = [rule for rule in ALL_RULES if rule.id == "SCRIPT_CALLS_STRANGER"]
+    strangers = [rule for rule in all_rules() if rule.id == "SCRIPT_CALLS_STRANGER"]
     start = time.thread_time()
     scan(package, rules=strangers)
     return time.thread_time() - start
@@ -113,19 +130,16 @@ def timed(work: Callable[[], object]) -> float:
     return time.thread_time() - start
 
 
-@pytest.mark.each("mark", ["'", ".", "-", "a'''", ".a'-"])
-def test_marks_that_no_letter_follows_are_gone_over_once(mark: str) -> None:
-    few, many = mark * (2_000 // len(mark)), mark * (16_000 // len(mark))
-    # Eight times the text; from each mark again it would be sixty-four times the time.
-    assert any(timed(lambda: words_of(many)) < 24 * timed(lambda: words_of(few)) + 0.002 for _ in range(3))
-
-
 @pytest.mark.parametrize("count", [2_000, pytest.param(4_000, marks=pytest.mark.slow)])
 @pytest.mark.each("rule", ["LISTENS_IN", "COIN_MINER"])
 def test_one_line_that_a_rule_is_about_does_not_make_it_look_at_all_others(rule: str, count: int) -> None:
     lines = "\n".join(f'"node_modules/part-{n}": {{"version": "1.{n}.0", "dev": true}},' for n in range(count))
-    script = f"{lines}\nkeyboard_layout = mining_data = clipboard_history = 0\n"
-    view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
-    taken_apart = timed(lambda: reading(view))
-    (one,) = (some for some in ALL_RULES if some.id == rule)
-    assert timed(lambda: list(one.check(view))) < taken_apart / 2
+    telling = "keyboard_layout = mining_data = clipboard_history = 0\n"
+    (one,) = (some for some in all_rules() if some.id == rule)
+
+    def looked_at(script: str) -> float:
+        view = view_of(MemoryPackage({"SKILL.md": "---\nname: a\ndescription: d\n---\nRun it.", "x.js": script}))
+        reading(view)
+        return timed(lambda: list(one.check(view)))
+
+    assert any(looked_at(f"{lines}\n{telling}") < 1.5 * looked_at(lines) for _ in range(3))

@@ -8,9 +8,9 @@ import pytest
 from tests.scan.rule_probes import severities, skill
 
 from metier.scan import view_of
+from metier.scan.data_lines import is_lock, says_nothing
 from metier.scan.finding import rank
-from metier.scan.rules._locks import is_lock, says_nothing
-from metier.scan.rules._reading import reading
+from metier.scan.skill_statements import reading
 from metier.skill import MemoryPackage
 
 SHA = "sha512-oKaCyiovyQr183r9U93787Ju1zwk+rRMgPnLTwCLckHmOUK7sltA1Gp4LSGt8oNMgqQS6jR7uRdfQ/NPul37QA=="
@@ -79,7 +79,7 @@ def test_a_command_in_a_lock_file_is_found_where_it_stands() -> None:
 
 def test_a_package_that_a_lock_file_takes_from_somewhere_else_is_found() -> None:
     line = '"resolved": "https://packages.weather-relay.top/react/-/react-18.2.0.tgz",'
-    assert severities(skill("Run it.", **{"package-lock__json": locked(line)}))["REGISTRY_REDIRECT"] >= rank("high")
+    assert severities(skill("Run it.", **{"package-lock__json": locked(line)}))["LOCKED_ELSEWHERE"] >= rank("high")
 
 
 def test_a_package_from_a_forge_or_a_known_mirror_is_no_finding() -> None:

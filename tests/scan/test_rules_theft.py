@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.scan.rule_probes import severities, skill, worst
 
+from metier.scan.deobfuscation import revealed
 from metier.scan.finding import rank
-from metier.scan.rules._revealing import revealed
 
 MEDIUM, HIGH = rank("medium"), rank("high")
 FENCE = "```"

@@ -10,8 +10,7 @@ import pytest
 
 from metier.scan import Finding, ScanReport, Severity
 from metier.scan.finding import SEVERITIES
-from metier.scan.sarif import sarif_of
-from metier.scan.sarif_in import read_sarif
+from metier.scan.sarif import read_sarif, sarif_of
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
 LEVEL = {"enum": ["none", "note", "warning", "error"]}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metier.errors import InvalidArgument
 from metier.scan import Finding
 from metier.scan.finding import SEVERITIES
-from metier.scan.sarif_in import MAX_LINE, MAX_RESULTS, read_sarif
+from metier.scan.sarif import MAX_LINE, MAX_RESULTS, read_sarif
 
 
 def log(*results: Any, rules: Any = (), **run: Any) -> bytes:

@@ -60,7 +60,9 @@ def test_a_finding_says_what_where_and_what_to_do() -> None:
         "line": 5,
         "message": "Something is there.",
         "hint": "Look.",
+        "harmless": "",
         "text": "Say \\x1b hello.",
+        "stance": "",
         "fingerprint": found.fingerprint,
         "engine": "core",
         "suppressed_by": "",
@@ -243,11 +245,9 @@ def test_the_ruleset_changes_with_a_pattern(packed: bool, tmp_path: Path, monkey
 
 
 def test_the_ruleset_covers_all_code_that_looks_at_a_skill() -> None:
-    ruleset_of(all_rules())
-    looking = {name for name in sys.modules if name.startswith("metier.scan.rules")}
-    assert len(looking) > 20
-    for name in (*ruleset.ENGINE, *looking):
-        assert ruleset.digest_of(sys.modules[name]), name
+    scan(MemoryPackage({"SKILL.md": "---\nname: a\n---\nRun `scripts/x.py`.", "scripts/x.py": "print(1)"}))
+    covered = {line.partition(" ")[0].removesuffix(".__init__") for line in ruleset.engine()}
+    assert {name for name in sys.modules if name.startswith("metier.scan.")} <= covered
 
 
 def test_every_rule_says_what_it_is_and_what_to_do() -> None:

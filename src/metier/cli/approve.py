@@ -176,7 +176,7 @@ def _show(options: Namespace, scope: TenantScope, person: Person, effective: Eff
     from metier.guard.approvals.decisions import reason_against_deciding
 
     asked = _find_request(scope, options.id)
-    view = request_view_of(scope, asked)
+    view = request_view_of(scope, asked, effective.scan.packs)
     now = timestamp(time.time())
     terms = effective.approval
     agreed = _agreed(scope, asked, terms.quorum, now)

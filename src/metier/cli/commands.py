@@ -74,6 +74,7 @@ COMMANDS = {
     "trust": Command("govern", "trust the skills of a project", everyday=True),
     "untrust": Command("govern", "no longer trust the skills of a project", "trust"),
     "scan": Command("govern", "look for signs of an attack in skills, without running anything", everyday=True),
+    "scan rules": Command("govern", "list, show, test and begin rules of the scanner", "scan_rules"),
     "explain": Command("govern", "say whether a tool call is allowed, and by which rule", everyday=True),
     "policy": Command("govern", "check, show and explain what policy files allow"),
     "approve": Command("govern", "decide what skills may do", everyday=True),

@@ -37,11 +37,16 @@ def print_completions() -> None:
     parser = TopParser()
     commands: Any = parser.add_subparsers(dest="command", parser_class=Parser)
     for name, command in COMMANDS.items():
+        if " " in name:
+            continue
         # The module of no other command is imported.
         full = parser_of(name) if name == named else None
         commands.add_parser(name, help=command.summary, add_help=full is None)
         if full is not None:
             commands.choices[name] = full
+    if named in COMMANDS and " " in named:
+        first, second = named.split()
+        commands.choices[first].add_subparsers().choices[second] = parser_of(named)
     argcomplete.autocomplete(parser)
 
 

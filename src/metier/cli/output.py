@@ -16,7 +16,7 @@ from metier.hints import for_person
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from metier.skill import Diagnostic
 
@@ -206,6 +206,15 @@ def print_diagnostics(style: Style, diagnostics: Iterable[Diagnostic], *, indent
 def plural(count: int, noun: str) -> str:
     """A number with its noun: `1 skill`, `1,204 skills`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def marked_capabilities(names: Iterable[str], undeclared: Collection[str]) -> str:
+    """Capabilities, each that the skill does not declare marked so.
+
+    >>> marked_capabilities(["network-tools", "scripts"], ["scripts"])
+    'network-tools, scripts (not declared)'
+    """
+    return ", ".join(f"{name} (not declared)" if name in undeclared else name for name in names)
 
 
 class Progress:

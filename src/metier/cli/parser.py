@@ -253,11 +253,16 @@ def split_command(words: Sequence[str]) -> tuple[list[str], str | None, list[str
 
     >>> split_command(["--skills", "a", "list", "--all"])
     (['--skills', 'a'], 'list', ['--all'])
+    >>> split_command(["scan", "rules", "list"]), split_command(["scan", "./rules"])
+    (([], 'scan rules', ['list']), ([], 'scan', ['./rules']))
     """
     end = 0
     while end < len(words) and words[end].startswith("-"):
         end += 2 if words[end] == "--skills" else 1
     name = words[end] if end < len(words) else None
+    both = " ".join(words[end : end + 2])
+    if both != name and both in COMMANDS:
+        return list(words[:end]), both, list(words[end + 2 :])
     return list(words[:end]), name, list(words[end + 1 :])
 
 

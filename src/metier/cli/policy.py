@@ -17,7 +17,7 @@ from metier.hints import for_person
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from metier import Library
     from metier.guard.explanation import Explanation
@@ -110,6 +110,8 @@ def _check(options: Namespace) -> int:
         effective = Policies.discover().current()
         files, ignored = list(effective.files), effective.ignored
     problems = [problem for file in files for problem in file.problems]
+    if not options.files:
+        problems += _problems_of_packs(effective)
     errors = sum(problem.severity == "error" for problem in problems)
     if options.json:
         print_json(
@@ -128,6 +130,20 @@ def _check(options: Namespace) -> int:
     else:
         print(f"{plural(errors, 'error')} and {plural(len(problems) + len(ignored) - errors, 'warning')}")
     return PROBLEMS if errors else FINE
+
+
+def _problems_of_packs(effective: EffectivePolicy) -> Iterator[PolicyProblem]:
+    """The packs of rules that are not there, or are not those that the policy pins."""
+    from metier.errors import RulesInvalid
+    from metier.guard.policy.file import PolicyProblem
+
+    origin = effective.origin("scan.packs")
+    for pack in effective.scan.packs:
+        try:
+            pack.files()
+        except RulesInvalid as error:
+            if origin is not None:
+                yield PolicyProblem(origin=origin, severity="error", message=error.message, hint=error.hint or "")
 
 
 def _print_problems(style: Style, problems: Iterable[PolicyProblem]) -> None:

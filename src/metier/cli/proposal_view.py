@@ -32,10 +32,11 @@ _LONG = 400
 def print_proposal(options: Namespace, scope: TenantScope, person: Person, proposal: Proposal) -> None:
     """Print all of it; without `--full`, so much of findings and diff as one reads."""
     files = scope.revisions.files(proposal.proposed_digest)
-    report = scan(package_of(files))
+    governance = metier.Guard().governance
+    report = scan(package_of(files), packs=governance.effective.scan.packs)
     basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
     subject = subject_in(location_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
-    why_not = may_review(scope, metier.Guard().governance, person, proposal, subject)
+    why_not = may_review(scope, governance, person, proposal, subject)
     revision = scope.revisions.get(proposal.proposed_digest)
     capabilities = revision.capabilities.get("names", ()) if revision is not None else ()
     if options.json:

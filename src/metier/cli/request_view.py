@@ -9,12 +9,14 @@ import metier.hub
 from metier._lazy import dataclass, field
 from metier.cli.output import Style, plural, shortened
 from metier.cli.terminal import harmless
+from metier.errors import RulesInvalid
 from metier.hub.skill_files import package_of
 from metier.scan.finding import rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from metier.scan.pack_store import PackRef
     from metier.skill.package import Files
     from metier.store import Approval, ApprovalRequest, RevisionFile, TenantScope
 
@@ -33,6 +35,10 @@ class RequestView:
     request: ApprovalRequest
     evidence: Mapping[str, Sequence[Mapping[str, Any]]]
     """For each capability the places that show it."""
+    declared: Sequence[str]
+    """The capabilities that the frontmatter declares."""
+    undeclared: Sequence[str]
+    """The capabilities that it could say, and does not."""
     findings: Sequence[Mapping[str, Any]]
     """The worst first, without those that somebody answers for."""
     scan_problem: str = ""
@@ -54,6 +60,8 @@ class RequestView:
         return {
             "request": self.request,
             "evidence": {name: [dict(place) for place in places] for name, places in self.evidence.items()},
+            "declared": list(self.declared),
+            "undeclared": list(self.undeclared),
             "findings": [dict(found) for found in self.findings],
             "scan_problem": self.scan_problem,
             "files": self.files,
@@ -65,11 +73,27 @@ class RequestView:
         }
 
 
-def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView:
-    """Collect the view from the store; raises `IntegrityFailed` where the store is not as it was written."""
+def _ruleset(packs: tuple[PackRef, ...]) -> str:
+    """The digest of the rules that apply now; empty where a pack cannot be used."""
+    from metier.scan.ruleset import all_rules, ruleset_of
+
+    try:
+        return ruleset_of(all_rules(packs))
+    except RulesInvalid:
+        return ""
+
+
+def request_view_of(scope: TenantScope, request: ApprovalRequest, packs: tuple[PackRef, ...] = ()) -> RequestView:
+    """Collect the view from the store; raises `IntegrityFailed` where the store is not as it was written.
+
+    What our scanner said by other rules than those of now, with the packs of policy, is found out anew.
+    """
     revision = scope.revisions.get(request.digest)
     content = scope.revisions.files(request.digest) if scope.revisions.has(request.digest) else None
     rows = scope.scans.latest(request.digest)
+    if content is not None and rows:
+        ruleset = _ruleset(packs)
+        rows = [row for row in rows if row.engine != "core" or row.ruleset == ruleset]
     findings = [dict(found) for row in rows for found in row.findings]
     problem = next((f"The scanner {row.engine} failed." for row in rows if row.status != "ok"), "")
     if not any(row.engine == "core" for row in rows):
@@ -78,15 +102,18 @@ def request_view_of(scope: TenantScope, request: ApprovalRequest) -> RequestView
         else:
             from metier.scan import scan
 
-            report = scan(package_of(content))
+            report = scan(package_of(content), packs=packs)
             findings += [found.as_dict() for found in report.findings]
             problem = problem or ("" if report.status == "ok" else f"The scanner failed: {report.error}")
     before = _before(scope, request)
     base = before.digest if before is not None and scope.revisions.has(before.digest) else ""
     old = scope.revisions.files(base) if base else {}
+    capabilities = revision.capabilities if revision is not None else {}
     return RequestView(
         request=request,
-        evidence=revision.capabilities.get("evidence", {}) if revision is not None else {},
+        evidence=capabilities.get("evidence", {}),
+        declared=capabilities.get("declared", ()),
+        undeclared=capabilities.get("undeclared", ()),
         findings=sorted(
             (found for found in findings if not found.get("suppressed_by")),
             key=lambda found: -rank(str(found.get("severity", ""))),
@@ -151,9 +178,13 @@ class _Page:
             self._capability(name, self._style.warn)
         if not asked.capabilities:
             print("  none")
+        if self._view.declared:
+            self._head("DECLARED")
+            self._say(f"  {', '.join(self._view.declared)}")
 
     def _capability(self, name: str, paint: Callable[[str], str]) -> None:
-        print(f"  {paint(Style.text(name))}")
+        mark = self._style.dim("  not declared") if name in self._view.undeclared else ""
+        print(f"  {paint(Style.text(name))}{mark}")
         for place in self._first(self._view.evidence.get(name, ()), _FEW_PLACES, "place", indent="    "):
             self._say(f"    {place.get('path')}:{place.get('line')}  {place.get('text')}", self._style.dim)
 

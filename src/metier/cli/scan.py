@@ -14,8 +14,9 @@ import metier.scan
 import metier.source
 from metier._lazy import asdict, dataclass, replace
 from metier.cli.identity import acting
-from metier.cli.output import Progress, Style, plural, print_json
+from metier.cli.output import Progress, Style, marked_capabilities, plural, print_json
 from metier.cli.parser import Parser
+from metier.cli.rule_packs import add_option, named_packs, policy_packs, policy_problem
 from metier.errors import InvalidArgument, PolicyInvalid
 from metier.scan.finding import rank
 from metier.scan.report import ScanReport
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.scan.external import ExternalScanner
     from metier.scan.finding import Finding
+    from metier.scan.pack_store import PackRef
     from metier.scan.suppression import Suppression
     from metier.store import Person, ScanRow, TenantScope
 
@@ -59,6 +61,10 @@ class _Scanned:
 
 def add(parser: Parser) -> None:
     parser.example("metier scan ./skills")
+    parser.description = (
+        "Look for signs of an attack in skills, without running anything. `metier scan rules` lists and tests the "
+        "rules, and begins new ones; a folder of that name is `./rules`."
+    )
     parser.library()
     parser.option(
         "paths",
@@ -90,6 +96,8 @@ def add(parser: Parser) -> None:
         default=[],
         dest="scanners",
     )
+    add_option(parser)
+    parser.flag("--together", "also find what two of the skills do together and neither does alone")
     parser.flag("--keep", "also run the scanners that policy names, and keep what all of them say for whoever decides")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON for a program to read")
@@ -103,6 +111,7 @@ def run(options: Namespace) -> int:
     suppressions = _suppressions(options.suppressions) if options.suppressions else ()
     scanners = _scanners(options)
     imported = {path: _imported(path) for path in options.imported}
+    packs = (*policy_packs(), *named_packs(options.packs))
     places = targets_of(options)
     own: dict[str, list[Finding]] = {}
     strays: dict[str, list[Finding]] = {}
@@ -115,21 +124,36 @@ def run(options: Namespace) -> int:
         progress = Progress("Scanning", len(places.found))
         for place in places.found.values():
             progress.step()
-            found.append(_scan(place, own.get(place.location, ()), suppressions, scanners, recorder))
+            found.append(_scan(place, own.get(place.location, ()), suppressions, scanners, recorder, packs))
         progress.end()
+    if problem := policy_problem():
+        found = [replace(one, report=one.report.failed(problem)) for one in found]
     failed = {**places.refused, **dict.fromkeys(places.missing, "There is nothing of that name.")}
     found += [_Scanned(path=path, report=_NOTHING.failed(why)) for path, why in failed.items()]
     for path, more in strays.items():
         if more:
             found.append(_Scanned(path=path, report=_NOTHING.with_findings(more, suppressions)))
+    together = _together(found) if options.together else []
     if options.json:
-        print_json({"skills": [one.as_json() for one in found]})
+        shape = {"skills": [one.as_json() for one in found]}
+        print_json(shape | {"together": [each.as_dict() for each in together]} if options.together else shape)
     elif options.sarif:
         print_json(metier.scan.sarif_of([(_relative(os.path.dirname(one.path)), one.report) for one in found]))
     else:
         _print_scanned(found, options.fail_on, time.monotonic() - started)
+        for finding in together:
+            _print_finding(Style(sys.stdout), finding)
         _print_recorded([row for one in found for row in one.kept])
-    return 2 if places.missing else 1 if any(one.is_bad(options.fail_on) for one in found) else 0
+    is_bad = any(rank(each.severity) >= rank(options.fail_on) for each in together)
+    return 2 if places.missing else 1 if is_bad or any(one.is_bad(options.fail_on) for one in found) else 0
+
+
+def _together(found: Sequence[_Scanned]) -> list[Finding]:
+    """Findings about each two of the skills, as grave as policy says."""
+    from metier.guard.policy.files import Policies
+    from metier.scan.together import found_together
+
+    return found_together([one.report for one in found], Policies.discover().current().scan.together)
 
 
 def _scan(
@@ -138,9 +162,10 @@ def _scan(
     suppressions: tuple[Suppression, ...],
     scanners: Sequence[ExternalScanner],
     recorder: _Recorder | None,
+    packs: Sequence[PackRef],
 ) -> _Scanned:
     """Scan a skill with this scanner and others, and add the findings that were imported."""
-    report = own = metier.scan.scan(place.package, suppressions=suppressions, folder=place.folder)
+    report = own = metier.scan.scan(place.package, packs=packs, suppressions=suppressions, folder=place.folder)
     others: list[ScanReport] = []
     kept: tuple[ScanRow, ...] = ()
     if recorder is not None and own.digest:
@@ -224,7 +249,7 @@ def _scanners(options: Namespace) -> tuple[ExternalScanner, ...]:
 
 
 def _imported(path: str) -> tuple[Finding, ...]:
-    from metier.scan.sarif_in import MAX_BYTES, read_sarif
+    from metier.scan.sarif import MAX_BYTES, read_sarif
 
     # Below the root every absolute path is relative, so that it can be told which skill it lies in.
     return read_sarif(_read(path, MAX_BYTES), root="/")
@@ -281,7 +306,9 @@ def _print_recorded(rows: Sequence[ScanRow]) -> None:
 
 def _print_report(style: Style, report: ScanReport) -> None:
     if report.capabilities:
-        print(f"  {style.dim('can: ' + ', '.join(report.capabilities))}")
+        print(f"  {style.dim('can: ' + marked_capabilities(report.capabilities, report.undeclared))}")
+    if report.declared:
+        print(f"  {style.dim('declares: ' + ', '.join(report.declared))}")
     counting = [found for found in report.findings if found.severity != "info" and not found.suppressed_by]
     for found in counting[:_FEW]:
         _print_finding(style, found)
@@ -301,8 +328,14 @@ def _print_finding(style: Style, found: Finding) -> None:
     print(f"  {severity} {style.strong(Style.text(found.rule))} {_place(found)}{engine}")
     print(f"           {Style.text(found.message, 1_000)}")
     if found.text:
-        print(f"           {style.dim('│')} {found.text}")
+        said = style.dim(f"  (as {_ARTICLE.get(found.stance[:1], 'a')} {found.stance})") if found.stance else ""
+        print(f"           {style.dim('│')} {found.text}{said}")
     print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
+    if found.harmless and rank(found.severity) >= rank("medium"):
+        print(f"           {style.dim('Harmless if: ' + Style.text(found.harmless, 1_000))}")
+
+
+_ARTICLE = dict.fromkeys("aeiou", "an")
 
 
 def _place(found: Finding) -> str:

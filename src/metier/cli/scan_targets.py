@@ -13,7 +13,7 @@ from metier.cli.output import Style
 from metier.cli.parser import library_of
 from metier.cli.validate import folder_of, skills_at
 from metier.errors import ArchiveRefused, MetierError, SourceUnavailable
-from metier.scan.sarif_in import THE_SKILL
+from metier.scan.sarif import THE_SKILL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

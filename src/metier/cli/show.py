@@ -23,9 +23,12 @@ from metier.errors import InvalidArgument, MetierError
 from metier.skill.untrusted_text import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metier import Library
     from metier.library import Entry
     from metier.library.lock_file import LockedSkill
+    from metier.scan.capabilities import Capabilities
     from metier.skill import PackageListing, Skill
 
 
@@ -40,6 +43,7 @@ def add(parser: Parser) -> None:
     parser.library()
     parser.skill()
     parser.option("file", "FILE", "a path inside the skill, to print that file", nargs="?", complete="files")
+    parser.flag("--capabilities", "also what its files can do, beside what it declares")
     parser.flag("--instructions", "print the instructions, as a model gets them")
     parser.json()
 
@@ -58,6 +62,7 @@ def run(options: Namespace) -> None:
     enforcement = policy.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     locked = _locked(entry)
+    capabilities = _capabilities(entry, policy) if options.capabilities else None
     if options.json:
         shape = entry_shape(entry, metier.Machine(), mode, status=status)
         shape["others"] = [
@@ -72,6 +77,7 @@ def run(options: Namespace) -> None:
         ]
         shape["diagnostics"] += [found.as_json() for found in unknown_tool_warnings(entry.skill)]
         shape["allowed_tools"] = enforcement.as_dict()
+        shape["capabilities"] = None if capabilities is None else capabilities.as_dict()
         shape["fields"] = _fields(entry.skill)
         shape["extra"] = _to_json(entry.skill.extra)
         shape["body_lines"] = entry.skill.body_lines
@@ -115,6 +121,9 @@ def run(options: Namespace) -> None:
     print(table(style, ("FILE", "BYTES", "KIND"), files))
     if listing.stopped_at is not None:
         print(style.warn(f"The list stopped at {listing.stopped_at}."))
+    if capabilities is not None:
+        print()
+        print(table(style, ("CAPABILITY", "FOUND AT", "DECLARED"), [*_compared(capabilities)]))
     if others:
         print()
         same = [(one.reference, one.layer, digest_of(one) or "", one.location) for one in others]
@@ -132,6 +141,24 @@ def _locked(entry: Entry) -> LockedSkill | None:
     with contextlib.suppress(MetierError):  # `metier lock` says what is wrong with it
         return locked_skill(os.path.dirname(entry.location))
     return None
+
+
+def _capabilities(entry: Entry, policy: PolicyView) -> Capabilities | None:
+    """The capabilities of a skill and those that it declares; None where its files cannot be read."""
+    from metier.scan.capabilities import infer
+
+    effective = policy.governance.effective
+    with contextlib.suppress(MetierError):
+        return infer(entry.package, network=effective.network_tools, write=effective.write_tools)
+    return None
+
+
+def _compared(capabilities: Capabilities) -> Iterator[tuple[str, str, str]]:
+    """Each capability with the first place that shows it, and whether the skill declares it."""
+    for name in sorted({*capabilities.names, *capabilities.declared}):
+        place = next(iter(capabilities.evidence.get(name, ())), None)
+        declared = "yes" if name in capabilities.declared else "no" if name in capabilities.undeclared else ""
+        yield name, f"{place.path}:{place.line}" if place is not None else "", declared
 
 
 def _others(library: Library, entry: Entry) -> list[Entry]:

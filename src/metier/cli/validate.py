@@ -19,7 +19,7 @@ from metier.hints import for_person
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metier.skill import Diagnostic
+    from metier.skill import Diagnostic, Package
     from metier.source import Source, SourceDiagnostic
 
 
@@ -164,8 +164,21 @@ def _check_path(path: str, *, strict: bool, portable: bool) -> Iterator[Validati
             strict=strict,
             portable=portable,
         )
-        yield ValidationResult(location, document.skill.name, [*found, *unknown_tool_warnings(document.skill)])
+        found += unknown_tool_warnings(document.skill)
+        if not (strict or portable):
+            found += _undeclared(source.package(key))
+        yield ValidationResult(location, document.skill.name, found)
     progress.end()
+
+
+def _undeclared(package: Package) -> list[Diagnostic]:
+    """Diagnostics about capabilities that the frontmatter does not declare; none where files cannot be read."""
+    from metier.scan.declaration import declaration_diagnostics
+    from metier.scan.reading import view_of
+
+    with contextlib.suppress(MetierError):
+        return declaration_diagnostics(view_of(package))
+    return []
 
 
 def folder_of(source: Source, key: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
-    from metier.find.indexed_text import CountedStems, SkillText
+    from metier.find.indexed_text import CountedStems, IndexedText
     from metier.find.lexicon import Letters
 
 _SAMPLE = 100
@@ -38,7 +38,7 @@ class IndexWriter:
         self._next = 1 + checked_count(connection.execute("SELECT coalesce(max(id), 0) FROM skill").fetchone()[0])
         self._gone = 0
 
-    def put_in(self, texts: Sequence[SkillText]) -> None:
+    def put_in(self, texts: Sequence[IndexedText]) -> None:
         """Write skills in place of what was there under their keys, unless another process was faster."""
         keys = json.dumps([text.key for text in texts])
         statement = "SELECT skill.key, stamp FROM json_each(?) CROSS JOIN skill ON skill.key = value"
@@ -50,13 +50,13 @@ class IndexWriter:
             ids = [self.take_out(text.key) if text.key in known else None for text in some]
             self._put_in(some, encoded(some, self._letters), ids)
 
-    def _learn_frequent(self, texts: Iterable[SkillText]) -> None:
+    def _learn_frequent(self, texts: Iterable[IndexedText]) -> None:
         """Meet the most frequent words of some bodies first, as the first letters are the shortest."""
         counts = Counter(word for text in texts for word in words(text.body[:MAX_TEXT]))
         for word, _ in counts.most_common():
             self._letters[word]  # it is learned by being looked up
 
-    def _put_in(self, texts: Sequence[SkillText], skills: Sequence[CountedStems], ids: Sequence[int | None]) -> None:
+    def _put_in(self, texts: Sequence[IndexedText], skills: Sequence[CountedStems], ids: Sequence[int | None]) -> None:
         rows = []
         tags: list[tuple[str, int]] = []
         for text, skill, known in zip(texts, skills, ids, strict=True):

@@ -42,7 +42,7 @@ _USUAL_ABOUT, _USUAL_BODY = 60, 650
 """The usual number of words; the true means are not known while they are being counted."""
 
 
-class SkillText(NamedTuple):
+class IndexedText(NamedTuple):
     """The text of a skill that is indexed."""
 
     key: str
@@ -107,7 +107,7 @@ class CountedStems(NamedTuple):
         return about, levels_of(set(self.body.values()), norm)
 
 
-def encoded(texts: Sequence[SkillText], letters: Letters) -> list[CountedStems]:
+def encoded(texts: Sequence[IndexedText], letters: Letters) -> list[CountedStems]:
     """The stems of some skills with their letters, and the counts of each letter."""
     # Step by step for all of them: what a step looks things up in stays in the cache of the processor meanwhile.
     parted = [words(text.body[:MAX_TEXT]) for text in texts]
@@ -117,7 +117,7 @@ def encoded(texts: Sequence[SkillText], letters: Letters) -> list[CountedStems]:
 
 
 def _encoded(
-    text: SkillText, codes: Sequence[int], counted: tuple[Counter[int], int], letters: Letters
+    text: IndexedText, codes: Sequence[int], counted: tuple[Counter[int], int], letters: Letters
 ) -> CountedStems:
     name, about = split_stems(text.name), split_stems(text.about[:MAX_ABOUT])
     of_name, of_about = letters.said(name), letters.said(about)
@@ -171,7 +171,7 @@ def storable(text: str) -> str:
     return text
 
 
-def text_of(entry: Entry) -> SkillText:
+def text_of(entry: Entry) -> IndexedText:
     """The text of a skill to index; without its body when that cannot be read just now."""
     skill, body, stamp = entry.skill, "", stamp_of(entry)
     try:
@@ -180,7 +180,7 @@ def text_of(entry: Entry) -> SkillText:
         stamp = ""  # no file's: it is tried again
     else:
         body = parse(data, folder=entry.folder).body[:MAX_TEXT]
-    return SkillText(
+    return IndexedText(
         key=key_of(entry),
         stamp=stamp,
         name=storable(entry.name),

@@ -21,7 +21,7 @@ from metier.find.postings import Postings, merge_in_steps, posted_codes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from metier.find.indexed_text import SkillText
+    from metier.find.indexed_text import IndexedText
 
 _ROWS_AT_ONCE = 50
 _COLUMNS = "id, key, name, unlisted, needs, name_letters, about, body, about_length, length"
@@ -94,7 +94,7 @@ class SearchIndex:
         with self.database.reading() as connection:
             return dict(connection.execute("SELECT key, stamp FROM skill"))
 
-    def update(self, texts: Iterable[SkillText], gone: Iterable[str] = ()) -> None:
+    def update(self, texts: Iterable[IndexedText], gone: Iterable[str] = ()) -> None:
         """Put skills in, in place of what was there under their keys, and take out those that are gone."""
         with _pause.hold(), self.database.transaction() as connection:
             self._letters.begin(connection, self.database.rollbacks)

@@ -295,8 +295,9 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
 
 
 def scanners(context: DecisionContext) -> Iterator[Decision]:
-    """Apply `on-error` to skills that a scanner named by policy has not scanned."""
-    if context.subject is None or not context.effective.scan.commands:
+    """Apply `on-error` to skills that a scanner or a pack of rules named by policy has not looked at."""
+    settings = context.effective.scan
+    if context.subject is None or not (settings.commands or settings.packs):
         return
     try:
         problem = context.scanned.problem

@@ -167,6 +167,8 @@ class Action:
     """Whether it was asked for inside of another skill's activation."""
     rivals: frozenset[str] = frozenset()
     """The layers that have another skill of the same name, or one it is taken for, where policy wants to know."""
+    beside: tuple[Subject, ...] = ()
+    """The skills that are active where another is to be loaded."""
     source: str = ""
     """The source of a skill, for an installation: `git+https://example.com/skills`."""
     pinned: bool = False

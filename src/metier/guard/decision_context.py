@@ -10,7 +10,13 @@ from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
 from metier.guard.governance import NO_PROGRAM
-from metier.guard.inspection import capabilities_of, current_suppressions, scan_report_of, signer_of
+from metier.guard.inspection import (
+    capabilities_of,
+    current_suppressions,
+    findings_together,
+    scan_report_of,
+    signer_of,
+)
 from metier.guard.policy.rules import ALIASES
 from metier.guard.signers import trusted_signers
 from metier.scan.finding import rank
@@ -260,12 +266,15 @@ class DecisionContext:
     @cached_property
     def report(self) -> ScanReport:
         """The report of our own scanner, without suppressed findings; raises `NotExamined` where it cannot look."""
-        return scan_report_of(*self._content(), self._suppressions)
+        return scan_report_of(*self._content(), self._suppressions, self.effective.scan.packs)
 
     @cached_property
     def scanned(self) -> ScanSummary:
         """The results of all scanners; raises `NotExamined` where none could look."""
         settings, report = self.effective.scan, self.report
+        if self.action.beside:
+            together = findings_together((*self.action.beside, *filter(None, [self.subject])), settings)
+            report = report.with_findings(together, self._suppressions)
         severities = {"core": report.max_severity}
         problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
         if settings.commands:

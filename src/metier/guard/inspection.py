@@ -13,10 +13,16 @@ from metier.errors import FileRefused, FileTooLarge, PackageTooLarge, PolicyInva
 from metier.skill.package import MAX_FILE_BYTES, content_of, entries_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metier.guard.decision import Subject
+    from metier.guard.policy.effective import ScanSettings
     from metier.guard.signers import TrustedSigners
     from metier.library import Entry
     from metier.scan import ScanReport
     from metier.scan.capabilities import Capabilities
+    from metier.scan.finding import Finding
+    from metier.scan.pack_store import PackRef
     from metier.scan.suppression import Suppression
     from metier.skill import Package, PackageListing
     from metier.skill.package import DigestEntry, FileMode
@@ -81,7 +87,7 @@ class PackageSnapshot:
 
 _capabilities: BoundedCache[tuple[object, ...], Capabilities] = BoundedCache(_KEPT)
 _signers: BoundedCache[tuple[str, TrustedSigners], str] = BoundedCache(_KEPT)
-_reports: BoundedCache[tuple[str, tuple[Suppression, ...]], ScanReport] = BoundedCache(_KEPT)
+_reports: BoundedCache[tuple[str, tuple[Suppression, ...], tuple[PackRef, ...]], ScanReport] = BoundedCache(_KEPT)
 
 
 def capabilities_of(entry: Entry, digest: str, *, network: tuple[str, ...], write: tuple[str, ...]) -> Capabilities:
@@ -98,18 +104,45 @@ def capabilities_of(entry: Entry, digest: str, *, network: tuple[str, ...], writ
     return found
 
 
-def scan_report_of(entry: Entry, digest: str, suppressions: tuple[Suppression, ...]) -> ScanReport:
-    """The report of the scanner on the content of a digest, without suppressed findings."""
-    key = (digest, suppressions)
+def scan_report_of(
+    entry: Entry, digest: str, suppressions: tuple[Suppression, ...], packs: tuple[PackRef, ...] = ()
+) -> ScanReport:
+    """The report of the scanner, with the rules of packs, on the content of a digest, without suppressed findings."""
+    key = (digest, suppressions, packs)
     found = _reports.get(key)
     if found is None:
         from metier.scan import scan
 
-        found = scan(_snapshot(entry.package, digest), suppressions=suppressions)
+        found = scan(_snapshot(entry.package, digest), packs=packs, suppressions=suppressions)
         if found.status == "ok":
             # A scan that failed is tried again: what was wrong may be mended.
             _reports[key] = found
     return found
+
+
+def findings_together(
+    subjects: Sequence[Subject], settings: ScanSettings, *, is_known_enough: bool = False
+) -> tuple[Finding, ...]:
+    """Findings about the last skill together with one of the others, which neither has alone.
+
+    With `is_known_enough`, nothing is scanned for it: only skills count of which there is a report.
+    """
+    if settings.together == "off" or len(subjects) < 2:
+        return ()
+    suppressions = current_suppressions(settings.suppressions)
+    reports = []
+    for one in subjects:
+        report = _reports.get((one.digest, suppressions, settings.packs))
+        if report is None and not is_known_enough and one.entry is not None and one.digest:
+            report = scan_report_of(one.entry, one.digest, suppressions, settings.packs)
+        reports.append(report)
+    *others, last = reports
+    known = [one for one in others if one is not None]
+    if last is None or not known:
+        return ()
+    from metier.scan.together import found_together
+
+    return tuple(found for one in known for found in found_together((one, last), settings.together))
 
 
 def signer_of(entry: Entry, digest: str, trusted: TrustedSigners) -> str:

@@ -8,8 +8,7 @@ from metier._lazy import fields, replace
 from metier._version import __version__
 from metier.guard.approvals.roles import recording_refusals, require_role
 from metier.guard.audit.governance_events import actor_of, record_event
-from metier.scan.external import FAILURE
-from metier.scan.finding import SEVERITIES, Finding, rank
+from metier.scan.finding import FAILURE, SEVERITIES, Finding, rank
 from metier.skill import shown
 from metier.store import ScanRow
 

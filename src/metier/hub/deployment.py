@@ -121,7 +121,7 @@ def deploy(
     wanted.require_valid()
     guard = guard or Guard()
     effective = guard.governance.effective
-    report = scan(package_of(files))
+    report = scan(package_of(files), packs=effective.scan.packs)
     decision = against(report, accept_findings)
     if decision is None:
         decision = guard.settle(wanted.action(), actor)

@@ -96,7 +96,7 @@ def dry_run_deploy(
     wanted = candidate(path, to)
     wanted.require_valid()
     guard = guard or Guard()
-    report = scan(package_of(wanted.files))
+    report = scan(package_of(wanted.files), packs=guard.governance.effective.scan.packs)
     first = [
         *_refusals("who may deploy", lambda: demand_of_person(person, ROLE, WHAT)),
         *_refusals("whose folder it is", lambda: require_own(scope, wanted.home)),

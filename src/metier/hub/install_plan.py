@@ -235,7 +235,7 @@ def plan_install(
         accept_signer=terms.accept_signer,
     )
     started = time.process_time()
-    report = scan(package)
+    report = scan(package, packs=effective.scan.packs)
     scan_seconds = time.process_time() - started
     action = Action(
         point="install" if there is None else "update",

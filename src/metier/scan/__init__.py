@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from metier.scan.finding import SEVERITIES as SEVERITIES
     from metier.scan.finding import Finding as Finding
     from metier.scan.finding import Severity as Severity
+    from metier.scan.pack_store import PackRef as PackRef
     from metier.scan.reading import view_of as view_of
     from metier.scan.report import ScanReport as ScanReport
     from metier.scan.rule import Hit as Hit
     from metier.scan.rule import ScanRule as ScanRule
+    from metier.scan.sarif import read_sarif as read_sarif
     from metier.scan.sarif import sarif_of as sarif_of
-    from metier.scan.sarif_in import read_sarif as read_sarif
     from metier.scan.scanner import scan as scan
     from metier.scan.suppression import Suppression as Suppression
     from metier.scan.suppression import read_suppressions as read_suppressions

@@ -7,20 +7,19 @@ announced or not, and NUL bytes in between. Nothing is cut off.
 from __future__ import annotations
 
 import codecs
-import re
 from typing import NamedTuple
 
+from metier._regex_cache import kept_regex
 from metier.skill.frontmatter import decode, drop_control
 
-_BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BOMS = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+"""The mark of UTF-16 is the beginning of the one of UTF-32."""
 _CONTROL = bytes({*range(32), 0x7F} - set(b"\t\n\r\x0b\x0c\x1b"))
 _REPLACED = "\ufffd"
-_HIDING = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_HIDING = kept_regex("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 class Decoded(NamedTuple):
@@ -50,15 +49,11 @@ def decoded(data: bytes) -> Decoded:
 
 
 def _read(data: bytes) -> tuple[str, bool, bool]:
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            wide = _wide(data, encoding)
-            if wide is not None:
-                return wide, True, _REPLACED not in wide
-    if b"\0" in data:
-        unannounced = _unannounced(data)
-        if unannounced is not None:
-            return unannounced, True, False
+    for encoding, marks in _BOMS.items():
+        if data.startswith(marks) and (wide := _wide(data, encoding)) is not None:
+            return wide, True, _REPLACED not in wide
+    if b"\0" in data and (wide := _unannounced(data)) is not None:
+        return wide, True, False
     # `decode` drops control characters itself where there are NUL bytes; the first of them must be seen here first.
     text, notes = decode(data.replace(b"\0", b"\x01"))
     guessed = any(note.code == "invalid-utf8" for note in notes)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from metier._lazy import dataclass, replace
 from metier.errors import InvalidArgument, MetierError
+from metier.scan.finding import FAILURE
 from metier.scan.report import ScanReport
-from metier.scan.sarif_in import read_sarif
+from metier.scan.sarif import read_sarif
 from metier.skill import is_valid_name, shown
 from metier.skill.package import checked_path
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 FOLDER = "{dir}"
 """What stands in a command for the folder with the copy."""
-FAILURE = "SCAN_FAILED"
-"""The rule of the finding that says that a scanner did not finish."""
 
 
 class Ended(NamedTuple):
@@ -84,10 +83,9 @@ class ExternalScanner:
             report = report.with_findings(self.scan(package, start, folder=name))
         except MetierError as error:
             report = report.failed(error.message)
+        report = replace(report, ms=(time.monotonic() - started) * 1000)
         unfinished = next((found.message for found in report.findings if found.rule == FAILURE), "")
-        if unfinished:
-            report = replace(report, status="error", error=unfinished)
-        return replace(report, ms=(time.monotonic() - started) * 1000)
+        return replace(report, status="error", error=unfinished) if unfinished else report
 
 
 def scanner_of(command: str) -> ExternalScanner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from metier._lazy import dataclass
+from metier._lazy import asdict, dataclass
 from metier.skill import shown
 
 Severity: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
@@ -12,7 +12,11 @@ Severity: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "low", "medium", "high", "critical")
 """From what is merely worth knowing to what looks like an attack beyond doubt."""
 
+FAILURE = "SCAN_FAILED"
+"""The rule of the finding that says that a scanner did not finish."""
 MAX_TEXT = 200
+MAX_HITS = 50
+"""Findings that are kept of one rule and severity; the rest is counted, as far as it was looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +42,12 @@ class Finding:
     """The line of the file, counted from 1."""
     message: str
     hint: str
+    harmless: str = ""
+    """What would make it harmless, where its rule says so."""
     text: str
     """The offending text as it may be shown: escaped, at most 200 characters."""
+    stance: str = ""
+    """Who says it to whom: an `order`, a `command`, a `description`, a `quotation`, a `warning`, a `fixture` ..."""
     fingerprint: str = ""
     """The same for the same text in the same file, wherever its line moved; made of the other fields when left out."""
     engine: str = "core"
@@ -54,20 +62,23 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints."""
-        return {
-            "rule": self.rule,
-            "ast": self.ast,
-            "category": self.category,
-            "severity": self.severity,
-            "path": shown(self.path, 4_096),
-            "line": self.line,
-            "message": self.message,
-            "hint": self.hint,
-            "text": self.text,
-            "fingerprint": self.fingerprint,
-            "engine": self.engine,
-            "suppressed_by": self.suppressed_by,
-        }
+        return {**asdict(self), "path": shown(self.path, 4_096)}
+
+
+def failure(message: str, hint: str, *, path: str, engine: str = "core") -> Finding:
+    """The finding that a scanner did not finish, which makes a skill suspicious: nobody has seen all of it."""
+    return Finding(
+        rule=FAILURE,
+        ast="AST08",
+        category="defense_evasion_obfuscation",
+        severity="high",
+        path=path,
+        line=1,
+        message=message,
+        hint=hint,
+        text="",
+        engine=engine,
+    )
 
 
 def fingerprint_of(rule: str, path: str, text: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from metier._regex_cache import kept_regex
+from metier.scan.name_lists import entries, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,104 +16,54 @@ if TYPE_CHECKING:
     from metier.scan.view import OpaqueKind
 
 
-class FileType(NamedTuple):
-    """What a file is: a word for rules and the end of a sentence for people."""
-
-    kind: OpaqueKind
-    why: str
-
-
-_MAGIC: tuple[tuple[bytes, FileType], ...] = (
-    (b"\x7fELF", FileType("program", "is a program (ELF)")),
-    (b"\xfe\xed\xfa\xce", FileType("program", "is a program (Mach-O)")),
-    (b"\xfe\xed\xfa\xcf", FileType("program", "is a program (Mach-O)")),
-    (b"\xce\xfa\xed\xfe", FileType("program", "is a program (Mach-O)")),
-    (b"\xcf\xfa\xed\xfe", FileType("program", "is a program (Mach-O)")),
-    (b"\xca\xfe\xba\xbe", FileType("program", "is a program (Mach-O or Java)")),
-    (b"\x00asm", FileType("program", "is a program (WebAssembly)")),
-    (b"dex\n", FileType("program", "is a program (Dalvik)")),
-    (b"L\x00\x00\x00\x01\x14\x02\x00", FileType("program", "is a Windows shortcut")),
-    (b"PK\x03\x04", FileType("archive", "is a zip archive")),
-    (b"PK\x05\x06", FileType("archive", "is a zip archive")),
-    (b"\x1f\x8b", FileType("archive", "is compressed (gzip)")),
-    (b"BZh", FileType("archive", "is compressed (bzip2)")),
-    (b"\xfd7zXZ\x00", FileType("archive", "is compressed (xz)")),
-    (b"7z\xbc\xaf\x27\x1c", FileType("archive", "is a 7z archive")),
-    (b"Rar!\x1a\x07", FileType("archive", "is a RAR archive")),
-    (b"\x28\xb5\x2f\xfd", FileType("archive", "is compressed (zstd)")),
-    (b"xar!", FileType("archive", "is an installer (xar)")),
-    (b"!<arch>\n", FileType("archive", "is an archive (ar)")),
-    (b"\x89PNG\r\n\x1a\n", FileType("media", "is an image (PNG)")),
-    (b"\xff\xd8\xff", FileType("media", "is an image (JPEG)")),
-    (b"GIF8", FileType("media", "is an image (GIF)")),
-    (b"\x00\x00\x01\x00", FileType("media", "is an image (ICO)")),
-    (b"II*\x00", FileType("media", "is an image (TIFF)")),
-    (b"MM\x00*", FileType("media", "is an image (TIFF)")),
-    (b"RIFF", FileType("media", "is an image or a recording (RIFF)")),
-    (b"OggS", FileType("media", "is a recording (Ogg)")),
-    (b"ID3", FileType("media", "is a recording (MP3)")),
-    (b"fLaC", FileType("media", "is a recording (FLAC)")),
-    (b"\x00\x01\x00\x00", FileType("media", "is a font")),
-    (b"OTTO", FileType("media", "is a font")),
-    (b"wOFF", FileType("media", "is a font")),
-    (b"wOF2", FileType("media", "is a font")),
-    (b"%PDF-", FileType("document", "is a PDF document")),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileType("document", "is an Office document")),
-    (b"{\\rtf", FileType("document", "is an RTF document")),
-    (b"SQLite format 3\x00", FileType("document", "is a database (SQLite)")),
-    (b"MZ", FileType("program", "is a program (Windows)")),
-    (b"BM", FileType("media", "is an image (BMP)")),
-)
-_OFFICE = re.compile(r"\.(?:docx|xlsx|pptx|docm|xlsm|pptm|odt|ods|odp|epub)$", re.IGNORECASE)
-_BYTECODE = re.compile(r"\.py[co]$", re.IGNORECASE)
-_PICKLE = re.compile(r"\.(?:pkl|pickle|joblib|pt|pth|ckpt)$", re.IGNORECASE)
-_NOTEBOOK = re.compile(r"\.ipynb$", re.IGNORECASE)
 _MAX_COMMENT = 65_557
 """How far from its end the last record of a zip archive may begin."""
 _MOST_TEXT = 1 << 20
 
 
-def kind_of_file(path: str, data: bytes, *, is_text: bool) -> FileType | None:
-    """What a file is that rules cannot see into; None when it is plain text.
+def kind_of_file(path: str, data: bytes, *, is_text: bool) -> tuple[OpaqueKind, str] | None:
+    """What a file is that rules cannot see into, as a word and the end of a sentence; None when it is plain text.
 
     >>> kind_of_file("notes.md", b"PK\\x03\\x04\\x14\\x00\\x01\\x00", is_text=False)
-    FileType(kind='encrypted', why='is a zip archive with a password')
+    ('encrypted', 'is a zip archive with a password')
     """
-    if _BYTECODE.search(path):
-        return FileType("bytecode", "is Python bytecode")
-    if _NOTEBOOK.search(path):
-        return FileType("document", "is a notebook")
+    suffix = path.rpartition(".")[2].lower()
+    if suffix in ("pyc", "pyo"):
+        return "bytecode", "is Python bytecode"
+    if suffix == "ipynb":
+        return "document", "is a notebook"
     found = _by_magic(data, is_text=is_text)
-    if found is None and _PICKLE.search(path) and not is_text:
-        found = FileType("program", "is a pickle, which runs code when it is loaded")
-    if found is not None and found.why == "is a zip archive":
+    if found is None and suffix in names("suffixes-of-pickles") and not is_text:
+        found = "program", "is a pickle, which runs code when it is loaded"
+    if found == ("archive", "is a zip archive"):
         if any(flags & 1 for flags in _zip_flags(data)):
-            return FileType("encrypted", "is a zip archive with a password")
-        if _OFFICE.search(path):
-            return FileType("document", "is an Office document")
-        return found
-    if _has_zip_behind(data):
-        return FileType("stowaway", "has a zip archive behind its end")
-    if found is not None and found.kind == "media":
-        behind = data[_end_of_image(data) :]
-        # Some programs fill up the last block.
-        if behind.strip(b"\0\r\n\t "):
-            return FileType("stowaway", f"is an image with {len(behind):,} bytes behind its end")
-    if found is None and not is_text:
-        return FileType("binary", "is binary data")
-    return found
+            return "encrypted", "is a zip archive with a password"
+        return ("document", "is an Office document") if suffix in names("suffixes-of-office") else found
+    last_record = data.rfind(b"PK\x05\x06", max(0, len(data) - _MAX_COMMENT))
+    if 0 < last_record <= len(data) - 22:
+        return "stowaway", "has a zip archive behind its end"
+    # Some programs fill up the last block.
+    if found is not None and found[0] == "media" and (behind := data[_end_of_image(data) :]).strip(b"\0\r\n\t "):
+        return "stowaway", f"is an image with {len(behind):,} bytes behind its end"
+    return ("binary", "is binary data") if found is None and not is_text else found
 
 
-def _by_magic(data: bytes, *, is_text: bool) -> FileType | None:
-    for magic, kind in _MAGIC:
+def _by_magic(data: bytes, *, is_text: bool) -> tuple[OpaqueKind, str] | None:
+    for magic, kind, why in _first_bytes():
         # A text may well begin with a few letters that mean something at the head of other files.
         if data.startswith(magic) and not (is_text and len(magic) < 4):
-            return kind
+            return kind, why
     if data[257:262] == b"ustar":
-        return FileType("archive", "is a tar archive")
-    if data[4:8] == b"ftyp":
-        return FileType("media", "is a recording or an image (MP4)")
-    return None
+        return "archive", "is a tar archive"
+    return ("media", "is a recording or an image (MP4)") if data[4:8] == b"ftyp" else None
+
+
+@cache
+def _first_bytes() -> tuple[tuple[bytes, OpaqueKind, str], ...]:
+    return tuple(
+        (magic.encode().decode("unicode_escape").encode("latin-1"), cast("OpaqueKind", kind), why)
+        for magic, kind, why in entries("first-bytes")
+    )
 
 
 def _zip_flags(data: bytes) -> Iterator[int]:
@@ -120,11 +73,6 @@ def _zip_flags(data: bytes) -> Iterator[int]:
         while start >= 0:
             yield int.from_bytes(data[start + at : start + at + 2], "little")
             start = data.find(header, start + 4)
-
-
-def _has_zip_behind(data: bytes) -> bool:
-    at = data.rfind(b"PK\x05\x06", max(0, len(data) - _MAX_COMMENT))
-    return at > 0 and len(data) - at >= 22
 
 
 def _end_of_image(data: bytes) -> int:
@@ -163,18 +111,12 @@ def text_in_image(data: bytes) -> str:
 
 
 def _png_text(kind: bytes, content: bytes) -> str:
-    if kind == b"tEXt":
-        return _printable(content)
+    word, _, rest = content.partition(b"\0")
     if kind == b"zTXt":
-        word, _, packed = content.partition(b"\0")
-        return _printable(word + b" " + _unpacked(packed[1:]))
-    if kind == b"iTXt":
-        word, _, rest = content.partition(b"\0")
-        if rest[:1] == b"\x01":
-            fields = rest[2:].split(b"\0", 2)
-            return _printable(word + b" " + _unpacked(fields[-1]))
-        return _printable(word + b" " + rest)
-    return _printable(content) if kind == b"eXIf" else ""
+        rest = _unpacked(rest[1:])
+    elif kind == b"iTXt" and rest[:1] == b"\x01":
+        rest = _unpacked(rest[2:].split(b"\0", 2)[-1])
+    return _printable(word + b" " + rest) if kind in (b"tEXt", b"zTXt", b"iTXt", b"eXIf") else ""
 
 
 def _unpacked(packed: bytes) -> bytes:
@@ -198,7 +140,7 @@ def _jpeg_segments(data: bytes) -> Iterator[bytes]:
         at += 2 + max(2, length)
 
 
-_WORDS = re.compile(rb"[\t\n\x20-\x7e\x80-\xff]{3,}")
+_WORDS = kept_regex(rb"[\t\n\x20-\x7e\x80-\xff]{3,}")
 
 
 def _printable(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Taking Markdown apart: frontmatter, prose, code in fences and HTML comments, each with its line.
+"""Taking Markdown apart: frontmatter, prose, code in fences, and what a rendered page does not show.
 
 Fences are found wherever a model would take them for one: indented, in lists and quotations, of backticks or tildes.
 """
@@ -6,8 +6,11 @@ Fences are found wherever a model would take them for one: indented, in lists an
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
+from metier._regex_cache import kept_regex
+from metier.scan.name_lists import entries
 from metier.scan.view import Part
 from metier.skill.frontmatter import split
 
@@ -15,36 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # One step for each character that may stand before a fence, so that no line is gone over twice.
-_FENCE = re.compile(
+_FENCE = kept_regex(
     r"^(?P<before>(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE
 )
-_DELIMITER = re.compile(r"[ \t]*(?:-{3,}|\.{3})[ \t]*(?:\n|$)")
-_WORD = re.compile(r"[\w+#.-]+")
-
-_LANGUAGES = {
-    word: language
-    for language, words in {
-        "shell": "sh bash zsh ksh fish dash shell console terminal shellsession shell-session shellscript",
-        "batch": "bat cmd batch dos",
-        "powershell": "powershell pwsh ps1 ps psm1 psd1",
-        "python": "python python2 python3 py py3 pyw ipython pycon pyi",
-        "javascript": "javascript js mjs cjs jsx node nodejs deno bun",
-        "typescript": "typescript ts tsx mts cts",
-        "ruby": "ruby rb",
-        "perl": "perl pl pm",
-        "php": "php",
-        "lua": "lua",
-        "applescript": "applescript osascript scpt",
-        "go": "go golang",
-        "rust": "rust rs",
-        "json": "json json5 jsonc jsonl",
-        "yaml": "yaml yml",
-        "toml": "toml",
-        "html": "html htm xhtml svg xml vue svelte",
-        "markdown": "markdown md mdx",
-    }.items()
-    for word in words.split()
-}
+_MARK = kept_regex("```|~~~|<!--")
+_UNSEEN = kept_regex(
+    r"<(?!(?:input|img|br|hr|meta|link|source)\b)[a-z]{1,10}[^<>]{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden"
+    r"|font-size\s*:\s*0|opacity\s*:\s*0(?![.\d]*[1-9])|color\s*:\s*(?:white|#fff(?:fff)?|transparent)\b|\bhidden\b"
+    r"|position\s*:\s*absolute[^<>]{0,40}left\s*:\s*-\d{3,})[^<>]{0,200}>(?P<styled>[^<]{0,2000})"
+    r"|^[ \t]{0,3}\[[^\]\n]{0,40}\]:[ \t]*(?:#|<>)[ \t]*[\"'(](?P<linked>[^\n]{10,2000})[\"')]",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What a style hides, or a link that leads nowhere: a rendered page does not show it."""
+_DELIMITER = kept_regex(r"[ \t]*(?:-{3,}|\.{3})[ \t]*(?:\n|$)")
+_WORD = kept_regex(r"[\w+#.-]+")
 
 
 def language_of(word: str) -> str:
@@ -54,7 +41,12 @@ def language_of(word: str) -> str:
     ('shell', 'python', 'made-up')
     """
     word = word.lower()
-    return _LANGUAGES.get(word, word)
+    return _languages().get(word, word)
+
+
+@cache
+def _languages() -> dict[str, str]:
+    return {word: words[0] for words in entries("languages") for word in words}
 
 
 def parts_of(text: str) -> tuple[Part, ...]:
@@ -66,105 +58,91 @@ def parts_of(text: str) -> tuple[Part, ...]:
     cut = split(text) if "---" in text or ":" in text else None
     if cut is None or not cut.block:
         return tuple(_Body(text, 1).parts())
-    start = _start_of_line(text, cut.block_line)
+    start = 0
+    for _ in range(cut.block_line - 1):
+        start = text.find("\n", start) + 1
     after, line = start + len(cut.block), cut.block_line + cut.block.count("\n")
     closer = _DELIMITER.match(text, after)
     if closer is not None:
         after, line = closer.end(), line + 1
-    before = text[:start].rstrip("-\n\t ")
-    return (
-        *_Body(before, 1).parts(),
-        Part("frontmatter", cut.block, cut.block_line),
-        *_Body(text[after:], line).parts(),
-    )
-
-
-def _start_of_line(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = text.find("\n", at) + 1
-    return at
+    before = _Body(text[:start].rstrip("-\n\t "), 1).parts()
+    return (*before, Part("frontmatter", cut.block, cut.block_line), *_Body(text[after:], line).parts())
 
 
 class _Body:
-    """One pass through Markdown without its frontmatter; each search goes on from where the last one ended."""
+    """One pass through Markdown without its frontmatter, from mark to mark."""
 
     def __init__(self, text: str, line: int) -> None:
         self._text = text
         self._at = 0
+        """Up to where the text has been taken."""
         self._line = line
         """The line that `_at` is on."""
+        self._looked = 0
+        """The end of the last line that was looked at for a fence."""
         self._prose: list[str] = []
         self._prose_line = line
 
     def parts(self) -> Iterator[Part]:
-        text = self._text
-        comment = text.find("<!--")
-        fence = self._opening(0)
-        while fence is not None or comment >= 0:
-            if comment >= 0 and (fence is None or comment < fence.start()):
-                end = text.find("-->", comment + 4)
-                if self._is_quoted(comment):
-                    comment = text.find("<!--", comment + 4)
+        text, opening, has_comments = self._text, None, True
+        for mark in _MARK.finditer(text):
+            if mark.start() < self._at:
+                continue
+            if mark[0] != "<!--":
+                fence = self._fence_at(mark.start())
+                if fence is None:
                     continue
-                self._take_prose(comment)
-                inside = text[comment + 4 : end if end >= 0 else len(text)]
+                if opening is None and (fence["mark"][0] == "~" or "`" not in fence["info"]):
+                    opening = fence
+                    yield from self._prose_until(fence.start())
+                    self._take(fence.end() + 1)
+                elif opening is not None and fence["mark"].startswith(opening["mark"]) and not fence["info"].strip():
+                    yield Part("code", text[self._at : fence.start()], self._line, _language_in(opening["info"]))
+                    opening = None
+                    self._take(fence.end() + 1)
+            elif opening is None and has_comments and not self._is_quoted(mark.start()):
+                self._take_prose(mark.start())
+                end = text.find("-->", mark.end())
+                inside = text[mark.end() : end if end >= 0 else len(text)]
                 yield Part("comment", inside, self._line)
-                if end < 0:
-                    # Where it ends nobody can tell: the rest is read as if it had not begun, too.
-                    comment = -1
-                    continue
-                self._prose.append("\n" * inside.count("\n"))
-                self._move(end + 3)
-                comment = text.find("<!--", self._at)
-                if fence is not None and fence.start() < self._at:
-                    fence = self._opening(self._at)
-            elif fence is not None:
-                self._take_prose(fence.start())
-                yield from self._flushed()
-                self._move(min(fence.end() + 1, len(text)))
-                close = self._closing(fence)
-                end = close.start() if close is not None else len(text)
-                yield Part("code", text[self._at : end], self._line, _language_in(fence["info"]))
-                if close is None:
-                    break
-                self._move(min(close.end() + 1, len(text)))
-                self._prose_line = self._line
-                fence = self._opening(self._at)
-                if 0 <= comment < self._at:
-                    comment = text.find("<!--", self._at)
-        self._take_prose(len(text))
-        yield from self._flushed()
+                # Where it ends nobody can tell if nothing ends it: the rest is read as if it had not begun, too.
+                has_comments = end >= 0
+                if has_comments:
+                    self._prose.append("\n" * inside.count("\n"))
+                    self._take(end + 3)
+        if opening is not None:
+            yield Part("code", text[self._at :], self._line, _language_in(opening["info"]))
+        yield from self._prose_until(len(text))
 
-    def _move(self, to: int) -> None:
-        self._line += self._text.count("\n", self._at, to)
-        self._at = to
+    def _take(self, end: int) -> str:
+        """The text up to an end, which is taken with that."""
+        taken = self._text[self._at : end]
+        self._line += taken.count("\n")
+        self._at += len(taken)
+        return taken
 
     def _take_prose(self, end: int) -> None:
         if not self._prose:
             self._prose_line = self._line
-        self._prose.append(self._text[self._at : end])
-        self._move(end)
+        self._prose.append(self._take(end))
 
-    def _flushed(self) -> Iterator[Part]:
-        prose = "".join(self._prose)
-        self._prose = []
-        if prose.strip():
-            yield Part("prose", prose, self._prose_line)
+    def _prose_until(self, end: int) -> Iterator[Part]:
+        self._take_prose(end)
+        prose, self._prose = "".join(self._prose), []
+        if not prose or prose.isspace():
+            return
+        yield Part("prose", prose, self._prose_line)
+        if "]:" in prose or "style" in prose or "hidden" in prose:
+            for found in _UNSEEN.finditer(prose):
+                inside = found["styled"] or found["linked"] or ""
+                yield Part("comment", inside, self._prose_line + prose.count("\n", 0, found.start()))
 
-    def _opening(self, at: int) -> re.Match[str] | None:
-        while (found := _FENCE.search(self._text, at)) is not None:
-            if found["mark"][0] == "~" or "`" not in found["info"]:
-                return found
-            at = found.end()
-        return None
-
-    def _closing(self, fence: re.Match[str]) -> re.Match[str] | None:
-        mark = fence["mark"]
-        for found in _FENCE.finditer(self._text, self._at):
-            if found["mark"].startswith(mark) and not found["info"].strip():
-                return found
-        return None
+    def _fence_at(self, at: int) -> re.Match[str] | None:
+        """The fence that the line of a mark is, if it is one and was not looked at before."""
+        if at < self._looked:
+            return None
+        self._looked = self._text.find("\n", at) % (len(self._text) + 1)
+        return _FENCE.match(self._text, max(self._at, self._text.rfind("\n", 0, at) + 1))
 
     def _is_quoted(self, at: int) -> bool:
         """Whether a comment's opening only stands in code: `` `<!--` ``."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from metier._regex_cache import kept_regex
 from metier.errors import FileTooLarge, MetierError, SkillChanged
 from metier.scan.decoding import decoded
-from metier.scan.magic import kind_of_file, text_in_image
+from metier.scan.magic import kind_of_file
+from metier.scan.name_lists import names
 from metier.scan.parts import language_of, parts_of
 from metier.scan.view import OpaqueFile, Part, SkillView, ViewFile
 from metier.skill import FolderPackage, parse
@@ -19,6 +21,7 @@ from metier.skill.package import EXCLUDED, MAX_FILES, digest_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from metier.scan.containers import Unpacking
     from metier.scan.view import OpaqueKind, Role
     from metier.skill import Package, Skill
     from metier.skill.package import DigestEntry
@@ -26,14 +29,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 64 * 1024 * 1024
 """Characters of one skill that are scanned; files beyond are named as opaque."""
 
-_PROSE = re.compile("md|markdown|mdx|mdc|txt|text|rst|adoc|org|html|htm|xhtml|tex")
-_CONFIG = re.compile("jsonc?|json5|ya?ml|toml|ini|cfg|conf|env|properties|xml|plist|lock|envrc|npmrc")
-_SCRIPT = re.compile(
-    "pyw?|sh|bash|zsh|ksh|fish|bat|cmd|psm?1|[mc]?[jt]s|[jt]sx|rb|p[lm]|php|lua|go|rs|scpt|applescript|vbs|java|kt"
-    "|swift|cc?|cpp|h|cs|r|jl|exs?|command|tool"
-)
-_SCRIPT_NAMES = frozenset({"makefile", "dockerfile", "justfile", "rakefile", "gemfile", "procfile", "vagrantfile"})
-_SHEBANG = re.compile(r"#![ \t]{0,20}(\S[^\n]{0,300})")
+_SHEBANG = kept_regex(r"#![ \t]{0,20}(\S[^\n]{0,300})")
 
 
 def view_of(package: Package, *, folder: str = "") -> SkillView:
@@ -63,14 +59,14 @@ def view_of(package: Package, *, folder: str = "") -> SkillView:
         skill=skill,
         digest=digest_of(entries),
         hashes=MappingProxyType({entry.path: entry.content.hex() for entry in entries}),
-        left_out=tuple(_left_out(package.root)) if isinstance(package, FolderPackage) else (),
+        left_out=tuple(_left_out(package.root) if isinstance(package, FolderPackage) else _beside(package)),
         control=MappingProxyType(reading.control),
     )
 
 
 def _instructions_among(entries: list[DigestEntry]) -> str:
-    names = [entry.path for entry in entries if entry.path.lower() == "skill.md"]
-    return "SKILL.md" if "SKILL.md" in names else min(names, default="")
+    paths = [entry.path for entry in entries if entry.path.lower() == "skill.md"]
+    return "SKILL.md" if "SKILL.md" in paths else min(paths, default="")
 
 
 class _Reading:
@@ -86,19 +82,25 @@ class _Reading:
         self.control: dict[str, int] = {}
         self.skill: Skill | None = None
 
+    @cached_property
+    def _unpacking(self) -> Unpacking:
+        # Few skills have files that hold others, and what reads them takes time to import.
+        from metier.scan.containers import Unpacking
+
+        return Unpacking()
+
     def take(self, entry: DigestEntry) -> None:
         path = entry.path
         if entry.mode == "link":
             # Never followed: what it leads to is scanned under its own name, or is no part of the skill.
-            self.opaque.append(OpaqueFile(path, "is a link", "link"))
+            self._name(path, "link", "is a link")
             return
         try:
             data = self._package.read(path)
-        except FileTooLarge:
-            self.opaque.append(OpaqueFile(path, "is too large to be scanned", "unreadable"))
-            return
         except MetierError as error:
-            self.opaque.append(OpaqueFile(path, f"cannot be read: {error.message}", "unreadable"))
+            is_large = isinstance(error, FileTooLarge)
+            why = "is too large to be scanned" if is_large else f"cannot be read: {error.message}"
+            self._name(path, "unreadable", why)
             return
         if hashlib.sha256(data).digest() != entry.content:
             raise SkillChanged(f"{path!r} changed while it was scanned.", hint="Scan it again.", path=path)
@@ -111,20 +113,35 @@ class _Reading:
         kind = kind_of_file(path, data, is_text=found.is_text)
         role, language = self._role_of(path, found.text, is_executable=is_executable)
         if kind is not None:
-            self.opaque.append(OpaqueFile(path, kind.why, kind.kind))
+            self._name(path, *kind)
         elif not found.is_clean:
-            self.opaque.append(OpaqueFile(path, "is not plain UTF-8 text", "odd"))
+            self._name(path, "odd", "is not plain UTF-8 text")
         if found.control_line and found.is_text:
             self.control[path] = found.control_line
+        is_opened = kind is not None and kind[0] != "encrypted" and (role == "other" or not found.is_text)
+        entries = self._unpacking.inside(path, data) if is_opened else []
+        for name, content in entries:
+            inner, is_words = decoded(content), name in (path, f"{path}/text")
+            # What is no text in there is no text of the skill.
+            if inner.is_text and inner.text:
+                at = name if name != path or role == "other" else f"{path}/text"
+                own: tuple[Role, str] = self._role_of(at, inner.text, is_executable=False)
+                self._keep(at, inner.text, *(("markdown", "") if is_words else own), is_executable=False)
         # Binary data under the name of a text is still read by whoever opens it: a shell runs what it can.
-        text = found.text if found.is_text or role != "other" else text_in_image(data)
-        if not text and not found.is_text:
-            return
+        if role != "other" or (found.is_text and not entries):
+            self._keep(path, found.text, role, language, is_executable=is_executable)
+
+    def _keep(self, path: str, text: str, role: Role, language: str, *, is_executable: bool) -> None:
         if len(text) > self._left:
-            self.opaque.append(OpaqueFile(path, "is beyond the text that is scanned of one skill", "unreadable"))
+            self._name(path, "unreadable", "is beyond the text that is scanned of one skill")
             return
         self._left -= len(text)
-        self.files.append(ViewFile(path, role, text, _parts(role, text, language), language, is_executable))
+        is_code = role in ("script", "config") and text
+        parts = (Part("code", text, 1, language),) if is_code else parts_of(text)
+        self.files.append(ViewFile(path, role, text, parts, language, is_executable))
+
+    def _name(self, path: str, kind: OpaqueKind, why: str) -> None:
+        self.opaque.append(OpaqueFile(path, why, kind))
 
     def _role_of(self, path: str, text: str, *, is_executable: bool) -> tuple[Role, str]:
         if path == self._instructions:
@@ -134,16 +151,16 @@ class _Reading:
         shebang = _SHEBANG.match(text)
         if shebang is not None:
             return "script", _interpreter(shebang[1])
-        if dot and _SCRIPT.fullmatch(suffix):
+        if dot and suffix in names("suffixes-of-scripts"):
             return "script", language_of(suffix)
-        if name in _SCRIPT_NAMES:
+        if name in names("names-of-scripts"):
             return "script", "shell" if name in ("makefile", "justfile") else name
-        if _CONFIG.fullmatch(suffix):
+        if suffix in names("suffixes-of-settings"):
             return "config", language_of(suffix)
         if is_executable and not dot:
             return "script", "shell"
         # A name without a suffix is a README or a licence; `.notes` has one only by the letter.
-        if _PROSE.fullmatch(suffix) or not dot or not stem:
+        if suffix in names("suffixes-of-prose") or not dot or not stem:
             return "markdown", ""
         return "other", ""
 
@@ -151,14 +168,8 @@ class _Reading:
 def _interpreter(command: str) -> str:
     """The language of what a `#!` line names, which `env` may look for."""
     words = [word for word in command.split() if not word.startswith("-") and "=" not in word]
-    names = [word.rpartition("/")[2].rstrip("0123456789.") for word in words]
-    return language_of(next((name for name in names if name != "env"), ""))
-
-
-def _parts(role: Role, text: str, language: str) -> tuple[Part, ...]:
-    if role in ("script", "config"):
-        return (Part("code", text, 1, language),) if text else ()
-    return parts_of(text)
+    called = [word.rpartition("/")[2].rstrip("0123456789.") for word in words]
+    return language_of(next((name for name in called if name != "env"), ""))
 
 
 def _left_out(root: str) -> Iterator[OpaqueFile]:
@@ -166,23 +177,53 @@ def _left_out(root: str) -> Iterator[OpaqueFile]:
     waiting, looked = [""], 0
     while waiting and looked < MAX_FILES:
         prefix = waiting.pop()
-        try:
-            with os.scandir(os.path.join(root, prefix)) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in listed:
+        for entry in _entries_of(os.path.join(root, prefix)):
             looked += 1
             path = f"{prefix}{entry.name}"
             if entry.name in EXCLUDED:
-                yield OpaqueFile(path, _why_left_out(entry.name), _KINDS_LEFT_OUT.get(entry.name, "odd"))
+                yield _excluded(path, entry.name)
+                if entry.name == "__pycache__" and entry.is_dir(follow_symlinks=False):
+                    yield from (
+                        OpaqueFile(f"{path}/{one.name}", "is bytecode that hides its source", "bytecode")
+                        for one in _entries_of(entry.path)[:MAX_FILES]
+                        if _is_shadow(one)
+                    )
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{path}/")
 
 
-_KINDS_LEFT_OUT: dict[str, OpaqueKind] = {"__pycache__": "bytecode", "node_modules": "program", ".venv": "program"}
+def _entries_of(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
-def _why_left_out(name: str) -> str:
-    what = {"__pycache__": "holds bytecode", "node_modules": "holds installed modules", ".venv": "holds a Python"}
-    return f"{what.get(name, 'is kept by another program')} and is no part of the skill"
+def _is_shadow(entry: os.DirEntry[str]) -> bool:
+    """Whether Python runs some bytecode whatever its source says, as it is never compared with it."""
+    try:
+        if not entry.name.endswith(".pyc") or not entry.is_file(follow_symlinks=False):
+            return False
+        with open(entry.path, "rb") as file:
+            return file.read(8)[4:] == b"\1\0\0\0"
+    except OSError:
+        return False
+
+
+def _beside(package: Package) -> Iterator[OpaqueFile]:
+    """The same of a package in memory that says what it left out."""
+    for path in getattr(package, "beside", ()):
+        parts = path.split("/")
+        at = next(index for index, part in enumerate(parts) if part in EXCLUDED)
+        yield _excluded("/".join(parts[: at + 1]), parts[at])
+
+
+def _excluded(path: str, name: str) -> OpaqueFile:
+    known: dict[str, tuple[str, OpaqueKind]] = {
+        "__pycache__": ("holds bytecode", "bytecode"),
+        "node_modules": ("holds installed modules", "program"),
+        ".venv": ("holds a Python", "program"),
+    }
+    what, kind = known.get(name, ("is kept by another program", "odd"))
+    return OpaqueFile(path, f"{what} and is no part of the skill", kind)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._lazy import dataclass, field, replace
-from metier.scan.finding import Finding, rank
+from metier.scan.finding import failure, rank
 from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from metier.scan.finding import Finding
     from metier.scan.suppression import Suppression
+    from metier.scan.together import Fact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,14 @@ class ScanReport:
     findings: tuple[Finding, ...] = ()
     """The worst first; those that are suppressed are among them, marked."""
     capabilities: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    """What its frontmatter says that it does."""
+    undeclared: tuple[str, ...] = ()
+    """The capabilities that its frontmatter could name, and does not."""
+    takes: tuple[Fact, ...] = ()
+    """The secrets that it reads, which matters beside a skill that sends."""
+    sends: tuple[Fact, ...] = ()
+    """The hosts that it sends something to."""
     status: Literal["ok", "error"] = "ok"
     error: str = ""
     """Why the status is `error`: then what the findings leave out was perhaps not looked at."""
@@ -54,12 +64,9 @@ class ScanReport:
 
     def failed(self, error: str) -> ScanReport:
         """The same report, no longer to be taken for complete."""
-        return replace(
-            self,
-            status="error",
-            error=f"{self.error} {error}".strip(),
-            findings=worst_first((*self.findings, _failure(error))),
-        )
+        hint = "Look at the skill yourself before you use it, or scan it again."
+        found = worst_first((*self.findings, failure(shown(error, 500), hint, path="SKILL.md")))
+        return replace(self, status="error", error=f"{self.error} {error}".strip(), findings=found)
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints, but for the path."""
@@ -70,6 +77,10 @@ class ScanReport:
             "error": self.error,
             "max_severity": self.max_severity,
             "capabilities": list(self.capabilities),
+            "declared": list(self.declared),
+            "undeclared": list(self.undeclared),
+            "takes": [fact._asdict() for fact in self.takes],
+            "sends": [fact._asdict() for fact in self.sends],
             "findings": [found.as_dict() for found in self.findings],
             "suppressed": sum(bool(found.suppressed_by) for found in self.findings),
             "not_shown": self.not_shown,
@@ -80,10 +91,8 @@ class ScanReport:
 
 def marked(found: Finding, suppressions: Sequence[Suppression], digest: str) -> Finding:
     """The finding, with who answers for it if somebody does."""
-    for suppression in suppressions:
-        if suppression.covers(found, digest):
-            return replace(found, suppressed_by=suppression.said)
-    return found
+    said = next((one.said for one in suppressions if one.covers(found, digest)), "")
+    return replace(found, suppressed_by=said) if said else found
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -93,17 +102,3 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         return bool(found.suppressed_by), -rank(found.severity), found.path, found.line, found.rule
 
     return tuple(sorted(findings, key=key))
-
-
-def _failure(error: str) -> Finding:
-    return Finding(
-        rule="SCAN_FAILED",
-        ast="AST08",
-        category="defense_evasion_obfuscation",
-        severity="high",
-        path="SKILL.md",
-        line=1,
-        message=shown(error, 500),
-        hint="Look at the skill yourself before you use it, or scan it again.",
-        text="",
-    )

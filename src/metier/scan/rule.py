@@ -22,9 +22,11 @@ class Hit:
     text: str
     message: str = ""
     severity: Severity | None = None
+    stance: str = ""
+    """Who says it to whom: `order`, `command`, `quotation` ... (see `stance.Stance`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanRule:
     """One thing to look for in a skill.
 
@@ -43,3 +45,11 @@ class ScanRule:
     check: Callable[[SkillView], Iterable[Hit]]
     sums_up: Literal["", "line", "skill"] = ""
     """Whether it only weighs what other rules find, too: at the same line, or in the whole skill."""
+    title: str = ""
+    """What it is called, in a few words."""
+    harmless: str = ""
+    """What would make it harmless."""
+    source: str = ""
+    """The digest of the pack that it stands in."""
+    keeps_time: bool = False
+    """Whether it asks itself if there is time left, and gives what it has."""

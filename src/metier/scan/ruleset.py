@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from metier._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+    from metier.scan.pack_store import PackRef
     from metier.scan.rule import ScanRule
 
-_RULES = "metier.scan.rules"
-ENGINE = (
-    "metier.scan.autorun",
-    "metier.scan.decoding",
-    "metier.scan.finding",
-    "metier.scan.magic",
-    "metier.scan.parts",
-    "metier.scan.reading",
-    "metier.scan.rule",
-    "metier.scan.scanner",
-    "metier.scan.structure",
-    "metier.scan.view",
-)
-"""What decides, besides the rules' own modules, what is found in a skill."""
 
+def all_rules(packs: Sequence[PackRef] = ()) -> tuple[ScanRule, ...]:
+    """Every rule: our own, and those of packs that are switched on."""
+    from metier.scan.rule_book import core_rules
 
-def all_rules() -> tuple[ScanRule, ...]:
-    """Every rule: those about text and those about the structure of a package."""
-    from metier.scan.rules import ALL_RULES
-    from metier.scan.structure import RULES
+    rules = core_rules()
+    if not packs:
+        return rules
+    from metier.scan.pack_store import pack_rules
 
-    return (*RULES, *ALL_RULES)
+    return (*rules, *pack_rules(tuple(dict.fromkeys(packs)), frozenset(rule.id for rule in rules)))
 
 
 def ruleset_of(rules: Sequence[ScanRule]) -> str:
@@ -50,23 +43,30 @@ def ruleset_of(rules: Sequence[ScanRule]) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _named(rules: tuple[ScanRule, ...]) -> str:
-    modules = {*ENGINE, *(rule.check.__module__ for rule in rules)}
-    if any(name.startswith(_RULES) for name in modules):
-        # Rules share what they are made of: whichever of them is asked for, all of it counts.
-        modules.update(name for name in tuple(sys.modules) if name.startswith(_RULES))
-    code = (f"{name} {digest_of(sys.modules.get(name))}" for name in sorted(modules))
-    said = "\n".join((*sorted(f"{rule.id} {rule.severity}" for rule in rules), *code))
+    modules = {rule.check.__module__ for rule in rules}
+    foreign = sorted(name for name in modules if not name.startswith("metier.scan."))
+    code = (f"{name} {digest_of(sys.modules.get(name))}" for name in foreign)
+    said = "\n".join((*sorted(f"{rule.id} {rule.severity} {rule.source}" for rule in rules), *engine(), *code))
     return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+
+
+@functools.cache
+def engine() -> tuple[str, ...]:
+    """All modules of this room, which decide what is found besides the rules: their names, each with its digest."""
+    top = os.path.dirname(__file__)
+    loader: Any = __spec__.loader
+    if not os.path.isdir(top):  # in an archive, which is the only place that the package is loaded from
+        return (hashlib.sha256(loader.get_data(__file__)).hexdigest(), __version__)
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names if name.endswith(".py")]
+    digests = {path: hashlib.sha256(loader.get_data(path)).hexdigest() for path in paths}
+    modules = {path: path[len(top) + 1 : -3].replace(os.sep, ".") for path in paths}
+    return tuple(sorted(f"metier.scan.{modules[path]} {digests[path]}" for path in paths))
 
 
 @functools.cache
 def digest_of(module: ModuleType | None) -> str:
     """The digest of a module's file, which may lie in an archive; empty where there is none."""
-    read = getattr(getattr(module, "__loader__", None), "get_data", None)
-    path = getattr(module, "__file__", None)
-    if read is None or path is None:
-        return ""
     try:
-        return hashlib.sha256(read(path)).hexdigest()
-    except OSError:
+        return hashlib.sha256(module.__loader__.get_data(module.__file__)).hexdigest()  # type: ignore
+    except (OSError, AttributeError, TypeError):
         return ""

@@ -7,16 +7,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metier._lazy import logger, replace
+from metier._regex_cache import keep
 from metier.errors import MetierError
-from metier.scan.finding import Finding, rank
+from metier.scan.capabilities import infer_from
+from metier.scan.finding import MAX_HITS, Finding, rank
 from metier.scan.reading import view_of
 from metier.scan.report import ScanReport, marked, worst_first
+from metier.scan.rule_book import core_book, time_is_up
 from metier.scan.ruleset import all_rules, ruleset_of
+from metier.scan.together import sent, taken
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from metier.scan.pack_store import PackRef
     from metier.scan.rule import Hit, ScanRule
     from metier.scan.suppression import Suppression
     from metier.scan.view import SkillView
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
 
 SECONDS = 20.0
 """CPU time that one skill may take."""
-MAX_HITS = 50
-"""Findings that are kept of one rule and severity; the rest is counted."""
 
 __all__ = ["MAX_HITS", "SECONDS", "ScanReport", "scan"]
 
@@ -36,18 +39,30 @@ def scan(
     package: Package,
     *,
     rules: Sequence[ScanRule] | None = None,
+    packs: Sequence[PackRef] = (),
     suppressions: Sequence[Suppression] = (),
     folder: str = "",
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.thread_time,
 ) -> ScanReport:
-    """Look at every file of a skill with every rule; all rules there are unless `rules` says which.
+    """Look at every file of a skill with every rule and those of `packs`; `rules` names others instead.
 
     A rule that fails, or a skill that takes longer than `seconds` of CPU time, makes a report with the status
     `error` and a finding of its own, so that nobody takes it for a clean one. Suppressions mark findings.
     """
     started = clock()
-    chosen = all_rules() if rules is None else tuple(rules)
+    problems: list[str] = []
+    try:
+        chosen = all_rules(packs) if rules is None else tuple(rules)
+    except MetierError:
+        chosen = all_rules()
+        good: tuple[PackRef, ...] = ()
+        for pack in packs:
+            try:
+                chosen = all_rules((*good, pack))
+                good = (*good, pack)
+            except MetierError as error:
+                problems.append(f"A pack of rules cannot be used: {error.message}")
     report = ScanReport(name=folder, digest="", ruleset=ruleset_of(chosen))
     try:
         view = view_of(package, folder=folder)
@@ -60,17 +75,29 @@ def scan(
         )
     now = datetime.now(UTC)
     run = _Run(view, [one for one in suppressions if not one.is_expired(now)], started + seconds, clock)
-    for rule in chosen:
-        run.apply(rule)
+    token = time_is_up.set(run.is_late)
+    try:
+        for rule in chosen:
+            run.apply(rule)
+    finally:
+        time_is_up.reset(token)
+    keep()
+    found = infer_from(view)
+    is_whole = rules is None and not run.problems
     report = replace(
         report,
         name=view.name,
         digest=view.digest,
         findings=worst_first(_resting(run.findings, chosen)),
-        capabilities=_capabilities(view),
+        # What is no part of the content that is approved is there for whoever opens the folder by other means.
+        capabilities=tuple(sorted({*found.names, *(("opaque-files",) if view.left_out else ())})),
+        declared=found.declared,
+        undeclared=found.undeclared,
+        takes=taken(run.facts("takes")) if is_whole else (),
+        sends=sent(run.facts("sends")) if is_whole else (),
         not_shown=run.not_shown,
     )
-    for problem in run.problems:
+    for problem in (*problems, *run.problems):
         report = report.failed(problem)
     return replace(report, ms=(clock() - started) * 1000)
 
@@ -90,9 +117,7 @@ class _Run:
         self.not_shown = 0
 
     def apply(self, rule: ScanRule) -> None:
-        if self._is_late():
-            if not self.problems or not self.problems[-1].startswith(_LATE):
-                self.problems.append(f"{_LATE} the rules from {rule.id} on were not applied.")
+        if self._note_late(rule) and not rule.keeps_time:
             return
         kept: dict[str, int] = {}
         seen: set[tuple[str, int, str]] = set()
@@ -108,14 +133,32 @@ class _Run:
                 else:
                     seen.add(key)
                     self.findings.append(marked(_finding(rule, hit), self._suppressions, self._view.digest))
-                if self._is_late():
+                if self.is_late() and not rule.keeps_time:
                     self.problems.append(f"{_LATE} {rule.id} was not finished.")
                     return
         except Exception as error:  # a rule is given what strangers wrote: whatever it does must not look clean
             log.warning("Rule %s failed on %s", rule.id, shown(self._view.name), exc_info=True)
             self.problems.append(f"Rule {rule.id} failed ({type(error).__name__}).")
+        if rule.keeps_time:  # it may have been the last one, and have had no time
+            self._note_late(rule)
 
-    def _is_late(self) -> bool:
+    def facts(self, name: str) -> Iterable[Hit]:
+        """The places that show something which is told of the skill beside its findings."""
+        try:
+            return core_book().hits_of(name, self._view)
+        except Exception as error:
+            log.warning("%s cannot be told of %s", name, shown(self._view.name), exc_info=True)
+            self.problems.append(f"It cannot be told what it {name} ({type(error).__name__}).")
+            return ()
+
+    def _note_late(self, rule: ScanRule) -> bool:
+        is_late = self.is_late()
+        if is_late and not any(problem.startswith(_LATE) for problem in self.problems):
+            self.problems.append(f"{_LATE} the rules from {rule.id} on were not applied, or not all.")
+        return is_late
+
+    def is_late(self) -> bool:
+        """Whether the time that the skill may take is over."""
         return self._clock() > self._deadline
 
 
@@ -133,6 +176,8 @@ def _finding(rule: ScanRule, hit: Hit) -> Finding:
         message=shown(hit.message or rule.message, 500),
         hint=rule.hint,
         text=hit.text,
+        stance=hit.stance,
+        harmless=rule.harmless,
     )
 
 
@@ -149,13 +194,3 @@ def _resting(findings: Sequence[Finding], rules: Sequence[ScanRule]) -> Iterator
             if said and len(kinds) < (2 if where == "skill" else 1):
                 found = replace(found, suppressed_by=said)
         yield found
-
-
-def _capabilities(view: SkillView) -> tuple[str, ...]:
-    from metier.scan.capabilities import infer_from
-
-    names = set(infer_from(view).names)
-    if view.left_out:
-        # No part of the content that is approved, but there for whoever opens the folder by other means.
-        names.add("opaque-files")
-    return tuple(sorted(names))

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass
+from metier._regex_cache import kept_regex
 from metier.errors import PolicyInvalid
 from metier.skill import shown
 from metier.skill.yaml_block import BlockError, parse_yaml
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _FIELDS = ("rule", "path", "fingerprint", "digest", "reason", "by", "expires")
 _NEEDED = ("rule", "reason", "by", "expires")
 _MOST = 500
-_RULE = re.compile(r"[A-Za-z0-9_./:-]{1,200}")
+_RULE = kept_regex(r"[A-Za-z0-9_./:-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +85,15 @@ def read_suppressions(text: str, *, where: str = "suppressions") -> tuple[Suppre
         return ()
     if not isinstance(value, list):
         raise _invalid(where, 1, "is not a list of suppressions", "Begin each with `- rule:`.")
-    lines = _lines_of_items(text)
+    import yaml
+
+    # The text has been read once, within bounds; now for the line on which each item begins.
+    node: Any = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    items = node.value if node.id == "sequence" else node.value[0][1].value
+    lines = [item.start_mark.line + 1 for item in items]
     if len(value) > _MOST:
         raise _invalid(where, lines[_MOST], f"has more than {_MOST} suppressions", "Mend what they hide.")
     return tuple(_suppression(item, where, line) for item, line in zip(value, lines, strict=True))
-
-
-def _lines_of_items(text: str) -> list[int]:
-    """The line on which each item of the list begins; the text has been read once, within bounds."""
-    import yaml
-
-    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    node: Any = yaml.compose(text, Loader=loader)
-    items = node.value if node.id == "sequence" else node.value[0][1].value
-    return [item.start_mark.line + 1 for item in items]
 
 
 def _suppression(item: Any, where: str, line: int) -> Suppression:
@@ -105,32 +101,18 @@ def _suppression(item: Any, where: str, line: int) -> Suppression:
         raise _invalid(where, line, "has something that is no suppression", "Write `rule:`, `reason:` and so on.")
     for key, value in item.items():
         if key not in _FIELDS:
-            hint = f"A suppression has {', '.join(_FIELDS[:-1])} and {_FIELDS[-1]}."
+            hint = f"A suppression has {', '.join(_FIELDS)}."
             raise _invalid(where, line, f"has a suppression with an unknown `{shown(key, 40)}`", hint)
         if not isinstance(value, str):
             raise _invalid(where, line, f"has a suppression whose `{key}` is no text", "Write it on one line.")
+    given = {key: value.strip() for key, value in item.items() if value.strip()}
     for key in _NEEDED:
-        if not item.get(key, "").strip():
-            raise _invalid(where, line, f"has a suppression without `{key}`", f"Add `{key}:`; {_WHY[key]}.")
-    if not _RULE.fullmatch(item["rule"]):
+        if key not in given:
+            hint = f"Add `{key}:`. Whoever reads it must know what it is about, why, who answers for it and how long."
+            raise _invalid(where, line, f"has a suppression without `{key}`", hint)
+    if not _RULE.fullmatch(given["rule"]):
         raise _invalid(where, line, "has a suppression of no rule", "Write the id of a rule as findings show it.")
-    return Suppression(
-        rule=item["rule"],
-        path=item.get("path") or "*",
-        fingerprint=item.get("fingerprint", ""),
-        digest=item.get("digest", ""),
-        reason=item["reason"].strip(),
-        by=item["by"].strip(),
-        expires=_moment(item["expires"].strip(), where, line),
-    )
-
-
-_WHY = {
-    "rule": "it says what is suppressed",
-    "reason": "whoever reads it next must know why",
-    "by": "somebody takes responsibility",
-    "expires": "no suppression is for ever",
-}
+    return Suppression(**{**given, "expires": _moment(given["expires"], where, line)})
 
 
 def _moment(text: str, where: str, line: int) -> datetime:

@@ -6,10 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from metier._lazy import logger, replace
-from metier.errors import ActivationFailed, InvalidArgument, Refused, SkillChanged
+from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillChanged
 from metier.guard import Action, Subject
 from metier.guard.audited_action import failure_code
 from metier.guard.decision import declared_ceiling, refuse
+from metier.guard.inspection import findings_together
 from metier.hints import WITHOUT_IT, Hint, for_people, invoke_skill
 from metier.run import job_environment, skill_variables
 from metier.session.active_skills import MAX_NESTING, ActiveSkill, is_same, is_same_load, script_paths, subject_of
@@ -55,6 +56,10 @@ class LoadTransaction:
         self._hooked: list[ActiveSkill] = []
         self._copied: list[ActiveSkill] = []
         self._noted: dict[str, list[str]] = {}
+        self.together: list[str] = []
+        """What the skills do with others that are active."""
+        self._beside: dict[str, Subject] = {}
+        """The skills that were decided about before, by their names."""
 
     def _with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
         """The skills with those that they require before them; raises `ActivationFailed` for a cycle."""
@@ -191,9 +196,12 @@ class LoadTransaction:
         # From here on the guard records what becomes of it.
         self._entered.add(entry.name)
         action = known.load_action(entry, digest, self._by, nested=self._loaded.is_nested)
+        beside = {one.name: one.subject for one in self._loaded.held} | self._beside
+        beside.pop(entry.name, None)
+        action = replace(action, beside=tuple(beside.values()))
         audited = context.guard.enter(action, context.actor)
         self._audited_actions.append((audited, entry.name))
-        notes = self._noted[entry.name] = self._notes(entry, digest)
+        notes = self._noted[entry.name] = [*self._notes(entry, digest), *self._notes_together(action)]
         if notes:
             audited.runs_with(notes=notes)
             log.warning("loading %s: %s", entry.name, " ".join(notes))
@@ -229,6 +237,22 @@ class LoadTransaction:
         if unknown:
             found.append(f"Its allowed-tools name tools that are not known: {shown(', '.join(unknown), 300)}.")
         return found
+
+    def _notes_together(self, action: Action) -> list[str]:
+        """Notes about what the skill does with another one that is active, or is loaded with it."""
+        if action.skill is None:
+            return []
+        self._beside[action.skill.name] = action.skill
+        settings = self._context.guard.governance.effective.scan
+        subjects = (*action.beside, action.skill)
+        try:
+            together = findings_together(subjects, settings, is_known_enough=settings.together == "low")
+        except MetierError:
+            return []  # what cannot be scanned is for rules of policy to decide about
+        self.together += [found.message for found in together]
+        for message in self.together[len(self.together) - len(together) :]:
+            self._context.emit(Event(kind="noted", skill=action.skill.name, message=message))
+        return [f"{found.severity} {found.rule}: {found.message}" for found in together]
 
     def again(self, entry: Entry, digest: str) -> ActiveSkill:
         """A skill that was loaded before, in a session that goes on. Its check is made again, as whatever says that it

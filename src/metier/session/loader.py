@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._lazy import dataclass, field, logger
+from metier._lazy import dataclass, field, logger, replace
 from metier._telemetry import describe_skill
 from metier.errors import InvalidArgument
 from metier.session.active_skills import is_same_load
@@ -87,7 +87,8 @@ class Loader:
             describe_skill(one.entry.description, one.entry.location)
             message, data = f"Loaded {one.name}.", {"digest": one.digest}
             context.emit(Event(kind="loaded", skill=one.name, message=message, data=data))
-        return self.receipt(tuple(one.name for one in new), gone)
+        receipt = self.receipt(tuple(one.name for one in new), gone)
+        return replace(receipt, together=tuple(transaction.together))
 
     def unload(self, names: str | Sequence[str] = (), *, all: bool = False, by: By = "host") -> Receipt:  # noqa: A002
         """Unload skills, as `Session.unload` says."""
@@ -269,6 +270,8 @@ class Receipt:
     """Skills that the loaded ones build on and that are not loaded."""
     unloaded: tuple[str, ...] = ()
     """The skills that are no longer active because of it: unloaded, replaced, or removed to make room."""
+    together: tuple[str, ...] = ()
+    """What the loaded skills do with others that are active and none does alone."""
     inline: tuple[str, ...] = ()
     """The loaded skills that ask for an agent of their own (`context: fork`) and are part of this conversation here."""
 
@@ -295,6 +298,8 @@ class Receipt:
             found["unloaded"] = list(self.unloaded)
         if self.inline:
             found["inline"] = list(self.inline)
+        if self.together:
+            found["together"] = list(self.together)
         return found
 
 

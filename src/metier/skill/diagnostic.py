@@ -108,6 +108,8 @@ DIAGNOSTIC_KINDS: dict[str, DiagnosticKind] = {
     "description-placeholder": DiagnosticKind("warning", "The description is still the one of the template.", "Say what the skill does and when to use it."),
     "tools-form": DiagnosticKind("info", "`allowed-tools` is not the specification's form, a space-separated string.", "Write `allowed-tools: {0}`."),
     "tools-unknown": DiagnosticKind("warning", "`allowed-tools` names tools that no agent is known to have: {0}.", "Correct the spelling; a tool of an MCP server is `mcp__server__tool`. One that your own program has is fine."),
+    "capability-undeclared": DiagnosticKind("info", "The skill {0} ({1}), which its fields do not say.", "Write `{2}`."),
+    "tools-exceeded": DiagnosticKind("warning", "The skill {0} ({1}), and its `allowed-tools` name nothing for it.", "Write `{2}`, or remove it."),
     "reference-missing": DiagnosticKind("warning", "`{0}` is mentioned but is not among the skill's files.", "{1}Add the file, or correct the path."),
     "hook-missing": DiagnosticKind("warning", "The hook `{0}` is not among the skill's files.", "{1}Add the file, or correct the command: a skill is not used without a check that it declares."),
     "reference-outside": DiagnosticKind("info", "`{0}` leads outside the skill.", "Bundle the file with the skill."),

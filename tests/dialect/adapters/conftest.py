@@ -49,9 +49,11 @@ print("counted", len(sys.argv[1:]))
 
 
 @pytest.fixture
-def folder(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
-    """Skills of every kind that an agent meets."""
-    folder = tmp_path / "skills"
+def folder(tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Skills of every kind that an agent meets, and a workspace that no other test runs scripts in."""
+    folder, workspace = tmp_path / "skills", tmp_path / "workspace"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
     write_skill(folder / "report", description="Writes reports.", body="Write it.", more="allowed-tools: Read\n")
     for path, text in {"references/style.md": "Be brief.", "scripts/count.py": COUNT}.items():
         file = folder / "report" / path

@@ -7,11 +7,21 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from metier._lazy import replace
+from metier._paths import is_inside
 from metier.errors import InvalidArgument
 from metier.guard.policy.effective import NOTIFY_KINDS, AutoApproval, NotifyCommand, ScanEngine
 from metier.guard.policy.file import Located
 from metier.guard.policy.program import VARIABLE
-from metier.guard.policy.value_types import ValueType, choice, number, one_of, read_texts, read_word, subset_list
+from metier.guard.policy.value_types import (
+    MAX_TEXT,
+    ValueType,
+    choice,
+    number,
+    one_of,
+    read_texts,
+    read_word,
+    subset_list,
+)
 from metier.scan.finding import SEVERITIES
 from metier.skill import shown
 from metier.skill.listing import MODES, ListingRule, Listings
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
 
     from metier.guard.policy.reader import KeyReader
     from metier.guard.policy.yaml_tree import Node
+    from metier.scan.pack_store import PackRef
     from metier.skill.tool_rules import ToolRule
 
 _ROLES = ("viewer", "author", "reviewer", "admin")
@@ -388,6 +399,66 @@ def engines() -> ValueType[_Engines]:
         return [{"name": one.name, "command": one.command} if one.command else one.name for one in value]
 
     return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
+
+
+_Packs: TypeAlias = "tuple[PackRef, ...]"
+_PACKS = '[{folder: acme-rules, digest: "sha256:..."}]'
+
+
+def packs() -> ValueType[_Packs]:
+    """Packs of rules, each pinned by its digest; those of all files count. A path starts from its file's folder."""
+
+    def read(key: KeyReader, node: Node) -> _Packs | None:
+        if node.kind != "list":
+            key.wrong(node, f"Write a list, such as {_PACKS}.")
+            return None
+        found = (_read_pack(key, item) for item in node.items)
+        return tuple(dict.fromkeys(pack for pack in found if pack is not None))
+
+    def tighten(base: _Packs, value: _Packs) -> tuple[_Packs, str]:
+        lost = "an empty list takes nothing away" if base and not value else ""
+        return tuple(dict.fromkeys((*base, *value))), lost
+
+    def show(value: _Packs) -> object:
+        return [
+            {"folder": one.folder, "digest": one.digest}
+            if one.folder
+            else {"package": one.package, "digest": one.digest}
+            for one in value
+        ]
+
+    return ValueType(read=read, tighten=tighten, shown=show, adds_up=True)
+
+
+def _read_pack(key: KeyReader, item: Node) -> PackRef | None:
+    from metier.scan.pack_store import PackRef
+
+    fields = {name: value.text for name, value in key.pairs(item, _PACKS[1:-1]) if value.kind == "text"}
+    kinds = [name for name in ("folder", "package") if fields.get(name)]
+    if item.kind != "map":
+        return None
+    if len(fields) != len(item.pairs) or set(fields) - {"folder", "package", "digest"}:
+        key.error(item.line, f"`{key.key}` has something other than a pack", f"Write such as {_PACKS}.")
+    elif len(kinds) != 1 or not fields[kinds[0]].isprintable() or len(fields[kinds[0]]) > MAX_TEXT:
+        key.error(
+            item.line, f"`{key.key}` has a pack without one `folder` or one `package`", f"Write such as {_PACKS}."
+        )
+    elif not is_digest(fields.get("digest", "")):
+        hint = "Write `digest: sha256:...`; `metier scan rules test DIR` says what it is."
+        key.error(item.line, f"`{key.key}` has a pack without the digest of what it is", hint)
+    elif kinds == ["package"]:
+        if key.reader.layer != "project":
+            return PackRef(package=fields["package"], digest=fields["digest"])
+        hint = "Keep the rules in a folder of the project, or name the package in your own policy file."
+        key.warning(item.line, "A project's policy names no package with rules", hint)
+    else:
+        above = os.path.dirname(key.reader.path)
+        folder = os.path.normpath(os.path.join(above, os.path.expanduser(fields["folder"])))
+        project = os.path.dirname(above) if os.path.basename(above) == ".metier" else above
+        if key.reader.layer != "project" or is_inside(os.path.realpath(folder), os.path.realpath(project)):
+            return PackRef(folder=folder, digest=fields["digest"])
+        key.warning(item.line, "A project's policy adds no rules from elsewhere", "Name a folder of the project.")
+    return None
 
 
 class ToolRuleList(NamedTuple):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.program import ClosedPolicy, Policy
     from metier.guard.policy.rules import PolicyRule
     from metier.guard.policy.value_types import Allowed
+    from metier.scan.pack_store import PackRef
     from metier.skill.tool_rules import ToolRule
 
 NOTIFY_KINDS = ("request", "proposal", "quarantine")
@@ -78,10 +79,14 @@ class ScanSettings:
     """The section `scan`."""
 
     engines: tuple[ScanEngine, ...] = (ScanEngine(name="core"),)
+    packs: tuple[PackRef, ...] = ()
+    """Packs of rules beside our own, each held to a digest."""
     rescan_after: int | None = None
     """Seconds."""
     suppressions: str | None = None
     """The file with suppressed findings."""
+    together: Literal["off", "low", "medium", "high"] = "low"
+    """The severity of two skills of which one takes secrets and the other sends; `off` for none."""
 
     @functools.cached_property
     def commands(self) -> Mapping[str, str]:

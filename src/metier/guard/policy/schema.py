@@ -22,6 +22,7 @@ from metier.guard.policy.compound_types import (
     limits,
     listing_modes,
     notify_command,
+    packs,
     pins,
     secrets,
     source_signers,
@@ -258,11 +259,24 @@ _ALL_KEYS = (
     ),
     Key("rules", rule_list(), "Rules: deny before ask before allow."),
     Key("scan.engines", engines(), "The scanners that look at skills."),
+    Key(
+        "scan.packs",
+        packs(),
+        "Packs of rules beside our own, each with the digest of what it is; those of all files count. A project adds "
+        "only folders of its own.",
+    ),
     Key("scan.rescan-after", duration(), "How long what a scanner said counts."),
     Key(
         "scan.suppressions",
         text("the path of a file", is_path=True),
         "The file with findings that somebody answers for.",
+    ),
+    Key(
+        "scan.together",
+        choice("off", "low", "medium", "high"),
+        "How grave it is that a skill which reads secrets is active together with one that sends what it is given. "
+        "Above `low`, every load waits for that to be found out; `low` takes what is known of skills by then.",
+        is_for_administrators=True,
     ),
     Key(
         "audit.redact",

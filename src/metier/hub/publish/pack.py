@@ -62,7 +62,8 @@ def pack_skill(
             "The archive would become a part of the skill that it is made of.", hint="Name a file elsewhere."
         )
     release = read_release(path, key=key)
-    refusal = against(scan(package_of(release.files)), accept_findings)
+    packs = by[0].governance.effective.scan.packs if by is not None else ()
+    refusal = against(scan(package_of(release.files), packs=packs), accept_findings)
     if refusal is not None:
         raise refusal.as_error()
     data = pack(release.files, kind)

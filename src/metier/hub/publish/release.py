@@ -127,8 +127,9 @@ def judge_release(
     `target` is called as sources are, and is the `source` that rules for the point `publish` name. It `asks` whoever
     the guard would ask.
     """
-    signed = judge_signature(release.files, guard.governance.effective, target)
-    report = scan(package_of(release.files))
+    effective = guard.governance.effective
+    signed = judge_signature(release.files, effective, target)
+    report = scan(package_of(release.files), packs=effective.scan.packs)
     home = SkillLocation(location="", name=release.name, source="release", layer="project")
     action = Action(
         point="publish",

@@ -1,0 +1,132 @@
+"""All statements of a skill, read once for all rules."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from metier._lazy import dataclass, field
+from metier._regex_cache import kept_regex
+from metier.scan.definitions import put_in
+from metier.scan.deobfuscation import assigned_in
+from metier.scan.page_statements import statements_of
+from metier.scan.stance import about_security
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metier.scan.statement import Statement
+    from metier.scan.view import SkillView, ViewFile
+
+
+@dataclass(frozen=True)
+class SkillStatements:
+    """All statements of a skill, and what it is about."""
+
+    view: SkillView
+    statements: tuple[Statement, ...]
+    subject: str
+    """Name and description, in lower case."""
+    about_security: bool
+    files: dict[str, tuple[Statement, ...]] = field(default_factory=dict)
+    doubts: dict[tuple[str, str, bool], int] = field(default_factory=dict)
+    """How little is known of who answers at an address."""
+
+    @cached_property
+    def low(self) -> str:
+        """All that it says, in lower case, to look into before looking closely."""
+        return "\n".join(statement.low for statement in self.statements)
+
+    @cached_property
+    def apis(self) -> str:
+        """What is called an API in it, each once with what stands before."""
+        return "\n".join({f"{before[-100:]}_api" for before in self.low.split("_api")[:-1]})
+
+    @cached_property
+    def squashed(self) -> str:
+        """Name and description without anything between the letters."""
+        return re.sub(r"[^a-z0-9]", "", self.subject)
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """The words of its name that have at least three letters."""
+        return frozenset(re.findall(r"[a-z0-9]{3,}", self.view.name.lower())) - _ANYTHING
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """What it calls itself, in words of at least three letters."""
+        front = self.view.frontmatter
+        texts = [
+            self.view.name,
+            self.view.description,
+            *(str(front.get(key, "")) for key in ("homepage", "author", "title")),
+        ]
+        meta = front.get("metadata")
+        if isinstance(meta, dict):
+            texts.append(str(meta)[:2_000])
+        return frozenset(re.findall(r"[a-z0-9]{3,}", " ".join(texts).lower()[:6_000]))
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where in `low` each statement begins."""
+        return list(accumulate((len(one.low) + 1 for one in self.statements[:-1]), initial=0))
+
+
+_ANYTHING = frozenset(
+    {"api", "app", "the", "for", "and", "get", "data", "file", "skill", "agent", "tool", "code", "web"}
+)
+"""What a skill may be called that says nothing of who made it."""
+
+_kept: tuple[SkillView, SkillStatements] | None = None
+
+
+def reading(view: SkillView) -> SkillStatements:
+    """The view taken apart; the one that was asked for last is kept, as one rule after the other asks for it."""
+    global _kept
+    kept = _kept
+    if kept is None or kept[0] is not view:
+        kept = _kept = (view, _read(view))
+    return kept[1]
+
+
+def _read(view: SkillView) -> SkillStatements:
+    subject = f"{view.name} {view.description}".lower()
+    security = about_security(subject)
+    settings = {
+        name: assigned_in(file.text)
+        for file in view.files
+        if file.role in ("script", "config") and len(file.text) < _SETTINGS
+        if "=" in file.text and len(name := file.path.rpartition("/")[2]) > 3
+    }
+    page = view.instructions.text if view.instructions is not None else ""
+    is_named = any(file.path in page for file in view.files)
+    run = frozenset(_RUN.findall(page)) if is_named else frozenset[str]()
+    files = {
+        file.path: tuple(statements_of(file, security, _variables(file, settings), is_run=file.path in run))
+        for file in view.files
+    }
+    statements = tuple(one for some in files.values() for one in some)
+    put_in(statements)
+    return SkillStatements(view, statements, subject, security, files)
+
+
+_RUN = kept_regex(
+    r"(?<![\w-])(?:(?:ba|z)?sh|source|python3?|node|perl|follow|obey|execute)[ ]+[\"'`]?(?:\./)?([\w./-]{3,200})"
+)
+"""What the instructions have somebody run, by its path."""
+_SETTINGS = 20_000
+"""Characters of a file of settings that scripts may read."""
+
+
+def _variables(file: ViewFile, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What files set that a script of the shell names."""
+    if file.role != "script" or file.language != "shell":
+        return {}
+    return {
+        variable: value
+        for name, variables in settings.items()
+        if name in file.text and not file.path.endswith(name)
+        for variable, value in variables.items()
+    }
