@@ -94,6 +94,7 @@ _PATH = kept_regex(r"(https?://[^\s/]{1,253})/[^\s?#]+")
 _CLAUSE = kept_regex(r"[;|\uff1b]")
 _GIVEN = kept_regex(r"\s*(?:\w{3,8}\s+){0,2}([a-z_]\w{0,60})\s*(?::\s*\w+\s*)?=")
 """A name that is given a value."""
+_NO_TERMS: frozenset[Term] = frozenset()
 _QUOTES = tuple("\"'\u201c\u2018\u300c`")
 
 
@@ -119,6 +120,8 @@ class Condition:
     """The least is asked first: facts, then terms, then addresses, then other statements."""
     is_anchored: bool = False
     """Whether every statement that it holds for says one of some words."""
+    needs: tuple[frozenset[Term], ...] = ()
+    """Terms of which the skill must say one of each group somewhere for it to hold anywhere."""
     width: int = 0
     """How many terms its bound looks up."""
     term: Term | None = None
@@ -160,6 +163,7 @@ def _any_of(parts: Sequence[Condition]) -> Condition:
 
     terms = frozenset(part.term for part in parts if part.term is not None)
     bounds = [part.bound for part in parts if part.term is None]
+    needs = [min(part.needs, key=len, default=_NO_TERMS) for part in parts]
 
     def bound(text: SkillText) -> int:
         found, may = 0, text.may
@@ -169,7 +173,8 @@ def _any_of(parts: Sequence[Condition]) -> Condition:
             found |= one(text)
         return found
 
-    return _joined(select, bound, parts, is_anchored=all(part.is_anchored for part in parts))
+    is_anchored = all(part.is_anchored for part in parts)
+    return _joined(select, bound, parts, is_anchored, (_NO_TERMS.union(*needs),) if all(needs) else ())
 
 
 def _all_of(parts: Sequence[Condition]) -> Condition:
@@ -199,15 +204,20 @@ def _all_of(parts: Sequence[Condition]) -> Condition:
                 break
         return found
 
-    return _joined(select, bound, parts, is_anchored=any(part.is_anchored for part in parts))
+    needs = tuple(dict.fromkeys(group for part in parts for group in part.needs))
+    return _joined(select, bound, parts, any(part.is_anchored for part in parts), needs)
 
 
 def _joined(
-    select: Select, bound: Callable[[SkillText], int], parts: Sequence[Condition], *, is_anchored: bool
+    select: Select,
+    bound: Callable[[SkillText], int],
+    parts: Sequence[Condition],
+    is_anchored: bool,
+    needs: tuple[frozenset[Term], ...],
 ) -> Condition:
     anchors = tuple(dict.fromkeys(term for part in parts for term in part.anchors))
     cost, width = max(part.cost for part in parts), sum(part.width for part in parts)
-    return Condition(select, bound, anchors, cost, is_anchored, width)
+    return Condition(select, bound, anchors, cost, is_anchored, needs, width)
 
 
 def _of_kind(name: str, *, is_not: bool = False) -> Condition:
@@ -227,7 +237,8 @@ def _of_term(term: Term, holds: Test | None = None, cost: int = 1, *, is_anchor:
         return said if holds is None or not said else text.where(said, holds)
 
     anchors = (term,) if is_anchor else ()
-    return Condition(select, lambda text: text.may.get(term, 0), anchors, cost, term.is_anchored, 1, term)
+    needs = (frozenset((term,)),)
+    return Condition(select, lambda text: text.may.get(term, 0), anchors, cost, term.is_anchored, needs, 1, term)
 
 
 def _of_fact(holds: Test, cost: int = 0, *, is_addressed: bool = False) -> Condition:
@@ -391,7 +402,7 @@ class _Reader:
             hits = inner.bound(text)
             return spread(hits, behind, ahead) & text.everything if hits else 0
 
-        return Condition(select, bound, cost=3, width=inner.width)
+        return Condition(select, bound, cost=3, needs=inner.needs, width=inner.width)
 
     def _term(self, function: str) -> Term:
         """The term that a function asks about."""
@@ -413,6 +424,7 @@ class _Reader:
             asked,
             cost=1,
             is_anchored=said.is_anchored,
+            needs=said.needs,
             width=said.width,
         )
 
@@ -479,6 +491,7 @@ def _anywhere(scope: str, inner: Condition) -> Condition:
         lambda text, among: cover(text, among, lambda stretch: inner.find(text, stretch)),
         lambda text: text.everything if inner.bound(text) else 0,
         cost=4,
+        needs=inner.needs,
         width=inner.width,
     )
 

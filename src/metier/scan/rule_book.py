@@ -202,6 +202,8 @@ class RuleBook:
         text.rules = self._kinds
         is_late = time_is_up.get()
         for rule in self._in_order:
+            if not rule.matcher and not text.may_say(rule.when.needs if rule.when is not None else ()):
+                continue
             if is_late():
                 break
             try:

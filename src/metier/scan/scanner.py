@@ -79,6 +79,7 @@ def scan(
     try:
         for rule in chosen:
             run.apply(rule)
+        run.note_late()
     finally:
         time_is_up.reset(token)
     keep()
@@ -117,12 +118,15 @@ class _Run:
         self.not_shown = 0
 
     def apply(self, rule: ScanRule) -> None:
-        if self._note_late(rule) and not rule.keeps_time:
+        if not rule.keeps_time and self.note_late(rule):
             return
-        kept: dict[str, int] = {}
-        seen: set[tuple[str, int, str]] = set()
         try:
-            for hit in rule.check(self._view):
+            hits = rule.check(self._view)
+            if rule.keeps_time and not hits:
+                return
+            kept: dict[str, int] = {}
+            seen: set[tuple[str, int, str]] = set()
+            for hit in hits:
                 key = (hit.path, hit.line, hit.text)
                 if key in seen:
                     continue
@@ -139,8 +143,6 @@ class _Run:
         except Exception as error:  # a rule is given what strangers wrote: whatever it does must not look clean
             log.warning("Rule %s failed on %s", rule.id, shown(self._view.name), exc_info=True)
             self.problems.append(f"Rule {rule.id} failed ({type(error).__name__}).")
-        if rule.keeps_time:  # it may have been the last one, and have had no time
-            self._note_late(rule)
 
     def facts(self, name: str) -> Iterable[Hit]:
         """The places that show something which is told of the skill beside its findings."""
@@ -151,10 +153,12 @@ class _Run:
             self.problems.append(f"It cannot be told what it {name} ({type(error).__name__}).")
             return ()
 
-    def _note_late(self, rule: ScanRule) -> bool:
+    def note_late(self, rule: ScanRule | None = None) -> bool:
+        """Whether the time is over, which is told once, with the rule that it was over at."""
         is_late = self.is_late()
         if is_late and not any(problem.startswith(_LATE) for problem in self.problems):
-            self.problems.append(f"{_LATE} the rules from {rule.id} on were not applied, or not all.")
+            those = f"the rules from {rule.id} on" if rule is not None else "some rules"
+            self.problems.append(f"{_LATE} {those} were not applied, or not all.")
         return is_late
 
     def is_late(self) -> bool:

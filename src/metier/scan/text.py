@@ -101,6 +101,10 @@ class SkillText:
         """The statements at some of the places where rules look."""
         return sum(self._places[place] for place in places)  # each is at one place
 
+    def may_say(self, needs: Iterable[frozenset[Term]]) -> bool:
+        """Whether the skill may say a term of each group."""
+        return not any(map(self.may.keys().isdisjoint, needs))
+
     def says(self, term: Term, among: int) -> int:
         """Those of some statements that say a term."""
         among &= self.may.get(term, 0)
