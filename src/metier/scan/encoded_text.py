@@ -18,7 +18,7 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from metier._regex_cache import kept_regex
@@ -29,7 +29,7 @@ from metier.scan.name_lists import sense
 from metier.scan.stance import warns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metier.scan.finding import Severity
     from metier.scan.rule import Hit
@@ -65,9 +65,17 @@ def match_encoded_text(text: SkillText, rule: Rule) -> Iterator[Hit]:
     chosen = [one for one in map(text.statements.__getitem__, places_in(mask)) if len(one.text) >= _LEAST * 2]
     chosen = [one for one in chosen if "data:image" not in one.low and "data:font" not in one.low]
     whole = " ".join(dict.fromkeys(one.text for one in chosen))
-    forms = [form for form in rule.options["forms"] if chosen and _may_hold(form, whole, text)]
-    for one in chosen if forms else ():
-        for plain, is_undone in (found for form in forms for found in _decoded(form, one.text)):
+    has_calls = bool(text.may.get(rule.terms["decodes"]))
+    ways = [
+        way
+        for form in (rule.options["forms"] if chosen else ())
+        for way in _FORMS[form]
+        if (has_calls or not way.name.startswith("calls-")) and way.may_be_in(whole)
+        if sense(way.name).search(whole) is not None
+    ]
+    is_turned = bool(chosen) and "turned" in rule.options["forms"] and any(_turned(whole))
+    for one in chosen if ways or is_turned else ():
+        for plain, is_undone in _decoded(one.text, ways, is_turned):
             judged = _judged(sense("names-of-formats").sub("", plain), is_undone, one, text, rule.terms)
             if judged is not None:
                 severity, at = judged
@@ -84,16 +92,8 @@ def _places(text: SkillText) -> int:
         at = bisect_right(starts, found)
         places.add(at - 1)
         found = shape.find(_LONG_WORD, starts[at]) if at < len(starts) else -1
-    return mask_of(places, len(starts)) | text.matching(_GROUPS)
-
-
-def _may_hold(form: str, whole: str, text: SkillText) -> bool:
-    """Whether some of the lines of a text may have something in a form."""
-    if form == "turned":
-        return any(_turned(whole))
-    if form in _IN_GROUPS and not text.matching(_GROUPS):
-        return False
-    return any(mark in whole and sense(name).search(whole) for name, mark, *_ in _FORMS[form])
+    in_groups = text.matching(_GROUPS) if text.read.low in _IN_GROUPS else 0
+    return mask_of(places, len(starts)) | in_groups
 
 
 def _judged(
@@ -121,19 +121,46 @@ def _in_context(severity: Severity, one: Statement, plain: str, text: SkillText)
     return "high" if is_bare and not warns(one.heading, one.lead, security=False, code=True) else found
 
 
-def _decoded(form: str, text: str) -> Iterator[tuple[str, bool]]:
-    """The texts that are encoded in a line in some form, and whether the line itself decodes them."""
-    if form == "turned":
-        yield from _turned(text)
-    for name, mark, is_undone, *decoders in _FORMS[form]:
-        for found in sense(name).finditer(text) if mark in text else ():
-            for decode in decoders:
+class _Letters:
+    """So many of some letters beside each other."""
+
+    def __init__(self, letters: str, least: int) -> None:
+        of = re.compile(f"[{letters}]")
+        self._shape = bytes(120 if of.match(chr(code)) else 32 for code in range(128)).ljust(256)
+        self._run = b"x" * least
+
+    def __contains__(self, text: str) -> bool:
+        return self._run in text.encode("ascii", "replace").translate(self._shape)
+
+
+class _Way(NamedTuple):
+    """A way to encode a text."""
+
+    name: str
+    """The lexicon by which it is found."""
+    needs: str | _Letters
+    """What a text cannot have it without, which is looked for first."""
+    is_undone: bool
+    """Whether what the lexicon finds is decoded there."""
+    decoders: tuple[Decode, ...]
+
+    def may_be_in(self, text: str) -> bool:
+        return self.needs in text if isinstance(self.needs, str) else text in self.needs
+
+
+def _decoded(text: str, ways: Sequence[_Way], is_turned: bool) -> Iterator[tuple[str, bool]]:
+    """The texts that are encoded in a line in some ways, and whether the line itself decodes them."""
+    for way in ways:
+        for found in sense(way.name).finditer(text) if way.may_be_in(text) else ():
+            for decode in way.decoders:
                 try:
                     plain = decode(found)
                 except ValueError:
                     continue
                 for one in [plain] if isinstance(plain, str) else _readable(plain):
-                    yield one, is_undone
+                    yield one, way.is_undone
+    if is_turned:
+        yield from _turned(text)
 
 
 def _base64(found: re.Match[str]) -> bytes:
@@ -146,6 +173,13 @@ def _unbase64(blob: str) -> bytes:
     """What a text in base64 says, in either alphabet and with too few letters at its end."""
     plain = blob.rstrip("=")
     return base64.urlsafe_b64decode(plain[: len(plain) - (len(plain) % 4 == 1)] + "==")
+
+
+def _base32(found: re.Match[str]) -> bytes:
+    return base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
+
+
+_BASE85: tuple[Decode, ...] = (lambda found: base64.b85decode(found[1]), lambda found: base64.a85decode(found[1]))
 
 
 def _morse(found: re.Match[str]) -> str:
@@ -168,29 +202,29 @@ def _short(found: re.Match[str]) -> str:
     return (bytes.fromhex(blob) if is_hex else _unbase64(blob)).decode("ascii")
 
 
-_FORMS: dict[str, list[tuple[str, str, bool, *tuple[Decode, ...]]]] = {
-    "base64": [("words-in-base64", "", False, _base64)],
-    "base32": [("words-in-base32", "", False, lambda found: base64.b32decode(found[1] + "=" * (-len(found[1]) % 8)))],
-    "bytes": [("bytes-apart", " ", False, lambda found: _of_digits(found[0].split()))],
+_HEX = "0-9A-Fa-f"
+_IN_GROUPS = _Letters(" /.0-9a-f-", 19)
+_FORMS: dict[str, list[_Way]] = {
+    "base64": [_Way("words-in-base64", _Letters("A-Za-z0-9+/_-", 24), False, (_base64,))],
+    "base32": [_Way("words-in-base32", _Letters("A-Z2-7", 24), False, (_base32,))],
+    "bytes": [_Way("bytes-apart", _Letters(_HEX + " ", 35), False, (lambda found: _of_digits(found[0].split()),))],
     "percent": [
-        ("words-with-percent-signs", "%", False, lambda found: unquote(found[0])),
-        ("quoted-printable", "=", True, lambda found: unquote(found[0].replace("=", "%"))),
+        _Way("words-with-percent-signs", "%", False, (lambda found: unquote(found[0]),)),
+        _Way("quoted-printable", _Letters("=0-9A-F", 36), True, (lambda found: unquote(found[0].replace("=", "%")),)),
     ],
     "turned": [],
-    "morse": [("text-in-morse", "", True, _morse)],
-    "hex": [("words-in-hex", "", False, lambda found: bytes.fromhex(found[1][:_MAX_BLOB]))],
+    "morse": [_Way("text-in-morse", _Letters(" /.-", 23), True, (_morse,))],
+    "hex": [_Way("words-in-hex", _Letters(_HEX, 32), False, (lambda found: bytes.fromhex(found[1][:_MAX_BLOB]),))],
     # Also where no call decodes it: what is none comes out as bytes that nobody can read.
     "base85": [
-        (name, mark, is_undone, lambda found: base64.b85decode(found[1]), lambda found: base64.a85decode(found[1]))
-        for name, mark, is_undone in (("calls-in-base85", "85decode", True), ("words-in-base85", "", False))
+        _Way("calls-in-base85", "85decode", True, _BASE85),
+        _Way("words-in-base85", _Letters("^\\s\"'", 40), False, _BASE85),
     ],
-    "numbers": [("lists-of-numbers", ",", True, _numbers)],
-    "rot13": [("calls-in-rot13", "codecs.", True, lambda found: codecs.decode(found[1], "rot13"))],
-    "short": [("calls-in-short", "(", True, _short)],
+    # A question mark stands for digits of other scripts.
+    "numbers": [_Way("lists-of-numbers", _Letters(_HEX + r"xX,\s?", 15), True, (_numbers,))],
+    "rot13": [_Way("calls-in-rot13", "codecs.", True, (lambda found: codecs.decode(found[1], "rot13"),))],
+    "short": [_Way("calls-in-short", "(", True, (_short,))],
 }
-"""Of each form the lexicons by which it is found, each with what it cannot be without, whether what they find is
-decoded there, and how it is decoded."""
-_IN_GROUPS = ("bytes", "morse")
 
 
 def _of_digits(digits: list[str]) -> bytes:

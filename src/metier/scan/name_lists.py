@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from metier._regex_cache import compiled
+from metier.scan.alternation import factored
 from metier.scan.pack_store import core_pack, core_signs
 from metier.scan.words import WordIndex
 
@@ -49,6 +50,12 @@ def sense(name: str) -> re.Pattern[str]:
     True
     """
     if name in core_signs()["senses"]:
-        return compiled("|".join(regex for regex, *_ in core_signs()["senses"][name]))
-    first, end = core_pack()["senses"][name]
-    return compiled("|".join(core_words().phrases[first:end]))
+        phrases = [regex for regex, *_ in core_signs()["senses"][name]]
+    else:
+        phrases = core_words().phrases[slice(*core_pack()["senses"][name])]
+    regex = "|".join(phrases)
+    return compiled(regex, rewrite=factored if regex.count("|") >= _MANY else None)
+
+
+_MANY = 8
+"""Alternatives from which on it pays to look for all of them by their first letters."""

@@ -44,7 +44,8 @@ _ITEM_STARTS = frozenset(" \t>-*+•0123456789abcdefghijklmnopqrstuvwxyz")
 """How an item of a list begins, whatever comes then."""
 _STARTS = frozenset("|")
 """How a line begins that goes on with nothing before it, besides the items of lists."""
-_SENTENCE_END = kept_regex(r"[.!?][\"')\]]{0,2}[ \t]+(?=[\"'(\[A-Z`*_])|[。！？；]")
+# One set of marks comes first, as such a place is found much faster than one of several things.
+_SENTENCE_END = kept_regex(r"[.!?。！？；](?:(?<=[。！？；])|[\"')\]]{0,2}[ \t]+(?=[\"'(\[A-Z`*_]))")
 
 
 def statements_of(
@@ -221,6 +222,9 @@ class _Joined:
 
 def _sentences(text: str, *, strip: bool = True) -> list[tuple[int, str]]:
     """The sentences of a text, with `strip` without what is blank around them, and where they begin."""
+    if len(text) <= _MAX_LENGTH and _SENTENCE_END.search(text) is None:
+        plain = text.strip() if strip else text
+        return [(text.index(plain), plain)] if plain else []
     at, found = 0, []
     ends = [(one.start() + 1, one.end()) for one in _SENTENCE_END.finditer(text)]
     for end, following in (*ends, (len(text), 0)):

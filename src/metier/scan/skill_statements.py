@@ -101,10 +101,8 @@ def _read(view: SkillView) -> SkillStatements:
         if "=" in file.text and len(name := file.path.rpartition("/")[2]) > 3
     }
     page = view.instructions.text if view.instructions is not None else ""
-    is_named = any(file.path in page for file in view.files)
-    run = frozenset(_RUN.findall(page)) if is_named else frozenset[str]()
     files = {
-        file.path: tuple(statements_of(file, security, _variables(file, settings), is_run=file.path in run))
+        file.path: tuple(statements_of(file, security, _variables(file, settings), is_run=_is_run(file.path, page)))
         for file in view.files
     }
     statements = tuple(one for some in files.values() for one in some)
@@ -112,12 +110,23 @@ def _read(view: SkillView) -> SkillStatements:
     return SkillStatements(view, statements, subject, security, files)
 
 
-_RUN = kept_regex(
-    r"(?<![\w-])(?:(?:ba|z)?sh|source|python3?|node|perl|follow|obey|execute)[ ]+[\"'`]?(?:\./)?([\w./-]{3,200})"
+_RUNS = kept_regex(
+    r"(?<![\w-])(?:(?:ba|z)?sh|source|python3?|node|perl|follow|obey|execute)[ ]{1,40}[\"'`]?(?:\./)?\Z"
 )
-"""What the instructions have somebody run, by its path."""
+_GOES_ON = kept_regex(r"[\w./-]")
 _SETTINGS = 20_000
 """Characters of a file of settings that scripts may read."""
+
+
+def _is_run(path: str, page: str) -> bool:
+    """Whether the instructions have somebody run a file."""
+    at = page.find(path) if len(path) >= 3 else -1
+    while at >= 0:
+        end = at + len(path)
+        if _RUNS.search(page[max(0, at - 60) : at]) is not None and _GOES_ON.match(page, end) is None:
+            return True
+        at = page.find(path, end)
+    return False
 
 
 def _variables(file: ViewFile, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
