@@ -1,7 +1,7 @@
-"""Long alternations as `re` searches them fast: each alternative begins with a letter, and those of one stand together.
+"""Alternations as `re` searches them fast: each alternative begins with a letter, and those with the same are together.
 
-`re` tries every alternative at every place of a text. One that begins with a letter is passed over at once where that is
-another, and where all begin so, places are found by their letters. What is found stays the same, and in which order.
+`re` tries every alternative at every place of a text. One that begins with a letter is passed over at once where that
+is another, and where all do, places are found by their letters. What is found stays the same, and in which order.
 """
 
 from __future__ import annotations

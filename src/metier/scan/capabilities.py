@@ -16,6 +16,7 @@ from metier._regex_cache import kept_regex
 from metier.scan.name_lists import sense
 from metier.scan.pack_store import PLACES_OF_SIGNS, core_signs
 from metier.scan.reading import view_of
+from metier.scan.view import once_a_skill
 from metier.skill import canonical_field, shown
 from metier.skill.script_packages import LANGUAGES, declaring_files
 from metier.skill.tool_rules import parse_rules
@@ -104,23 +105,14 @@ def infer(
     package: Package, *, network: Sequence[str] = NETWORK_TOOLS, write: Sequence[str] = WRITE_TOOLS
 ) -> Capabilities:
     """The capabilities of a package; `network` and `write` are the tools of these classes, as a policy names them."""
-    return infer_from(view_of(package), network=network, write=write)
+    return infer_from(view_of(package), network=tuple(network), write=tuple(write))
 
 
+@once_a_skill
 def infer_from(
     view: SkillView, *, network: Sequence[str] = NETWORK_TOOLS, write: Sequence[str] = WRITE_TOOLS
 ) -> Capabilities:
-    """The capabilities of a skill that was already read; those that were asked for last are kept."""
-    global _kept
-    if _kept is None or _kept[0] is not view or _kept[1] != (network, write):
-        _kept = view, (network, write), _inferred(view, network, write)
-    return _kept[2]
-
-
-_kept: tuple[SkillView, tuple[Sequence[str], Sequence[str]], Capabilities] | None = None
-
-
-def _inferred(view: SkillView, network: Sequence[str], write: Sequence[str]) -> Capabilities:
+    """The capabilities of a skill that was already read."""
     signs = _signs(tuple(network), tuple(write))
     found = _Evidence(signs)
     for file in view.files:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier.scan.lookalikes import others_in
 from metier.scan.rule import Hit
+from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Set
+    from collections.abc import Iterable, Mapping
 
     from metier.scan.rule_book import Rule
     from metier.scan.text import SkillText
@@ -38,9 +39,10 @@ def match_files(text: SkillText, rule: Rule) -> Iterable[Hit]:
     """
     entries = rule.options["files"]
     wanted = {kind for entry in entries for kind in entry.get("kinds", ("any",))}
-    for fact in _facts(text.read.view, wanted):
-        hits = (_file_hit(fact, entry, rule) for entry in entries if fact.kind in entry.get("kinds", ("any",)))
-        yield from islice(filter(None, hits), 1)
+    for fact in _facts(text.read.view):
+        if fact.kind in wanted:
+            hits = (_file_hit(fact, entry, rule) for entry in entries if fact.kind in entry.get("kinds", ("any",)))
+            yield from islice(filter(None, hits), 1)
 
 
 def _file_hit(fact: _Fact, entry: Mapping[str, Any], rule: Rule) -> Hit | None:
@@ -58,23 +60,32 @@ def _file_hit(fact: _Fact, entry: Mapping[str, Any], rule: Rule) -> Hit | None:
     return Hit(fact.path, line, why or fact.path, message, entry.get("severity"))
 
 
-def _facts(view: SkillView, wanted: Set[str]) -> Iterator[_Fact]:
-    """Of each file the kinds that are asked for."""
+@once_a_skill
+def _facts(view: SkillView) -> tuple[_Fact, ...]:
+    """What is known of the files of a skill."""
     texts = {file.path: file.text for file in view.files}
-    for path in view.paths if "any" in wanted else ():
-        yield _Fact("any", path, 1, _first_line(texts.get(path, "")), texts.get(path, ""))
     own = view.instructions.path if view.instructions is not None else ""
-    yield from (_Fact("second-instructions", path) for path in view.paths if path.lower() == "skill.md" and path != own)
-    yield from (_Fact(file.kind, file.path, 1, file.why) for file in view.opaque)
-    yield from (_Fact("left-out", file.path, 1, file.why) for file in view.left_out)
+    others = [path for path in view.paths if path.lower() == "skill.md" and path != own]
     opaque = {file.path for file in view.opaque}
-    for one in view.files if not wanted.isdisjoint(("text", "script", "config")) else ():
-        if one.path not in opaque and one.text.strip():
-            kind = one.role if one.role in ("script", "config") else "text"
-            yield _Fact(kind, one.path, 1, _first_line(one.text), one.text)
-    for path, line in view.control.items():
-        lines = texts.get(path, "").split("\n", line)
-        yield _Fact("control-characters", path, line, lines[line - 1] if len(lines) >= line else "")
+    readable = [file for file in view.files if file.path not in opaque and file.text.strip()]
+    return (
+        *(_Fact("any", path, 1, _first_line(texts.get(path, "")), texts.get(path, "")) for path in view.paths),
+        *(_Fact("second-instructions", path) for path in others),
+        *(_Fact(file.kind, file.path, 1, file.why) for file in view.opaque),
+        *(_Fact("left-out", file.path, 1, file.why) for file in view.left_out),
+        *(_Fact(_TEXTS.get(one.role, "text"), one.path, 1, _first_line(one.text), one.text) for one in readable),
+        *(
+            _Fact("control-characters", path, at, _line_at(texts.get(path, ""), at))
+            for path, at in view.control.items()
+        ),
+    )
+
+
+_TEXTS = {"script": "script", "config": "config"}
+
+
+def _line_at(text: str, number: int) -> str:
+    return next(iter(text.split("\n", number)[number - 1 : number]), "")
 
 
 def _first_line(text: str) -> str:

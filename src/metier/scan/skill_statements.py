@@ -13,6 +13,7 @@ from metier.scan.definitions import put_in
 from metier.scan.deobfuscation import assigned_in
 from metier.scan.page_statements import statements_of
 from metier.scan.stance import about_security
+from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,19 +80,10 @@ _ANYTHING = frozenset(
 )
 """What a skill may be called that says nothing of who made it."""
 
-_kept: tuple[SkillView, SkillStatements] | None = None
 
-
+@once_a_skill
 def reading(view: SkillView) -> SkillStatements:
-    """The view taken apart; the one that was asked for last is kept, as one rule after the other asks for it."""
-    global _kept
-    kept = _kept
-    if kept is None or kept[0] is not view:
-        kept = _kept = (view, _read(view))
-    return kept[1]
-
-
-def _read(view: SkillView) -> SkillStatements:
+    """The view taken apart."""
     subject = f"{view.name} {view.description}".lower()
     security = about_security(subject)
     settings = {
@@ -110,9 +102,7 @@ def _read(view: SkillView) -> SkillStatements:
     return SkillStatements(view, statements, subject, security, files)
 
 
-_RUNS = kept_regex(
-    r"(?<![\w-])(?:(?:ba|z)?sh|source|python3?|node|perl|follow|obey|execute)[ ]{1,40}[\"'`]?(?:\./)?\Z"
-)
+_RUNS = kept_regex(r"(?<![\w-])(?:(?:ba|z)?sh|source|python3?|node|perl|follow|obey|execute)[ ]{1,40}[\"'`]?(?:\./)?\Z")
 _GOES_ON = kept_regex(r"[\w./-]")
 _SETTINGS = 20_000
 """Characters of a file of settings that scripts may read."""

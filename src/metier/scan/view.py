@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from metier._lazy import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metier.skill import Skill
 
+_Found = TypeVar("_Found")
+_Given = ParamSpec("_Given")
 PartKind: TypeAlias = Literal["frontmatter", "prose", "code", "comment"]
 OpaqueKind: TypeAlias = Literal[
     "program",
@@ -94,3 +97,23 @@ class SkillView:
     def instructions(self) -> ViewFile | None:
         """The SKILL.md."""
         return next((file for file in self.files if file.role == "instructions"), None)
+
+
+def once_a_skill(
+    function: Callable[Concatenate[SkillView, _Given], _Found],
+) -> Callable[Concatenate[SkillView, _Given], _Found]:
+    """A function of a view whose results for the last view are kept, as one rule after the other asks for them."""
+    kept: tuple[SkillView | None, dict[Any, _Found]] = None, {}
+
+    @wraps(function)
+    def once(view: SkillView, *args: _Given.args, **options: _Given.kwargs) -> _Found:
+        nonlocal kept
+        of, results = kept
+        if of is not view:
+            kept = of, results = view, {}
+        key = args, tuple(options.items())
+        if key not in results:
+            results[key] = function(view, *args, **options)
+        return results[key]
+
+    return once

@@ -28,6 +28,7 @@ from metier.scan.hosts import addresses
 from metier.scan.judging import doubt, weighed
 from metier.scan.masks import mask_of, pieces, places_in
 from metier.scan.name_lists import sense
+from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +45,6 @@ _LANGUAGES = frozenset({"python", "javascript", "typescript", "shell"})
 _NAMES = {level: name for name, level in LEVELS.items()}
 _Places: TypeAlias = frozenset[tuple[str, str]]
 """Files with a language of the code in them."""
-_kept: tuple[SkillView, dict[_Places, Sequence[Arrival]]] | None = None
-"""The skill that was asked for last, and what was found in some of its files and languages."""
 
 
 def match_flow(text: SkillText, rule: Rule) -> Iterator[Hit]:
@@ -127,19 +126,15 @@ def _saying(text: SkillText, term: Term, mask: int) -> _Places:
     return frozenset(place for place in masks if any(text.says(term, some) for some in pieces(masks[place])))
 
 
+@once_a_skill
 def _arrivals(view: SkillView, wanted: _Places) -> Sequence[Arrival]:
     """Data that gets to sinks in some files and languages."""
-    global _kept
     if not wanted:
         return ()
-    if _kept is None or _kept[0] is not view:
-        _kept = view, {}
-    if wanted not in _kept[1]:
-        from metier.scan.flow.reader import read_scripts
-        from metier.scan.flow.taint import Flow
+    from metier.scan.flow.reader import read_scripts
+    from metier.scan.flow.taint import Flow
 
-        _kept[1][wanted] = Flow(read_scripts(view, wanted)).arrivals()
-    return _kept[1][wanted]
+    return Flow(read_scripts(view, wanted)).arrivals()
 
 
 def _farthest(where: str, text: SkillText) -> tuple[int, str]:

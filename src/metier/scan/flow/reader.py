@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from metier._regex_cache import kept_regex
 from metier.scan.flow.catalog import members
 from metier.scan.flow.form import Expr, FlowFunction, FlowScript, Unreadable, dotted
+from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -33,8 +34,19 @@ _NAME = kept_regex(r"[A-Za-z_][\w./-]*")
 
 def read_scripts(view: SkillView, wanted: Collection[tuple[str, str]]) -> list[FlowScript]:
     """The scripts of some files and languages: files, and the fences of a page, those of one language as one."""
-    texts = [one for file in view.files if any(file.path == path for path, _ in wanted) for one in texts_of(file)]
-    return [script for one in texts if one[:2] in wanted for script in _read(*one)]
+    files = [file for file in view.files if any(file.path == path for path, _ in wanted)]
+    return [
+        script
+        for file in files
+        for one in texts_of(file)
+        if one[:2] in wanted
+        for script in _scripts(view, *one[:2], tuple(one[2]))
+    ]
+
+
+@once_a_skill
+def _scripts(view: SkillView, path: str, language: str, texts: tuple[tuple[int, str], ...]) -> tuple[FlowScript, ...]:
+    return tuple(_read(path, language, texts))
 
 
 def texts_of(file: ViewFile) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
