@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,12 @@ from metier.scan.data_lines import LEAST_LENGTH, is_lock, sentences_in, without_
 from metier.scan.deobfuscation import revealed
 from metier.scan.lookalikes import cleaned
 from metier.scan.stance import Page, warns
-from metier.scan.statement import Statement
+from metier.scan.statement import JoinedLines, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metier.scan.statement import StatementKind
+    from metier.scan.statement import Cut, StatementKind
     from metier.scan.view import ViewFile
 
 _SPOKEN_NAME = 7
@@ -63,8 +62,8 @@ def statements_of(
         yield from _Reader(page).statements(file)
         return
     whole = without_entries(file.text) if is_lock(file.path) else file.text
-    for line, text, veiled, breaks in _commands(cleaned(whole), 1, variables):
-        yield Statement(page, line, text, "code", language=file.language, script=True, veiled=veiled, breaks=breaks)
+    for line, text, veiled, cut in _commands(cleaned(whole), 1, variables):
+        yield Statement(page, line, text, "code", language=file.language, script=True, veiled=veiled, cut=cut)
         for sentence in sentences_in(text, script=file.role == "script"):
             yield Statement(page, line, sentence, "prose", listed=True)
 
@@ -90,13 +89,13 @@ class _Reader:
                         add(Statement(page, number, sentence, "frontmatter"))
             elif part.kind == "comment":
                 lines = [(number, " ".join(line.split())) for number, line in enumerate(text.split("\n"), part.line)]
-                whole = _Joined([line for line in lines if line[1]], hyphens=True)
+                whole = JoinedLines([line for line in lines if line[1]], hyphens=True)
                 for start, piece in _cut(whole.text):
-                    add(Statement(page, part.line, piece, "comment", breaks=whole.breaks(start, piece)))
+                    add(Statement(page, part.line, piece, "comment", cut=whole.cut(start, piece)))
             elif part.kind == "code":
                 around = self._below, self._lead, part.language
-                for at, command, veiled, breaks in _commands(text, part.line):
-                    add(Statement(page, at, command, "code", *around, veiled=veiled, breaks=breaks))
+                for at, command, veiled, cut in _commands(text, part.line):
+                    add(Statement(page, at, command, "code", *around, veiled=veiled, cut=cut))
             else:
                 self._prose(text, part.line)
         return self._found
@@ -148,18 +147,17 @@ class _Reader:
         page, around, add, whole = self._page, (self._below, self._lead), self._found.append, None
         line, first = lines[0]
         if len(lines) > 1:
-            whole = _Joined([(at, _without_marks(text)) for at, text in lines], hyphens=True)
+            whole = JoinedLines([(at, _without_marks(text)) for at, text in lines], hyphens=True)
             text = whole.text
         else:
             text = _without_marks(first)
         is_row = text[:1] == "|"
         is_item = text[:1] in _ITEM_STARTS and _ITEM.match(text) is not None
         kind: StatementKind = "row" if is_row else "prose"
-        last = lines[-1][1].rstrip(".,; ")
-        quoted = not is_heading and (self._is_block or (last[-1:] in _QUOTES and _is_quoted(first)))
+        quoted = not is_heading and (self._is_block or _is_quoted(first, lines[-1][1]))
         for start, piece in _cut(text) if is_row else _sentences(text):
-            breaks = whole.breaks(start, piece) if whole is not None else ()
-            add(Statement(page, line, piece, kind, *around, listed=is_item or is_row, quoted=quoted, breaks=breaks))
+            cut = whole.cut(start, piece) if whole is not None else None
+            add(Statement(page, line, piece, kind, *around, listed=is_item or is_row, quoted=quoted, cut=cut))
         for cell in text.split("|") if is_row and len(text) > LEAST_LENGTH else ():
             for sentence in sentences_in(f'"{cell.strip()}"', script=True):
                 add(Statement(page, line, sentence, "prose", *around, listed=True))
@@ -177,11 +175,14 @@ _BETWEEN = "\n\0\n"
 """What stands in no text of a file: see `decoding`."""
 
 
-def _is_quoted(first: str) -> bool:
-    """Whether a paragraph, or what an item of a list says, begins with quotes or backticks."""
+def _is_quoted(first: str, last: str) -> bool:
+    """Whether a paragraph, or what an item of a list says, stands between quotes or backticks, by its lines."""
+    if last.rstrip(".,; ")[-1:] not in _QUOTES:
+        return False
     item = _ITEM.match(first)
-    start = first[item.end() : item.end() + 1] if item is not None else first[:1]
-    return start in _QUOTES and bool(start)
+    at = item.end() if item is not None else 0
+    start = first[at : at + 1]
+    return bool(start) and start in _QUOTES
 
 
 _QUOTES = "\"'`“”‘’«»「」"
@@ -192,32 +193,6 @@ def _without_marks(text: str) -> str:
     if "*" in text or "_" in text:
         text = text.replace("**", "").replace("__", "")
     return text.replace("`", "") if "`" in text else text
-
-
-class _Joined:
-    """Lines that are read as one, and where each of them went."""
-
-    def __init__(self, lines: Sequence[tuple[int, str]], *, hyphens: bool = False) -> None:
-        """With `hyphens`, a word that is cut at the end of a line is put together."""
-        self._starts: list[int] = []
-        self._lines: list[int] = []
-        pieces: list[str] = []
-        at = 0
-        for number, line in lines:
-            self._starts.append(at)
-            self._lines.append(number)
-            is_cut = hyphens and line[-1:] == "-" and line[-2:-1].isalpha()
-            pieces.append(line[:-1] if is_cut else f"{line} ")
-            at += len(pieces[-1])
-        self.text = "".join(pieces).removesuffix(" ")
-
-    def breaks(self, start: int, piece: str) -> tuple[tuple[int, int], ...]:
-        """Where lines begin within a piece of the text; none when it is all on the first line."""
-        first = max(0, bisect_right(self._starts, start) - 1)
-        last = bisect_left(self._starts, start + len(piece))
-        if last <= 1:
-            return ()
-        return tuple((max(0, self._starts[one] - start), self._lines[one]) for one in range(first, last))
 
 
 def _sentences(text: str, *, strip: bool = True) -> list[tuple[int, str]]:
@@ -237,7 +212,7 @@ def _sentences(text: str, *, strip: bool = True) -> list[tuple[int, str]]:
 
 def _commands(
     text: str, first: int, known: Mapping[str, str] = _NOTHING
-) -> Iterator[tuple[int, str, bool, tuple[tuple[int, int], ...]]]:
+) -> Iterator[tuple[int, str, bool, Cut | None]]:
     """The lines of a piece of code, with those that go on joined, and with what is hidden in them revealed."""
     begun: list[tuple[int, str]] = []
     length = 0
@@ -249,7 +224,7 @@ def _commands(
             begun, length = [], 0
         if not goes_on and not begun and len(line) <= _MAX_LENGTH:
             if line.strip():
-                yield number, *revealed(line, variables), ()
+                yield number, *revealed(line, variables), None
             continue
         begun.append((number, line[:-1] if line.endswith(("\\", "`")) and goes_on else line))
         length += len(line)
@@ -273,15 +248,13 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _command(
-    lines: list[tuple[int, str]], variables: dict[str, str]
-) -> Iterator[tuple[int, str, bool, tuple[tuple[int, int], ...]]]:
-    whole = _Joined(lines)
+def _command(lines: list[tuple[int, str]], variables: dict[str, str]) -> Iterator[tuple[int, str, bool, Cut | None]]:
+    whole = JoinedLines(lines)
     for start, piece in _cut(whole.text):
         if piece.strip():
             plain, veiled = revealed(piece, variables)
             # Where something was revealed, places in it are others than in the file.
-            yield lines[0][0], plain, veiled, whole.breaks(start, piece) if plain == piece else ()
+            yield lines[0][0], plain, veiled, whole.cut(start, piece) if plain == piece else None
 
 
 def _cut(text: str) -> list[tuple[int, str]]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, field
 from metier._regex_cache import kept_regex
-from metier.scan.definitions import put_in
 from metier.scan.deobfuscation import assigned_in
+from metier.scan.name_lists import sense
 from metier.scan.page_statements import statements_of
 from metier.scan.stance import about_security
 from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from metier.scan.statement import Statement
     from metier.scan.view import SkillView, ViewFile
@@ -98,7 +98,7 @@ def reading(view: SkillView) -> SkillStatements:
         for file in view.files
     }
     statements = tuple(one for some in files.values() for one in some)
-    put_in(statements)
+    _put_in(statements)
     return SkillStatements(view, statements, subject, security, files)
 
 
@@ -129,3 +129,31 @@ def _variables(file: ViewFile, settings: Mapping[str, Mapping[str, str]]) -> dic
         if name in file.text and not file.path.endswith(name)
         for variable, value in variables.items()
     }
+
+
+def _put_in(statements: Iterable[Statement]) -> None:
+    """Write the place after each name that the prose of a skill gives to one, in sentences that say only the name.
+
+    Where "the almanac" is a file of keys, a sentence on it is one on the keys.
+    """
+    prose = [one for one in statements if one.kind in ("prose", "row") and len(one.text) <= _LONGEST_SENTENCE]
+    lows = [one.low for one in prose]
+    defining = [low for low in lows if ("/" in low or ".env" in low) and _PLACE_MARKS.search(low) is not None]
+    found = [pair for low in defining for pair in sense("definitions-by-name").findall(low)]
+    found += [(name, place) for low in defining for place, name in sense("definitions-by-place").findall(low)]
+    places: dict[str, str] = {}
+    for name, place in found[:_MOST_NAMES]:
+        places.setdefault(name, place.rstrip(".,;:"))
+    if not places:
+        return
+    named = re.compile(rf"\bthe ({'|'.join(sorted(map(re.escape, places), key=len, reverse=True))})\b")
+    for one in prose:
+        said = named.search(one.low)
+        if said is not None and (place := places[said[1]]) not in one.low:
+            one.text = f"{one.text[: said.end()]} ({place}){one.text[said.end() :]}"
+            one.low = one.text.lower()
+
+
+_MOST_NAMES = 12
+_LONGEST_SENTENCE = 400
+_PLACE_MARKS = kept_regex(r"://|~/|\$home/|\.(?:env|aws|ssh)\b")

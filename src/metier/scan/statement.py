@@ -5,8 +5,9 @@ Rules ask of a statement not only what it says but how: as something to do, or a
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from metier._lazy import dataclass
@@ -17,6 +18,7 @@ from metier.scan.stance import described, forbids, hints, hints_in_code, in_quot
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Sequence
 
     from metier.scan.finding import Severity
     from metier.scan.hosts import HostAddress
@@ -32,6 +34,36 @@ StatementKind: TypeAlias = Literal["prose", "row", "code", "comment", "frontmatt
 @lru_cache(maxsize=1024)
 def _places_in(text: str) -> tuple[HostAddress, ...]:
     return tuple(addresses(text, bare=True))
+
+
+class JoinedLines:
+    """Lines that are read as one, each with its number."""
+
+    def __init__(self, lines: Sequence[tuple[int, str]], *, hyphens: bool = False) -> None:
+        """With `hyphens`, a word that is cut at the end of a line is put together."""
+        self._lines = lines
+        self._pieces = [
+            line[:-1] if hyphens and line[-1:] == "-" and line[-2:-1].isalpha() else f"{line} " for _, line in lines
+        ]
+        self.text = "".join(self._pieces).removesuffix(" ")
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(accumulate(map(len, self._pieces[:-1]), initial=0))
+
+    def cut(self, start: int, piece: str) -> Cut:
+        """A piece of the text that begins somewhere."""
+        return self, start, start + len(piece)
+
+    def breaks(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Where lines begin within a piece of the text; none when it is all on the first line."""
+        first, last = max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, end)
+        lines = zip(self._starts[first:last], self._lines[first:last], strict=True) if last > 1 else ()
+        return tuple((max(0, begin - start), number) for begin, (number, _) in lines)
+
+
+Cut: TypeAlias = tuple[JoinedLines, int, int]
+"""A piece of lines that are read as one: where it begins and ends in them."""
 
 
 @dataclass(eq=False)
@@ -60,11 +92,16 @@ class Statement:
     """Whether it stands in a file of its own kind and not in a page of text."""
     veiled: bool = False
     """Whether quotes, escapes or the like hid a command in it."""
-    breaks: tuple[tuple[int, int], ...] = ()
-    """Where in its text each further line of the file begins that it goes on over: the place, and the line."""
+    cut: Cut | None = None
+    """The lines that it goes on over, if there are several."""
 
     def __post_init__(self) -> None:
         self.low = self.text.lower()
+
+    @cached_property
+    def breaks(self) -> tuple[tuple[int, int], ...]:
+        """Where in its text each further line of the file begins that it goes on over: the place, and the line."""
+        return self.cut[0].breaks(*self.cut[1:]) if self.cut is not None else ()
 
     @property
     def path(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import update_wrapper
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
@@ -105,8 +105,7 @@ def once_a_skill(
     """A function of a view whose results for the last view are kept, as one rule after the other asks for them."""
     kept: tuple[SkillView | None, dict[Any, _Found]] = None, {}
 
-    @wraps(function)
-    def once(view: SkillView, *args: _Given.args, **options: _Given.kwargs) -> _Found:
+    def once(view: SkillView, /, *args: _Given.args, **options: _Given.kwargs) -> _Found:
         nonlocal kept
         of, results = kept
         if of is not view:
@@ -116,4 +115,4 @@ def once_a_skill(
             results[key] = function(view, *args, **options)
         return results[key]
 
-    return once
+    return update_wrapper(once, function)

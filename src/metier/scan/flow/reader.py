@@ -46,7 +46,7 @@ def read_scripts(view: SkillView, wanted: Collection[tuple[str, str]]) -> list[F
 
 @once_a_skill
 def _scripts(view: SkillView, path: str, language: str, texts: tuple[tuple[int, str], ...]) -> tuple[FlowScript, ...]:
-    return tuple(_read(path, language, texts))
+    return tuple(_read(path, language, list(texts)))
 
 
 def texts_of(file: ViewFile) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
