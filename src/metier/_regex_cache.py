@@ -116,7 +116,7 @@ _code: _Code | None = None
 
 
 def compiled(regex: str, flags: int = 0, *, rewrite: Callable[[str], str] | None = None) -> re.Pattern[str]:
-    """The pattern of an expression, of kept code where there is some; `rewrite` makes it one that finds the same faster.
+    """The pattern of an expression, of kept code where there is some; `rewrite` makes one that finds the same faster.
 
     >>> compiled("(?P<a>b+)c").fullmatch("bbc")["a"]
     'bb'
