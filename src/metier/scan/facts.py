@@ -10,7 +10,7 @@ from metier.scan.data_lines import is_lock
 from metier.scan.hosts import mailboxes, odd
 from metier.scan.judging import doubt, is_real, is_vendors, related
 from metier.scan.name_lists import names
-from metier.scan.stance import sets_up
+from metier.scan.stance import sets_up, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ FACTS: dict[str, Test] = {
     "hinted": lambda text, at: text.statements[at].hinted,
     "warned": lambda text, at: text.statements[at].warned,
     "bad-company": lambda text, at: text.statements[at].bad_company,
-    "order": lambda text, at: text.statements[at].stance == "order",
+    "order": lambda text, at: text.statements[at].stance == "order" and not states(text.statements[at].low),
     "mentioned": lambda text, at: text.statements[at].stance in ("fixture", "report"),
     "setting-up": lambda text, at: sets_up(text.statements[at].heading),
     "followed": _is_followed,

@@ -243,6 +243,11 @@ def is_order(low: str) -> bool:
     return sense("orders").match(low) is not None
 
 
+def states(low: str) -> bool:
+    """Whether a sentence in lower case only says how something is, also where everything else is to be done."""
+    return sense("states").match(low) is not None
+
+
 def _reports(one: Statement) -> bool:
     """Whether a sentence, or what introduces code, tells what attackers do, and asks nobody for anything."""
     if one.kind == "prose":
