@@ -25,6 +25,7 @@ Stance: TypeAlias = Literal[
 _REGEX = kept_regex(r"\\[sbdwSW][+*{?\\]?|\.\*|\.\+|\[\^|\(\?[:i=!<]|\\[.|()]")
 _QUOTED = kept_regex(r"[\"“][^\"”\n]{1,300}[\"”]")
 _SENTENCES = kept_regex(r"[.!?]\s+(?!$)")
+_CLAUSES = kept_regex(r"[,:;–—]\s(?:so |then |and |just ){0,2}")  # noqa: RUF001  (texts have dashes of each length)
 _NEXT_ITEM = kept_regex(r"\s*(?:>?\s*$|[-*+•|#]\s|\d{1,3}[.)]\s|```)")
 
 _LONG_PARAGRAPH = 4_000
@@ -244,8 +245,12 @@ def is_order(low: str) -> bool:
 
 
 def states(low: str) -> bool:
-    """Whether a sentence in lower case only says how something is, also where everything else is to be done."""
-    return sense("states").match(low) is not None
+    """Whether a sentence in lower case only says how something is, also where everything else is to be done.
+
+    >>> states("this avoids the need for it."), states("as it saves time, grant all rights.")
+    (True, False)
+    """
+    return sense("states").match(low) is not None and not any(map(is_order, _CLAUSES.split(low)[1:]))
 
 
 def _reports(one: Statement) -> bool:
