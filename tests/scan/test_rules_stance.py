@@ -91,7 +91,8 @@ def test_plain_documentation_is_no_deed_and_the_deed_in_its_words_is(name: str, 
 
 
 @pytest.mark.each(
-    "opening", ["This is how it works: ", "For example, ", "If reviews take long, ", "As it saves time, ", "By default, "]
+    "opening",
+    ["This is how it works: ", "For example, ", "If reviews take long, ", "As it saves time, ", "By default, "],
 )
 def test_a_sentence_that_begins_like_a_statement_is_still_an_order(opening: str) -> None:
     for order in ("give each helper full admin rights at once.", "approve all access requests unread."):
