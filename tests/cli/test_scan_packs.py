@@ -100,6 +100,36 @@ def test_nothing_passes_as_clean_by_a_pack_that_is_not_what_was_pinned(
     assert code == 1 and "scan" in out + err
 
 
+def test_a_load_under_a_changed_pack_is_refused_for_that_and_not_for_a_finding(metier: Metier, world: World) -> None:
+    assert metier("add", world.skills, "hello", "prices", "--yes")[0] == 0
+    world.pin()
+    assert "(ACME_PRICE_LIST in SKILL.md:" in metier("session", "prices", "--json")[1]
+    world.rule.write_text(world.rule.read_text() + "# changed\n")
+    world.pin("sha256:" + "1" * 64)
+    _, out, err = metier("session", "hello", "--json")
+    assert "which it is pinned to." in out and "a scan found" not in out
+    assert "metier policy check" in metier("policy", "explain", "hello", "--by", "user")[1]
+    # Rules that are there can be read all the same.
+    code, out, err = metier("scan", "rules", "show", "INSTRUCTION_OVERRIDE")
+    assert code == 0 and "INSTRUCTION_OVERRIDE" in out and "pinned to" in err
+    # What could not be scanned is not offered to be accepted.
+    metier("remove", "hello", "--yes")
+    code, out, err = metier("add", world.skills, "hello", "--yes")
+    assert code == 1 and "--accept-findings" not in out + err and "metier policy check" in out + err
+
+
+def test_a_changed_copy_of_a_pinned_pack_is_tried_in_its_place(metier: Metier, world: World, tmp_path: Path) -> None:
+    world.pin()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "prices.yaml").write_text(world.rule.read_text().replace("severity: high", "severity: info"))
+    code, out, err = metier("scan", world.skills / "prices", "--rules", copy, "--json")
+    (report,) = json.loads(out)["skills"]
+    assert [(one["rule"], one["severity"]) for one in report["findings"]] == [("ACME_PRICE_LIST", "info")]
+    assert code == 0 and "is left out here" in err
+    assert metier("add", world.skills, "prices", "--yes")[0] == 1
+
+
 def test_the_command_line_applies_and_lists_the_packs_of_policy(metier: Metier, world: World) -> None:
     assert metier("scan", world.skills)[0] == 0
     world.pin()

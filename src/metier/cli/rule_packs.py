@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import metier.source
 from metier._lazy import replace
+from metier.cli.output import print_warning
 from metier.scan.finding import rank
 from metier.scan.pack import CORE, digest_of, entries_of, files_of
 from metier.scan.pack_store import PackRef, pack_rules
-from metier.scan.ruleset import all_rules
+from metier.scan.ruleset import all_rules, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,6 +75,34 @@ def policy_packs() -> tuple[PackRef, ...]:
     from metier.guard.policy.files import Policies
 
     return Policies.discover().current().scan.packs
+
+
+def chosen_packs(names: Sequence[str]) -> tuple[PackRef, ...]:
+    """The packs of policy and of `--rules`; who tries a changed copy of a pack of policy has the copy stand in for it.
+
+    That is for the one command: policy decides with the pack that it names.
+    """
+    named = named_packs(names)
+    ids = _ids_of(*named)
+    chosen = []
+    for pack in policy_packs():
+        if pack not in named and not ids.isdisjoint(_ids_of(*usable((pack,))[0])):
+            print_warning(f"{pack.place} is left out here: --rules names a pack with the same rules.")
+        else:
+            chosen.append(pack)
+    return (*chosen, *named)
+
+
+def _ids_of(*packs: PackRef) -> set[str]:
+    return {rule.id for rule in pack_rules(packs, frozenset())}
+
+
+def known_packs(names: Sequence[str]) -> tuple[PackRef, ...]:
+    """Those of the same packs that can be read; of others it is told why not."""
+    good, problems = usable(chosen_packs(names))
+    for problem in problems:
+        print_warning(problem)
+    return good
 
 
 def policy_problem() -> str:

@@ -16,7 +16,7 @@ from metier._lazy import asdict, dataclass, replace
 from metier.cli.identity import acting
 from metier.cli.output import Progress, Style, marked_capabilities, plural, print_json
 from metier.cli.parser import Parser
-from metier.cli.rule_packs import add_option, named_packs, policy_packs, policy_problem
+from metier.cli.rule_packs import add_option, chosen_packs, policy_problem
 from metier.errors import InvalidArgument, PolicyInvalid
 from metier.scan.finding import rank
 from metier.scan.report import ScanReport
@@ -111,7 +111,7 @@ def run(options: Namespace) -> int:
     suppressions = _suppressions(options.suppressions) if options.suppressions else ()
     scanners = _scanners(options)
     imported = {path: _imported(path) for path in options.imported}
-    packs = (*policy_packs(), *named_packs(options.packs))
+    packs = chosen_packs(options.packs)
     places = targets_of(options)
     own: dict[str, list[Finding]] = {}
     strays: dict[str, list[Finding]] = {}

@@ -13,7 +13,7 @@ from metier._suggest import suggestions
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.output import Style, plural, print_done, print_json, short_path, shortened, table
 from metier.cli.parser import Parser
-from metier.cli.rule_packs import add_option, listed_rules, named_pack, named_packs, policy_packs
+from metier.cli.rule_packs import add_option, known_packs, listed_rules, named_pack
 from metier.errors import InvalidArgument, RulesInvalid, SourceUnavailable
 from metier.scan.finding import rank
 from metier.skill import shown
@@ -76,7 +76,7 @@ def run(options: Namespace) -> int:
 
 
 def _rules(options: Namespace) -> list[ListedRule]:
-    return listed_rules((*policy_packs(), *named_packs(options.packs)))
+    return listed_rules(known_packs(options.packs))
 
 
 def _list(options: Namespace) -> None:
@@ -131,7 +131,7 @@ def _lexicon(options: Namespace) -> dict[str, Any] | None:
     from metier.scan.pack import CORE, entries_of, files_of
 
     found = dict(entries_of(files_of(CORE), is_core=True).lexicons)
-    for pack in (*policy_packs(), *named_packs(options.packs)):
+    for pack in known_packs(options.packs):
         found.update(entries_of(pack.files()).lexicons)
     return found.get(options.name)
 

@@ -283,12 +283,13 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
             yield allow(check=f"approval {ids}", reason=reason, origin=rule.origin)
             continue
         what = f"Skill {subject.name!r}" if subject is not None else "It"
+        is_unknown = bool(rule.scan) and context.scanned.is_unknown(rule.scan)
         yield issue(
             check=f"rule {shown(rule.id)}",
             outcome=rule.effect,
             reason=f"{what} falls under rule {shown(rule.id)}{why}.",
             code="approval-needed" if asks else "rule-denied",
-            hint=approve_request() if asks else change_policy(rule.origin),
+            hint=SCAN if is_unknown else approve_request() if asks else change_policy(rule.origin),
             origin=rule.origin,
             needs_grant=asks and context.action.point in ("load", *_INSTALLS),
         )

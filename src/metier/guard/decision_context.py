@@ -19,7 +19,8 @@ from metier.guard.inspection import (
 )
 from metier.guard.policy.rules import ALIASES
 from metier.guard.signers import trusted_signers
-from metier.scan.finding import rank
+from metier.scan.finding import FAILURE, rank
+from metier.skill import shown
 from metier.skill.script_packages import declared_packages
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.library import Entry
     from metier.scan.capabilities import Capabilities
+    from metier.scan.finding import Finding
     from metier.scan.scanner import ScanReport
     from metier.scan.suppression import Suppression
     from metier.store import Approval, GovernanceState, Install
@@ -41,6 +43,8 @@ class ScanSummary:
 
     severities: Mapping[str, str]
     """Engine to the highest severity that it found, `none` if nothing."""
+    findings: tuple[Finding, ...] = ()
+    """The findings of our own scanner; that it failed is none."""
     problem: str = ""
     """The reason why nobody can tell whether the content is clean; empty where somebody can."""
 
@@ -53,7 +57,23 @@ class ScanSummary:
         """The number of engines that found something at least as bad."""
         return sum(rank(found) >= rank(severity) for found in self.severities.values())
 
+    def is_unknown(self, severity: str) -> bool:
+        """Whether nothing so bad was found, and it counts as bad because a scanner failed."""
+        others = (found for engine, found in self.severities.items() if engine != "core")
+        found_by_us = (one.severity for one in self.findings)
+        return bool(self.problem) and all(rank(found) < rank(severity) for found in (*found_by_us, *others))
 
+    def because(self, severity: str) -> str:
+        """What was found that is at least so bad, or why that is not known, as a part of a sentence."""
+        if self.is_unknown(severity):
+            return self.problem[:1].lower() + self.problem[1:].rstrip(".")
+        bad = [one for one in self.findings if rank(one.severity) >= rank(severity)]
+        named = ", ".join(dict.fromkeys(f"{one.rule} in {shown(one.path, 100)}:{one.line}" for one in bad[:_NAMED]))
+        return f"a scan found {severity} or worse{f' ({named})' if named else ''}"
+
+
+_NAMED = 3
+"""Findings that a refusal names."""
 _NO_APPROVAL = ApprovalStatus()
 
 
@@ -276,7 +296,8 @@ class DecisionContext:
             together = findings_together((*self.action.beside, *filter(None, [self.subject])), settings)
             report = report.with_findings(together, self._suppressions)
         severities = {"core": report.max_severity}
-        problem = "" if report.status == "ok" else f"The scanner failed: {report.error}."
+        problem = "" if report.status == "ok" else f"The scanner failed: {report.error.rstrip('.')}."
+        findings = tuple(one for one in report.findings if one.rule != FAILURE and not one.suppressed_by)
         if settings.commands:
             from metier.guard.scan_records import recorded_problem, recorded_severity
 
@@ -289,7 +310,7 @@ class DecisionContext:
             severities |= {row.engine: recorded_severity(row, self._suppressions) for row in recent}
             for engine in settings.commands:
                 problem = problem or recorded_problem(engine, rows.get(engine), since)
-        return ScanSummary(severities=severities, problem=problem)
+        return ScanSummary(severities=severities, findings=findings, problem=problem)
 
     @property
     def _suppressions(self) -> tuple[Suppression, ...]:

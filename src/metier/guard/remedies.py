@@ -38,7 +38,11 @@ HAVE_SIGNED = for_people(
     model=WITHOUT_IT,
 )
 NAME_SIGNER = for_people("Where you know who it is, put their public key into ~/.metier/keys.", model=WITHOUT_IT)
-SCAN = for_people("`metier scan --keep` lets the scanners look at it, and says what went wrong.", model=WITHOUT_IT)
+SCAN = for_people(
+    "`metier policy check` says whether all packs of rules can be used; `metier scan --keep` lets the scanners look at "
+    "it, and says what went wrong.",
+    model=WITHOUT_IT,
+)
 
 
 def change_policy(origin: Origin | None, model: str = WITHOUT_IT) -> Hint:

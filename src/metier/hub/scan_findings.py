@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier.guard.decision import refuse
+from metier.guard.remedies import SCAN
 from metier.hints import for_people
 from metier.scan.finding import rank
 from metier.skill import shown
@@ -32,10 +33,11 @@ def against(report: ScanReport, accepted: str = "") -> Decision | None:
         f"scan: {report.max_severity}",
         f"The scanner found what has to be looked at first. {named_findings(report)}",
         code="scan-findings",
-        hint=for_people(
-            "Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter."
-        ),
+        hint=_LOOK if report.status == "ok" else SCAN,
     )
+
+
+_LOOK = for_people("Look at all of it with `metier scan`; `--accept-findings REASON` says why it does not matter.")
 
 
 def named_findings(report: ScanReport) -> str:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from metier._version import __version__
+from metier.errors import MetierError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,19 @@ def all_rules(packs: Sequence[PackRef] = ()) -> tuple[ScanRule, ...]:
     from metier.scan.pack_store import pack_rules
 
     return (*rules, *pack_rules(tuple(dict.fromkeys(packs)), frozenset(rule.id for rule in rules)))
+
+
+def usable(packs: Sequence[PackRef]) -> tuple[tuple[PackRef, ...], list[str]]:
+    """The packs that can be used together, and why each of the others cannot."""
+    good: tuple[PackRef, ...] = ()
+    problems = []
+    for pack in packs:
+        try:
+            all_rules((*good, pack))
+            good = (*good, pack)
+        except MetierError as error:
+            problems.append(f"A pack of rules cannot be used: {error.message}")
+    return good, problems
 
 
 def ruleset_of(rules: Sequence[ScanRule]) -> str:

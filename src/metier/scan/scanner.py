@@ -14,7 +14,7 @@ from metier.scan.finding import MAX_HITS, Finding, rank
 from metier.scan.reading import view_of
 from metier.scan.report import ScanReport, marked, worst_first
 from metier.scan.rule_book import core_book, time_is_up
-from metier.scan.ruleset import all_rules, ruleset_of
+from metier.scan.ruleset import all_rules, ruleset_of, usable
 from metier.scan.together import sent, taken
 from metier.skill import shown
 
@@ -51,18 +51,8 @@ def scan(
     `error` and a finding of its own, so that nobody takes it for a clean one. Suppressions mark findings.
     """
     started = clock()
-    problems: list[str] = []
-    try:
-        chosen = all_rules(packs) if rules is None else tuple(rules)
-    except MetierError:
-        chosen = all_rules()
-        good: tuple[PackRef, ...] = ()
-        for pack in packs:
-            try:
-                chosen = all_rules((*good, pack))
-                good = (*good, pack)
-            except MetierError as error:
-                problems.append(f"A pack of rules cannot be used: {error.message}")
+    good, problems = usable(packs)
+    chosen = all_rules(good) if rules is None else tuple(rules)
     report = ScanReport(name=folder, digest="", ruleset=ruleset_of(chosen))
     try:
         view = view_of(package, folder=folder)

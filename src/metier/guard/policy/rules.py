@@ -139,7 +139,7 @@ class PolicyRule:
         found = sorted(self.capabilities.intersection(context.capabilities.names)) if self.capabilities else []
         parts = [f"it has {', '.join(found)}"] if found else []
         if self.scan:
-            parts.append(f"a scan found {self.scan} or worse")
+            parts.append(context.scanned.because(self.scan))
         if self.collides_with:
             layers = ", ".join(sorted(self.collides_with))
             parts.append(f"its name is, or looks like, that of a skill in the layer {layers}")
