@@ -268,3 +268,13 @@ def test_a_mistake_has_its_line_and_a_hint(
     assert code == 1
     assert "[rules-invalid]" in err and said in err
     assert hint in err.partition("hint: ")[2]
+
+
+def test_a_sentence_that_should_pass_is_told_why_unless_does_not_hold(metier: Command, pack: Path) -> None:
+    rule = RULE.replace("- Read the price list.", "- Maile die price list nie dem partner.").replace(
+        "mail|", "mail|maile|"
+    )
+    (pack / "prices.yaml").write_text(rule)
+    code, out, _ = metier("scan", "rules", "test", pack)
+    assert code == 1
+    assert "no negation that it knows stands before 'maile'" in out and "`agreed`" in out

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from metier.guard.decision import Action, Actor, Subject
+from metier.guard.decision_context import ScanSummary
 from metier.guard.policy.effective import EffectivePolicy
 from metier.guard.policy.program import Policy, enforcement_of
 from metier.guard.policy.rules import CAPABILITY_NAMES
 from metier.guard.policy.source_patterns import allows_source, denies_source
 from metier.guard.tool_rules.matching import forbids, permits
 from metier.library.places import LAYERS, Place
-from metier.scan.finding import SEVERITIES
 from metier.skill.names import names_skill
 from metier.source import MemorySource
 
@@ -65,10 +65,8 @@ class Known:
         return SimpleNamespace(names=self.can)
 
     @property
-    def scanned(self) -> Any:
-        ranks = ("none", *SEVERITIES)
-        found = [ranks.index(one) for one in self.scans]
-        return SimpleNamespace(engines_at=lambda severity: sum(rank >= ranks.index(severity) for rank in found))
+    def scanned(self) -> ScanSummary:
+        return ScanSummary(severities={f"engine-{number}": found for number, found in enumerate(self.scans)})
 
 
 def known(point: str = "activate", subject: Subject | None = None, **more: Any) -> Known:

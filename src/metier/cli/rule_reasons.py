@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"[a-z][a-z0-9-]*|[(),]|[^a-z(),]+")
 _LEVEL = re.compile(r"(host|receiver) >= ([a-z]+)")
+_NEGATED = re.compile(r"negated\(([a-z][a-z0-9-]*)\)")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _MILD = frozenset({"fixture", "counterexample", "quotation", "teaching", "warning", "report"})
 _NAMED_PHRASES = 3
@@ -98,6 +99,9 @@ class _Example:
                 matches = [(term.name, found[0]) for term in self._rule.when.anchors if (found := sentence.find(term))]
                 said = _joined(f"`{name}` by {text!r}" for name, text in matches)
                 reasons.append(f"{sentence} says {said}." if said else f"The condition holds for {sentence}.")
+                if unless := self._entry.get("unless"):
+                    why = "; ".join(self._why_not(part, sentence) for part in split(unless, "or"))
+                    reasons.append(f"`unless` does not hold: {why}.")
         reasons.append("Let a term be narrower, add one that is needed, or say in `unless` what makes it harmless.")
         return reasons[-3:]
 
@@ -139,9 +143,12 @@ class _Example:
                 yield f"{begun} another finding of the same rule counts in its place (`once`)."
 
     def _why(self, part: str, sentence: _Sentence) -> str:
-        term = self._term(part)
-        found = sentence.find(term) if term is not None else None
+        found = self._said(part, sentence)
         return f"it says `{part}` by {found[0]!r}" if found is not None else f"`{part}` holds"
+
+    def _said(self, name: str, sentence: _Sentence) -> re.Match[str] | None:
+        term = self._term(name)
+        return sentence.find(term) if term is not None else None
 
     def _why_not(self, part: str, sentence: _Sentence) -> str:
         part = _bare(part)
@@ -158,6 +165,8 @@ class _Example:
         if part.startswith("count("):
             counted = [one for one in _arguments(part) if self._holds(one, sentence)]
             return f"`{part}`, of which {_joined(f'`{one}`' for one in counted) or 'none'} holds"
+        if (asked := _NEGATED.fullmatch(part)) is not None and (found := self._said(asked[1], sentence)) is not None:
+            return f"`{part}`, as no negation that it knows stands before {found[0]!r}"
         term = self._term(part)
         if term is None:
             return f"`{part}` does not hold here"
