@@ -94,9 +94,14 @@ def workers_folder(config: pytest.Config) -> Path:
     return folder
 
 
-def _order(item: pytest.Item) -> int:
+def _order(item: pytest.Item) -> tuple[bool, int]:
     room = _room(item)
-    return FIRST.index(room) if room in FIRST else len(FIRST)
+    return not _is_long(item), FIRST.index(room) if room in FIRST else len(FIRST)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Whether a test takes minutes: such tests begin, and none waits for another one."""
+    return item.get_closest_marker("long") is not None
 
 
 def _room(item: pytest.Item) -> str:
@@ -107,7 +112,7 @@ def _room(item: pytest.Item) -> str:
 def _group(item: pytest.Item) -> tuple[str, str]:
     """The tests that a worker runs one after the other: those of a file, or of a whole room."""
     room = _room(item)
-    return room, "" if room in WHOLE else str(item.path)
+    return room, item.nodeid if _is_long(item) else "" if room in WHOLE else str(item.path)
 
 
 class _Workers:

@@ -163,13 +163,21 @@ def leftovers(project: Path) -> list[str]:
     return [str(path) for path in (*beside, *journals.rglob("*"))]
 
 
-SOME = [131, pytest.param(1, marks=pytest.mark.slow)]
+PARTS = 4
+SOME = [
+    pytest.param(0, 131, id="some"),
+    *(
+        pytest.param(part, PARTS, id=f"all, {part + 1} of {PARTS}", marks=(pytest.mark.slow, pytest.mark.long))
+        for part in range(PARTS)
+    ),
+]
+"""The first step before which a process is killed, and how many there are to the next one."""
 
 
-@pytest.mark.parametrize("every", SOME, ids=["some", "all"])
+@pytest.mark.parametrize(("first", "every"), SOME)
 @pytest.mark.covers("A-35")
 def test_an_update_that_is_killed_at_any_step_leaves_the_old_version_or_the_new_one(
-    project: Path, tmp_path: Path, own_home: Path, children: Children, every: int
+    project: Path, tmp_path: Path, own_home: Path, children: Children, first: int, every: int
 ) -> None:
     source = publish(tmp_path / "source", "old")
     old = add(source)["digest"]
@@ -179,7 +187,7 @@ def test_an_update_that_is_killed_at_any_step_leaves_the_old_version_or_the_new_
     disk = Disk([tmp_path / "project", own_home.parent], tmp_path / "kept")
     around = files_below(tmp_path)
     seen: set[str] = set()
-    for step in itertools.count(0, every):
+    for step in itertools.count(first, every):
         was_killed = children.is_killed(step, "add", source, "--to", "project", "--yes")
         found = listed()
         assert set(found) == {"hello"}, step
@@ -201,16 +209,16 @@ def test_an_update_that_is_killed_at_any_step_leaves_the_old_version_or_the_new_
     assert seen == {"old", "new"}
 
 
-@pytest.mark.parametrize("every", SOME, ids=["some", "all"])
+@pytest.mark.parametrize(("first", "every"), SOME)
 @pytest.mark.covers("A-35")
 def test_a_first_install_that_is_killed_at_any_step_leaves_nothing_or_all_of_it(
-    project: Path, tmp_path: Path, own_home: Path, children: Children, every: int
+    project: Path, tmp_path: Path, own_home: Path, children: Children, first: int, every: int
 ) -> None:
     source = publish(tmp_path / "source", "new")
     disk = Disk([project, own_home], tmp_path / "kept")
     around = files_below(tmp_path)
     seen: set[int] = set()
-    for step in itertools.count(0, every):
+    for step in itertools.count(first, every):
         was_killed = children.is_killed(step, "add", source, "--to", "project", "--yes")
         found = listed()
         seen.add(len(found))
