@@ -50,6 +50,7 @@ FOR_ALL = {
         "_cache",
         "_aliases",
         "_regex_cache",
+        "_write_ahead_log",
     ),
     *("_notifier", "_paths", "_hosts", "_json_object", "_suggest", "_yaml_edit"),
 }

@@ -404,3 +404,22 @@ def test_threads_that_search_while_one_refreshes_see_a_state_that_was(
     gc.collect()
     library.refresh()
     assert found(library) == found(Library.from_folder(few, cache=False))
+
+
+def test_an_index_that_another_process_is_making_is_waited_for(
+    skills: Path, cache: Path, expected: list[list[list[Any]]]
+) -> None:
+    assert found(Library.from_folder(skills, cache=cache)) == expected
+    (made,) = cache.glob("search-*.db")
+    new = cache.with_name("new")
+    new.mkdir(mode=0o700)
+    other = sqlite3.connect(new / made.name, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")  # as somebody has it who turns its log on
+    release = threading.Timer(0.5, other.execute, ["COMMIT"])
+    release.start()
+    try:
+        assert found(Library.from_folder(skills, cache=new)) == expected
+    finally:
+        release.join()
+        other.close()
+    assert indexed(new) == ALL_KEYS

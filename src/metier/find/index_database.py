@@ -17,6 +17,7 @@ import Stemmer
 
 from metier._lazy import logger
 from metier._version import __version__
+from metier._write_ahead_log import use_write_ahead_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -201,7 +202,7 @@ class IndexDatabase:
         connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         weakref.finalize(self, _close, connection, os.getpid())
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            use_write_ahead_log(connection, _LOCK_SECONDS)
             connection.execute("PRAGMA synchronous = NORMAL")
             # Text of strangers lies in it: no schema tricks of a prepared file.
             connection.execute("PRAGMA trusted_schema = OFF")

@@ -6,9 +6,9 @@ import contextlib
 import os
 import sqlite3
 import stat
-import time
 from typing import TYPE_CHECKING, Any
 
+from metier._write_ahead_log import use_write_ahead_log
 from metier.errors import StoreUnavailable
 from metier.hints import for_people
 from metier.store.connection_pool import WAIT_SECONDS, Backend, busy
@@ -153,7 +153,7 @@ class SqliteBackend(Backend):
 
     def configure(self, connection: Any) -> None:
         """Let others read while somebody writes, and commit to the disk."""
-        _use_write_ahead_log(connection)
+        use_write_ahead_log(connection, WAIT_SECONDS)
         # FULL: a commit is on the disk before it is acknowledged, also when the power fails.
         for setting in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
@@ -169,16 +169,3 @@ def _set_patience(connection: Any, wait: float | None) -> None:
     if connection.patience != wait:
         connection.execute(f"PRAGMA busy_timeout = {wait * 1000:.0f}")
         connection.patience = wait
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Turn the write-ahead log on. A file changes to it once, alone, and SQLite itself does not wait for that."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(0.01)
