@@ -112,6 +112,8 @@ class _Reader:
                 parts.append(self._any_word)
             elif token == "*":
                 raise PhraseError("has a `*` that follows no word")
+            elif token[0] == "\\" and token[1:].isalnum():
+                raise PhraseError(f"has `{token}` among words: a regular expression stands alone, or in a lexicon")
             else:
                 parts.append(self._word(token[-1] if token[0] == "\\" else token, edge, self._is_edge(ends)))
             if self._next() == "*":
