@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from array import array
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class _Code:
                     self._index = json.loads(head)
 
     def pattern(self, regex: str, flags: int, rewrite: Callable[[str], str] | None) -> re.Pattern[str]:
-        how = rewrite.__name__ if rewrite is not None else ""
+        how = _version_of(rewrite) if rewrite is not None else ""
         key = hashlib.sha256(f"{flags}{how} {regex}".encode(errors="surrogatepass")).hexdigest()
         kept = self._index.get(key)
         if kept is not None:
@@ -98,6 +99,15 @@ class _Code:
             with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
                 write_file(self._path, _digest(whole) + b"\n" + whole)
+
+
+@cache
+def _version_of(rewrite: Callable[[str], str]) -> str:
+    """A function by its name and its module's digest: another version of it makes another expression."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        module: Any = sys.modules[rewrite.__module__]
+        return f"{rewrite.__name__} {hashlib.sha256(module.__loader__.get_data(module.__file__)).hexdigest()}"
+    return rewrite.__name__
 
 
 def _pattern_of(regex: str, flags: int, code: list[int], groups: int, names: Mapping[str, int]) -> re.Pattern[str]:
