@@ -1,7 +1,8 @@
 """How long a regular expression may take: what can explode on a text that somebody chose is refused.
 
 A backtracking search is slow where the same letters can be shared out between parts of an expression in many ways. So
-nothing that repeats itself may be repeated, and the ways of all parts, multiplied, are limited.
+nothing that repeats itself may be repeated, and the ways of all parts, multiplied, are limited. A gap before a word
+counts for less, as a word of five letters begins at every fifth place at most.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 sre: Any = import_module("re._constants")
 _parser: Any = import_module("re._parser")
 
-MOST_WAYS = 300_000
-"""Ways to share out letters, over all parts of an expression."""
+MOST_WAYS = 30_000
+"""Ways to share out letters from one place of a text, over all parts of an expression."""
 MOST_REPEATS = 1_000
 """How often something may be repeated: without an end, each place of a long text would be looked at from each other."""
 LEXICON = "\ue000"
@@ -42,11 +43,13 @@ class _Explodes(Exception):
 
 
 def _ways(items: Any, *, in_loop: bool) -> int:
-    """In how many ways a text can be shared out between the items of an expression."""
-    ways = 1
-    for kind, value in items:
+    """In how many ways a text can be shared out between the items of an expression, wherever that is the most."""
+    ways = most = 1
+    for at, (kind, value) in enumerate(items):
         if kind in _REPEATS:
             ways *= _repeat_ways(int(value[0]), int(value[1]), value[2], in_loop)
+            most = max(most, ways)
+            ways = -(-ways // min(_spacing(items[at + 1 :])[0], int(value[1]) - int(value[0]) + 1))
         elif kind is sre.LITERAL and in_loop and chr(value) == LEXICON:
             raise _Explodes("repeats a lexicon, which may take for ever")
         elif kind is sre.BRANCH:
@@ -57,7 +60,28 @@ def _ways(items: Any, *, in_loop: bool) -> int:
             ways *= _ways(value if kind is sre.ATOMIC_GROUP else value[-1], in_loop=in_loop)
         elif kind in (sre.GROUPREF, sre.GROUPREF_EXISTS, sre.GROUPREF_IGNORE):
             raise _Explodes("refers back to a group, which no rule needs")
-    return ways
+    return max(most, ways)
+
+
+def _spacing(items: Any) -> tuple[int, bool]:
+    """How many letters apart, at least, items can begin in a text, and whether only where a word begins."""
+    letters: list[int] = []
+    is_word = False
+    for kind, value in items:
+        if kind is sre.LITERAL and (is_word or value not in letters[:1]):
+            letters.append(value)
+        elif kind in (sre.SUBPATTERN, sre.BRANCH) and not (is_word and letters):
+            branches = value[1] if kind is sre.BRANCH else [value[-1]]
+            found = [_spacing(branch) for branch in branches]
+            apart = min(one for one, _ in found)
+            if all(word for _, word in found):
+                return max(apart, len(letters)), True
+            return max(1, len(letters), apart // len(branches)), False
+        elif kind in (sre.ASSERT_NOT, sre.AT):
+            is_word = is_word or (kind is sre.ASSERT_NOT and value[0] < 0 and len(letters) == 1)
+        else:
+            break
+    return max(1, len(letters)), is_word
 
 
 def _repeat_ways(least: int, most: int, body: Any, in_loop: bool) -> int:

@@ -200,7 +200,7 @@ class RuleBook:
         """The findings of the rules, and the errors of those that failed, by their ids."""
         text, failed = self.text(read), dict[str, Exception]()
         text.rules = self._kinds
-        is_late = time_is_up.get()
+        is_late = text.is_late = time_is_up.get()
         for rule in self._in_order:
             if not rule.matcher and not text.may_say(rule.when.needs if rule.when is not None else ()):
                 continue

@@ -36,6 +36,8 @@ KINDS = ("prose", "code", "row", "comment", "frontmatter", "script", "words")
 """What is known of every statement at once."""
 _PLACES = {"comment": "hidden", "frontmatter": "manifests"}
 _PLACES_BY_ROLE = {"config": "manifests", "script": "scripts", "instructions": "instructions"}
+_UNTIMED = 4_000
+"""Characters that are looked into before the time is asked for again."""
 _PASSAGE = 40
 """Statements of a passage; where a page has no headings, another one begins."""
 
@@ -80,6 +82,8 @@ class SkillText:
         self._said: dict[Term, tuple[int, int]] = {}
         """Of each term the statements that were looked into, and those of them that say it."""
         self._matches: dict[tuple[Term, int], re.Match[str]] = {}
+        self.is_late: Callable[[], bool] = lambda: False
+        """Whether the time that the skill may take is over."""
         self._match = cache(Term.match)
         """Statements that are alike are looked into once."""
         self._doubts: dict[int, int] = {}
@@ -117,13 +121,18 @@ class SkillText:
         return among & said
 
     def _search(self, term: Term, among: int) -> int:
-        """Look into statements for a term; what matches is kept."""
-        said = 0
+        """Look into statements for a term; what matches is kept. A slow phrase ends when the time is over."""
+        said = looked = 0
         for number, mask in sorted(self._phrases[term].items()):
             mask &= among & ~said
             places = []
             for at in places_in(mask) if mask else ():
                 one = self.statements[at]
+                looked += len(one.text)
+                if looked > _UNTIMED:
+                    looked = 0
+                    if self.is_late():
+                        raise TimeoutError
                 found = self._match(term, number, one.text, one.low)
                 if found is not None:
                     self._matches[term, at] = found
