@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from metier import _regex_cache
-from metier.scan import PackRef, scan
+from metier.errors import RulesInvalid
+from metier.scan import PackRef, rule_book, scan
 from metier.scan.pack import PackFile, compiled
 from metier.scan.pack_store import core_pack
 from metier.scan.reading import view_of
@@ -79,14 +83,50 @@ def test_a_pack_that_cannot_be_used_takes_no_other_one_with_it(tmp_path: Path) -
         assert "ACME_GOOD" in {found.rule for found in report.findings}
 
 
-def test_a_rule_that_fails_takes_no_other_one_with_it(tmp_path: Path) -> None:
-    broken = pack(tmp_path / "broken", "ACME_BROKEN", "matcher: encoded-text")
+def test_a_rule_that_fails_takes_no_other_one_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_book, "matcher", lambda name: None)
+    broken = pack(tmp_path / "broken", "ACME_BROKEN", "matcher: lookalikes")
     path = tmp_path / "broken/rules.yaml"
     more = RULE.format(name="ACME_GOOD", body=WHEN.format(phrases=["acmekey"])).removeprefix("rules:\n")
     path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
     report = scan(package_of("We say acmekey here."), packs=(broken,))
     assert report.status == "error" and "ACME_BROKEN" in (report.error or "")
     assert "ACME_GOOD" in {found.rule for found in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("matcher: encoded-text", "`options` is missing"),
+        ("matcher: package-names", "`terms` is missing"),
+        ("matcher: files\n    options: {files: 5}", "5 is not of type"),
+        ("matcher: files\n    options: {files: [{names: (a+)+$}]}", "repeats without an end"),
+        ("matcher: files\n    options: {files: [{names: (a}]}", "is no regular expression"),
+        ("matcher: files\n    options: {files: [{message: '{why:>999999999}'}]}", "does not match"),
+        ("matcher: files\n    options: {files: [{says: [other]}]}", "has no term `other`"),
+        ("matcher: characters\n    options: {characters: [{blank-lines: 99999999999}]}", "maximum of 10000"),
+        (WHEN.format(phrases="['acmekey (/\\d/|three)']"), r"has `\d` among words"),
+        (WHEN.format(phrases=["/acmekey.{0,60}[a-z].{0,60}[a-z].{0,60}x/"]), "226,981 ways"),
+    ],
+)
+def test_what_would_fail_or_take_long_when_a_skill_is_scanned_is_said_when_a_pack_is_read(body: str, why: str) -> None:
+    with pytest.raises(RulesInvalid) as raised:
+        compiled([PackFile("a.yaml", RULE.format(name="ACME_WORD", body=body).encode())], core_pack())
+    assert why in raised.value.message and raised.value.hint
+
+
+def test_gaps_between_whole_words_are_few_ways() -> None:
+    assert compiled([PackFile("a.yaml", RULE.format(name="ACME_WORD", body=WHEN.format(
+        phrases=["send* ... (file|data)* ... (server|host)* ... (now|here)"])).encode())], core_pack())  # fmt: skip
+
+
+def test_a_phrase_that_is_slow_ends_with_the_time_of_the_skill(tmp_path: Path) -> None:
+    slow = pack(tmp_path / "slow", "ACME_SLOW", WHEN.format(phrases="['/.{0,120}[a-z].{0,120}acmekey\\d/']"))
+    start = time.thread_time()
+    text = "acmekey ".join(["aaa bbb ccc " * 300] * 60)
+    report = scan(package_of({"SKILL.md": "---\nname: a\n---\nRead x.txt.", "x.txt": text}), packs=(slow,), seconds=0.5)
+    assert report.status == "error" and "took too long" in (report.error or "")
+    assert time.thread_time() - start < 5
 
 
 def test_a_phrase_with_a_lexicon_that_is_repeated_is_refused(tmp_path: Path) -> None:
@@ -126,6 +166,24 @@ def test_a_cache_of_expressions_that_is_broken_is_made_anew(
     for data in (damage, whole[: len(whole) // 2], whole.replace(b'": [0, ', b'": [4, ', 1)):
         file.write_bytes(data)
         assert found() == [True] * 10
+
+
+def test_an_expression_that_another_version_made_is_not_taken_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METIER_CACHE", str(tmp_path))
+    for version in "ab":
+        monkeypatch.setattr(_regex_cache, "_code", None)
+        module = tmp_path / f"{version}/rewriting.py"
+        module.parent.mkdir()
+        module.write_text(f"def rewrite(regex):\n    return regex + {version!r}\n", encoding="utf-8")
+        monkeypatch.syspath_prepend(str(module.parent))
+        monkeypatch.delitem(sys.modules, "rewriting", raising=False)
+        rewrite = import_module("rewriting").rewrite
+        found = [_regex_cache.compiled("x" * number, rewrite=rewrite).pattern for number in range(10)]
+        _regex_cache.keep()
+        matches = _regex_cache.compiled("xxx", rewrite=rewrite).search(f"xxx{version}")
+        assert found and matches is not None and matches[0] == f"xxx{version}"
 
 
 def test_a_single_rule_that_had_no_time_does_not_look_clean() -> None:

@@ -200,6 +200,8 @@ def _require_foreign(entries: PackEntries, core: Mapping[str, Any]) -> None:
 def _compiled_rule(rule: dict[str, Any], dictionary: _Dictionary) -> dict[str, Any]:
     where = f"{_at(rule)}, {rule['id']}"
     _check_rule(rule, where)
+    if dictionary.is_foreign:
+        _check_options(rule, where)
     terms = {name: dictionary.add(f"{where}, {name}", term) for name, term in rule.get("terms", {}).items()}
     return {**{key: value for key, value in rule.items() if key not in ("terms", "examples")}, "terms": terms}
 
@@ -221,6 +223,27 @@ def _check_rule(rule: Mapping[str, Any], where: str) -> None:
                     f"{where}: an example is read as a file that is called {shown(path, 60)!r}.",
                     hint="Text with a colon in it stands between quotation marks.",
                 )
+
+
+_EXPRESSIONS = ("of", "names", "why", "pattern", "least", "beside")
+"""Options of matchers that are regular expressions."""
+
+
+def _check_options(rule: Mapping[str, Any], where: str) -> None:
+    """Refuse options of a matcher that could take very long, or that name a term which the rule does not have."""
+    options = rule.get("options", {}) if rule.get("matcher") in ("files", "characters") else {}
+    for entry in (options, *options.get("files", ()), *options.get("characters", ())):
+        for key in (key for key in _EXPRESSIONS if key in entry):
+            try:
+                re.compile(entry[key])
+                why = problem_of(entry[key])
+            except (re.error, RecursionError, OverflowError) as error:
+                why = f"is no regular expression: {shown(str(error), 200)}"
+            if why:
+                raise RulesInvalid(f"{where}: the option `{key}`, {shown(entry[key], 80)!r}, {why}.", hint=_SYNTAX)
+        if unknown := [name for name in entry.get("says", ()) if name not in rule.get("terms", ())]:
+            hint = "Write its phrases below `terms`."
+            raise RulesInvalid(f"{where}: the rule has no term `{shown(unknown[0], 60)}`.", hint=hint)
 
 
 def _content(file: PackFile, is_core: bool) -> YamlContent:
@@ -248,6 +271,7 @@ _UNKNOWN = "additionalProperties"
 _WRITTEN = {
     "id": "An id has capital letters, digits and underscores, such as ACME_PRICE_LIST.",
     "owasp": "Write AST01 to AST10, a place in the OWASP Agentic Skills Top 10.",
+    **dict.fromkeys(("says", "message"), "Between curly brackets stand only the words that the matcher fills in."),
 }
 
 
@@ -299,6 +323,7 @@ class _Dictionary:
         self._raw = {**(core or {}), **own}
         self._core = core
         """The lexicons of the core pack, for another pack, whose phrases must take no long time on any text."""
+        self.is_foreign = core is not None
         self._regexes: dict[str, str] = {}
         self._open: list[str] = []
         self._phrases: list[tuple[str, bool]] = []
