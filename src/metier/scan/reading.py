@@ -77,6 +77,7 @@ class _Reading:
         self._instructions = instructions
         self._folder = folder
         self._left = MAX_TEXT
+        self._kept: set[str] = set()
         self.files: list[ViewFile] = []
         self.opaque: list[OpaqueFile] = []
         self.control: dict[str, int] = {}
@@ -136,6 +137,10 @@ class _Reading:
             self._name(path, "unreadable", "is beyond the text that is scanned of one skill")
             return
         self._left -= len(text)
+        while path in self._kept:  # an archive may have two entries of one name, which statements are known by
+            folder, _, name = path.rpartition("/")
+            path = f"{folder}/again/{name}"
+        self._kept.add(path)
         is_code = role in ("script", "config") and text
         parts = (Part("code", text, 1, language),) if is_code else parts_of(text)
         self.files.append(ViewFile(path, role, text, parts, language, is_executable))
