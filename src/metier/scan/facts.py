@@ -10,12 +10,15 @@ from metier.scan.data_lines import is_lock
 from metier.scan.hosts import mailboxes, odd
 from metier.scan.judging import doubt, is_real, is_vendors, related
 from metier.scan.name_lists import names
+from metier.scan.skill_statements import reading
 from metier.scan.stance import sets_up, states
+from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metier.scan.text import SkillText
+    from metier.scan.view import SkillView
 
 Test: TypeAlias = "Callable[[SkillText, int], bool]"
 
@@ -68,11 +71,14 @@ def _is_vendors(text: SkillText, at: int) -> bool:
 
 def _is_unrun_test(text: SkillText, at: int) -> bool:
     """Whether its file is called a test, and nothing else in the skill names that."""
-    path = text.statements[at].path.lower()
-    if _TEST.search(path) is None:
-        return False
-    name, file = path.rpartition("/")[2], text.file_of(at)
-    return text.read.low.count(name) == sum(one.low.count(name) for one in text.statements[file.start : file.end])
+    path = text.statements[at].path
+    return _TEST.search(path.lower()) is not None and not _is_named_elsewhere(text.read.view, path)
+
+
+@once_a_skill
+def _is_named_elsewhere(view: SkillView, path: str) -> bool:
+    read, name = reading(view), path.lower().rpartition("/")[2]
+    return read.low.count(name) != sum(one.low.count(name) for one in read.files[path])
 
 
 def _is_named_once(text: SkillText, at: int) -> bool:

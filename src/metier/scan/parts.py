@@ -133,9 +133,10 @@ class _Body:
             return
         yield Part("prose", prose, self._prose_line)
         if "]:" in prose or "style" in prose or "hidden" in prose:
+            line, at = self._prose_line, 0
             for found in _UNSEEN.finditer(prose):
-                inside = found["styled"] or found["linked"] or ""
-                yield Part("comment", inside, self._prose_line + prose.count("\n", 0, found.start()))
+                line, at = line + prose.count("\n", at, found.start()), found.start()
+                yield Part("comment", found["styled"] or found["linked"] or "", line)
 
     def _fence_at(self, at: int) -> re.Match[str] | None:
         """The fence that the line of a mark is, if it is one and was not looked at before."""

@@ -54,6 +54,8 @@ class FlowScript:
     path: str
     language: str
     text: str
+    before: int = 0
+    """Lines of the file that stand before it."""
     functions: list[FlowFunction] = field(default_factory=list)
     """The whole of it, and the functions in it."""
     aliases: dict[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ which address is meant: that of the `sink`, which is the default, or that of the
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from metier._lazy import replace
@@ -28,15 +29,17 @@ from metier.scan.hosts import addresses
 from metier.scan.judging import doubt, weighed
 from metier.scan.masks import mask_of, pieces, places_in
 from metier.scan.name_lists import sense
+from metier.scan.skill_statements import reading
 from metier.scan.view import once_a_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from metier.scan.flow.taint import Arrival
     from metier.scan.rule import Hit
     from metier.scan.rule_book import Rule
+    from metier.scan.skill_statements import SkillStatements
     from metier.scan.term import Term
     from metier.scan.text import SkillText
     from metier.scan.view import SkillView
@@ -50,25 +53,27 @@ _Places: TypeAlias = frozenset[tuple[str, str]]
 def match_flow(text: SkillText, rule: Rule) -> Iterator[Hit]:
     """Data that gets from a source to a sink."""
     options, seen = rule.options, set()
-    for one in _arrivals(text.read.view, _wanted(text, rule)):
+    arrivals = _arrivals(text.read.view, _wanted(text, rule))
+    stays = bool(arrivals) and "stays" in rule.terms and _says(text, rule.terms["stays"])
+    has_account = cache(lambda path: "account" in rule.terms and _is_said_in(text, path, rule.terms["account"]))
+    for one in arrivals:
         senses = options.get("signing", ()) if one.mark.signs else options["from"]
         if one.mark.sense in options["from"] and one.mark.sense in senses and one.kind in options["to"]:
-            hit = _judged(one, text, rule)
+            hit = _judged(one, text, rule, stays, has_account)
             if hit is not None and (hit.path, hit.line) not in seen:
                 seen.add((hit.path, hit.line))
                 yield hit
 
 
-def _judged(one: Arrival, text: SkillText, rule: Rule) -> Hit | None:
+def _judged(one: Arrival, text: SkillText, rule: Rule, stays: bool, has_account: Callable[[str], bool]) -> Hit | None:
     """What the first case that fits says of data that gets to a sink."""
     mark, read = one.mark, text.read
     statements = read.files[one.path]
     statement = statements[max(0, bisect_right(statements, one.line, key=lambda each: each.line) - 1)]
-    whole = next(file.text for file in read.view.files if file.path == one.path)
-    level, host = _farthest(mark.where if rule.options.get("of") == "source" else one.where, text)
+    level, host = _farthest(mark.where if rule.options.get("of") == "source" else one.where, read)
     if level < 0:
-        level, host = _farthest(sense("before-a-host-apart").sub("https://", whole), text)
-    if level == 0 and host and "account" in rule.terms and rule.terms["account"].search(whole) is not None:
+        level, host = _farthest_apart(read.view, one.path)
+    if level == 0 and host and has_account(one.path):
         level = LEVELS["nobody"]
     brand = mark.key.partition("_")[0].lower()
     if len(brand) >= 4 and brand in host:
@@ -80,7 +85,7 @@ def _judged(one: Arrival, text: SkillText, rule: Rule) -> Hit | None:
         "language": one.language,
         "apart": (mark.path, mark.line) != (one.path, one.line),
         "security": read.about_security,
-        "stays": "stays" in rule.terms and _says(text, rule.terms["stays"]),
+        "stays": stays,
     }
     case = next((case for case in rule.options["cases"] if _fits(case, facts)), None)
     if case is None or case["severity"] == "none":
@@ -96,6 +101,7 @@ def _fits(case: Mapping[str, Any], facts: Mapping[str, object]) -> bool:
     return all(facts[name] in some for name, some in wanted.items())
 
 
+@once_a_skill
 def is_followed(view: SkillView, path: str, language: str) -> bool:
     """Whether the code of a language in a file is read by its structure."""
     from metier.scan.flow.reader import read_scripts
@@ -137,10 +143,24 @@ def _arrivals(view: SkillView, wanted: _Places) -> Sequence[Arrival]:
     return Flow(read_scripts(view, wanted)).arrivals()
 
 
-def _farthest(where: str, text: SkillText) -> tuple[int, str]:
+def _text_of(view: SkillView, path: str) -> str:
+    return next(file.text for file in view.files if file.path == path)
+
+
+@once_a_skill
+def _farthest_apart(view: SkillView, path: str) -> tuple[int, str]:
+    """The same of all of a file, whose hosts may be named apart from the rest of an address."""
+    return _farthest(sense("before-a-host-apart").sub("https://", _text_of(view, path)), reading(view))
+
+
+def _farthest(where: str, read: SkillStatements) -> tuple[int, str]:
     """How little is known of the most doubtful address in a text, and its host."""
     places = [place for place in addresses(where, bare=True) if place.host[:1] not in "{$"]
-    return max(((doubt(place, text.read), place.host) for place in places), default=(-1, ""))
+    return max(((doubt(place, read), place.host) for place in places), default=(-1, ""))
+
+
+def _is_said_in(text: SkillText, path: str, term: Term) -> bool:
+    return term.search(_text_of(text.read.view, path)) is not None
 
 
 def _says(text: SkillText, term: Term) -> bool:

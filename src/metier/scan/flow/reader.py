@@ -64,9 +64,10 @@ def texts_of(file: ViewFile) -> Iterator[tuple[str, str, list[tuple[int, str]]]]
 
 def _read(path: str, language: str, texts: list[tuple[int, str]], depth: int = 0) -> Iterator[FlowScript]:
     lines: list[str] = []
+    before = texts[0][0] - 1
     for line, text in texts:
-        lines += [""] * (line - 1 - len(lines)) + text.splitlines()
-    script = FlowScript(path, language, "\n".join(lines))
+        lines += [""] * (line - 1 - before - len(lines)) + text.splitlines()
+    script = FlowScript(path, language, "\n".join(lines), before)
     try:
         if len(script.text) > _MAX_BYTES:
             raise Unreadable
@@ -124,7 +125,7 @@ class _Reader:
 
     def line(self, node: Any) -> int:
         """The line that a node begins on."""
-        return int(node.start_point[0]) + 1
+        return self.script.before + int(node.start_point[0]) + 1
 
     def nodes(self, node: Any, *fields: str) -> list[Any]:
         """The children of a node, or those in its fields."""
@@ -260,7 +261,7 @@ class _Python(_Reader):
         return type(node).__name__
 
     def line(self, node: Any) -> int:
-        return int(getattr(node, "lineno", 0))
+        return self.script.before + int(getattr(node, "lineno", 0))
 
     def nodes(self, node: Any, *fields: str) -> list[Any]:
         import ast
