@@ -115,6 +115,18 @@ def test_what_would_fail_or_take_long_when_a_skill_is_scanned_is_said_when_a_pac
     assert why in raised.value.message and raised.value.hint
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        *("rules: !!set {a}", "rules: !!timestamp abc", "rules: !!bool maybe", "rules: 2024-01-01"),
+        "lexicons: {a: {meaning: Some words., terms: ['see <b>']}, b: {meaning: Other words., terms: [/(?i)x/]}}",
+    ],
+)
+def test_values_that_no_pack_has_are_told_as_what_they_are(data: str) -> None:
+    with pytest.raises(RulesInvalid):
+        compiled([PackFile("a.yaml", data.encode())], core_pack())
+
+
 def test_gaps_between_whole_words_are_few_ways() -> None:
     assert compiled([PackFile("a.yaml", RULE.format(name="ACME_WORD", body=WHEN.format(
         phrases=["send* ... (file|data)* ... (server|host)* ... (now|here)"])).encode())], core_pack())  # fmt: skip

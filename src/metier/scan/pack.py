@@ -253,8 +253,12 @@ def _content(file: PackFile, is_core: bool) -> YamlContent:
     except YamlProblem as problem:
         hint = "Mend the line. Text with a colon, a bracket or a `*` in it stands between quotation marks."
         raise RulesInvalid(f"{where}:{problem.line} {problem}.", hint=hint) from None
-    # A key that is misspelt is missing, too: the misspelling says more.
-    flaw = min(_schema().iter_errors(content.value), key=lambda one: one.kind.name != _UNKNOWN, default=None)
+    try:
+        # A key that is misspelt is missing, too: the misspelling says more.
+        flaw = min(_schema().iter_errors(content.value), key=lambda one: one.kind.name != _UNKNOWN, default=None)
+    except ValueError as error:
+        hint = "A date, for one, stands between quotation marks."
+        raise RulesInvalid(f"{where}: it has a value that is no text: {shown(str(error), 200)}.", hint=hint) from None
     if flaw is not None:
         path = list(flaw.instance_path)
         rule = content.value["rules"][path[1]] if path[:1] == ["rules"] and len(path) > 1 else None
@@ -375,6 +379,9 @@ class _Dictionary:
                     raise PhraseError(problem)
             except PhraseError as error:
                 raise RulesInvalid(f"{where}: the phrase {shown(phrase, 80)!r} {error}.", hint=_SYNTAX) from None
+            except re.error as error:  # flags or names of groups, which only an expression of its own may have
+                why = f"is no regular expression with all that it names: {shown(str(error), 200)}"
+                raise RulesInvalid(f"{where}: the phrase {shown(phrase, 80)!r} {why}.", hint=_SYNTAX) from None
             yield regex, is_cased
 
     def _add_ways(self, phrase: int, ways: Ways) -> None:

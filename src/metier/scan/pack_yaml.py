@@ -60,7 +60,7 @@ def read_yaml(data: bytes, *, has_aliases: bool = False) -> YamlContent:
         mark = error.problem_mark or error.context_mark
         why = shown(str(error.problem or error.context or "cannot be read"), 200)
         raise YamlProblem(f"is no YAML: {why}", mark.line + 1 if mark is not None else 1) from None
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, LookupError, AttributeError) as error:
         if isinstance(error, YamlProblem):
             raise
         raise YamlProblem(f"is no YAML: {shown(str(error), 200)}", 1) from None
