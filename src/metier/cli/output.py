@@ -208,12 +208,16 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def marked_capabilities(names: Iterable[str], undeclared: Collection[str]) -> str:
-    """Capabilities, each that the skill does not declare marked so.
+def marked_capabilities(names: Iterable[str], undeclared: Collection[str], declared: Collection[str]) -> str:
+    """Capabilities, each that the skill does not declare marked so; all at once where it declares none.
 
-    >>> marked_capabilities(["network-tools", "scripts"], ["scripts"])
+    >>> marked_capabilities(["network-tools", "scripts"], ["scripts"], ["network-tools"])
     'network-tools, scripts (not declared)'
+    >>> marked_capabilities(["network-tools", "scripts"], ["network-tools", "scripts"], [])
+    'network-tools, scripts (none declared)'
     """
+    if len(undeclared) > 1 and not declared:
+        return f"{', '.join(names)} (none declared)"
     return ", ".join(f"{name} (not declared)" if name in undeclared else name for name in names)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from argparse import Namespace
@@ -14,6 +15,7 @@ import metier.scan
 import metier.source
 from metier._lazy import asdict, dataclass, replace
 from metier.cli.identity import acting
+from metier.cli.layout import wrap
 from metier.cli.output import Progress, Style, marked_capabilities, plural, print_json
 from metier.cli.parser import Parser
 from metier.cli.rule_packs import add_option, chosen_packs, policy_problem
@@ -279,7 +281,7 @@ def _print_scanned(scanned: Sequence[_Scanned], fail_on: str, seconds: float) ->
         if one.report.findings or one.report.status == "error" or len(scanned) <= _FEW:
             mark = style.bad("✗") if one.is_bad(fail_on) else style.good("✓")
             print(f"{mark} {style.strong(Style.text(one.report.name or '?'))} {style.dim(Style.text(one.path))}")
-            _print_report(style, one.report)
+            _print_report(style, one.report, fail_on)
     findings = [found for one in scanned for found in one.report.findings]
     _print_picture(style, findings)
     bad = sum(one.is_bad(fail_on) for one in scanned)
@@ -304,42 +306,78 @@ def _print_recorded(rows: Sequence[ScanRow]) -> None:
         print(style.bad(f"{said}; it failed for {failed:,}.") if failed else style.dim(f"{said}."))
 
 
-def _print_report(style: Style, report: ScanReport) -> None:
+def _print_report(style: Style, report: ScanReport, fail_on: str) -> None:
     if report.capabilities:
-        print(f"  {style.dim('can: ' + marked_capabilities(report.capabilities, report.undeclared))}")
+        print(f"  {style.dim('can: ' + marked_capabilities(report.capabilities, report.undeclared, report.declared))}")
     if report.declared:
         print(f"  {style.dim('declares: ' + ', '.join(report.declared))}")
-    counting = [found for found in report.findings if found.severity != "info" and not found.suppressed_by]
-    for found in counting[:_FEW]:
-        _print_finding(style, found)
-    rest = Counter(found.rule for found in counting[_FEW:])
-    rest.update(found.rule for found in report.findings if found.severity == "info" and not found.suppressed_by)
+    for what, facts in (("takes", report.takes), ("sends to", report.sends)):
+        if facts:
+            firsts = {fact.what: str(fact) for fact in reversed(facts)}
+            print(f"  {style.dim(f'{what}: ' + ', '.join(reversed(firsts.values())))}")
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for found in report.findings:
+        if not found.suppressed_by:
+            key = (found.engine, found.severity, found.rule, found.path, found.message, found.text, found.stance)
+            groups.setdefault(key, []).append(found)
+    known: set[tuple[str, str]] = set()
+    rest: dict[str, list[Finding]] = {}
+    for number, (first, *more) in enumerate(groups.values()):
+        # What fails the scan is printed, however much it is.
+        if rank(first.severity) >= rank(fail_on) or (first.severity != "info" and number < _FEW):
+            _print_finding(style, first, more, is_known=(first.rule, first.message) in known)
+            known.add((first.rule, first.message))
+        else:
+            rest.setdefault(first.rule, []).extend((first, *more))
     if rest:
-        named = ", ".join(f"{count:,} {rule}" if count > 1 else rule for rule, count in rest.most_common())
-        print(f"  {style.dim(f'and {rest.total():,} more, which --json lists: {Style.text(named)}')}")
+        named = "; ".join(f"{Style.text(rule)} {_places(some)}" for rule, some in rest.items())
+        print(f"  {style.dim(f'and {sum(map(len, rest.values())):,} more, which --json shows: {named}')}")
     for found in report.findings:
         if found.suppressed_by:
-            print(f"  {style.dim(f'suppressed {found.rule} {_place(found)}: {Style.text(found.suppressed_by)}')}")
+            print(f"  {style.dim(f'suppressed {found.rule} {_places([found])}: {Style.text(found.suppressed_by)}')}")
 
 
-def _print_finding(style: Style, found: Finding) -> None:
+def _print_finding(style: Style, found: Finding, more: Sequence[Finding] = (), *, is_known: bool = False) -> None:
+    """Print a finding; `more` has the same text elsewhere. With `is_known`, what it means was printed before."""
     engine = "" if found.engine == "core" else style.dim(f" ({Style.text(found.engine)})")
     severity = _paint(style, found.severity)(f"{found.severity:<8}")
-    print(f"  {severity} {style.strong(Style.text(found.rule))} {_place(found)}{engine}")
-    print(f"           {Style.text(found.message, 1_000)}")
+    print(f"  {severity} {style.strong(Style.text(found.rule))} {_places([found, *more])}{engine}")
+    if not is_known:
+        print(f"           {Style.text(found.message, 1_000)}")
     if found.text:
-        said = style.dim(f"  (as {_ARTICLE.get(found.stance[:1], 'a')} {found.stance})") if found.stance else ""
-        print(f"           {style.dim('│')} {found.text}{said}")
+        said = style.dim(f"  ({_SAID[found.stance]})") if found.stance in _SAID else ""
+        # Words that are longer than a line, such as links, go on behind the bar, too.
+        width = max(20, style.width - len(_BEFORE_PASSAGE))
+        for line in wrap(re.sub(rf"(\S{{{width}}})(?=\S)", r"\1 ", found.text) + said, width):
+            print(f"           {style.dim('│')} {line}")
+    if is_known:
+        return
     print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
-    if found.harmless and rank(found.severity) >= rank("medium"):
+    if found.harmless:
         print(f"           {style.dim('Harmless if: ' + Style.text(found.harmless, 1_000))}")
 
 
-_ARTICLE = dict.fromkeys("aeiou", "an")
+_BEFORE_PASSAGE = " " * 11 + "│ "
+_SAID = {
+    "order": "as an instruction",
+    "command": "as a command",
+    "quotation": "in a quotation",
+    "warning": "as a warning",
+    "fixture": "in a sample",
+    "counterexample": "as a counterexample",
+    "teaching": "in teaching material",
+    "report": "in a report of attacks",
+}
+"""What is printed of stances. A description is whatever is none of these, which says nothing."""
 
 
-def _place(found: Finding) -> str:
-    return Style.text(f"{found.path}:{found.line}", 300)
+def _places(some: Sequence[Finding]) -> str:
+    """The places of findings, each file named once: `SKILL.md:5, :9`."""
+    said = []
+    for found, before in zip(some[:_FEW], (None, *some), strict=False):
+        path = "" if before is not None and found.path == before.path else found.path
+        said.append(Style.text(f"{path}:{found.line}", 300))
+    return ", ".join(said) + (f" and {len(some) - _FEW:,} more" if len(some) > _FEW else "")
 
 
 def _paint(style: Style, severity: str) -> Callable[[str], str]:
