@@ -24,7 +24,7 @@ from metier.scan.finding import rank
 from metier.scan.report import ScanReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from metier.cli.scan_targets import ScanTarget
     from metier.guard.policy.effective import EffectivePolicy
@@ -325,8 +325,8 @@ def _print_report(style: Style, report: ScanReport, fail_on: str) -> None:
     for number, (first, *more) in enumerate(groups.values()):
         # What fails the scan is printed, however much it is.
         if rank(first.severity) >= rank(fail_on) or (first.severity != "info" and number < _FEW):
-            _print_finding(style, first, more, is_known=(first.rule, first.message) in known)
-            known.add((first.rule, first.message))
+            _print_finding(style, first, more, known)
+            known |= {(first.rule, first.message), (first.rule, first.hint)}
         else:
             rest.setdefault(first.rule, []).extend((first, *more))
     if rest:
@@ -337,12 +337,14 @@ def _print_report(style: Style, report: ScanReport, fail_on: str) -> None:
             print(f"  {style.dim(f'suppressed {found.rule} {_places([found])}: {Style.text(found.suppressed_by)}')}")
 
 
-def _print_finding(style: Style, found: Finding, more: Sequence[Finding] = (), *, is_known: bool = False) -> None:
-    """Print a finding; `more` has the same text elsewhere. With `is_known`, what it means was printed before."""
+def _print_finding(
+    style: Style, found: Finding, more: Sequence[Finding] = (), known: Collection[tuple[str, str]] = ()
+) -> None:
+    """Print a finding; `more` has the same text elsewhere. What is `known` of a rule was printed before."""
     engine = "" if found.engine == "core" else style.dim(f" ({Style.text(found.engine)})")
     severity = _paint(style, found.severity)(f"{found.severity:<8}")
     print(f"  {severity} {style.strong(Style.text(found.rule))} {_places([found, *more])}{engine}")
-    if not is_known:
+    if (found.rule, found.message) not in known:
         print(f"           {Style.text(found.message, 1_000)}")
     if found.text:
         said = style.dim(f"  ({_SAID[found.stance]})") if found.stance in _SAID else ""
@@ -350,7 +352,7 @@ def _print_finding(style: Style, found: Finding, more: Sequence[Finding] = (), *
         width = max(20, style.width - len(_BEFORE_PASSAGE))
         for line in wrap(re.sub(rf"(\S{{{width}}})(?=\S)", r"\1 ", found.text) + said, width):
             print(f"           {style.dim('│')} {line}")
-    if is_known:
+    if (found.rule, found.hint) in known:
         return
     print(f"           {style.dim('→ ' + Style.text(found.hint, 1_000))}")
     if found.harmless:

@@ -208,7 +208,9 @@ def _compiled_rule(rule: dict[str, Any], dictionary: _Dictionary) -> dict[str, A
 
 def _check_rule(rule: Mapping[str, Any], where: str) -> None:
     """Refuse what a rule says to no effect: a term that nothing asks about, or text that is read as a path."""
-    conditions = f"{rule.get('when', '')} {rule.get('unless', '')} {' '.join(rule.get('grade', {}).values())}"
+    conditions = " ".join(
+        (rule.get("when", ""), rule.get("unless", ""), *rule.get("grade", {}).values(), *rule.get("names", {}))
+    )
     asked = set(re.findall(r"[a-z][a-z0-9-]*", conditions))
     unused = [] if "matcher" in rule else [name for name in rule.get("terms", ()) if name not in asked]
     if unused:

@@ -68,6 +68,10 @@ class Rule:
     options: Mapping[str, Any] = field(default_factory=dict)
     terms: Mapping[str, Term] = field(default_factory=dict)
     """For its matcher."""
+    names: tuple[tuple[Term, str], ...] = ()
+    """What a finding names of what was found, by terms."""
+    names_within: int = 0
+    """Statements before and behind it in which it looks for them, too."""
     pack: str = "core"
 
 
@@ -180,6 +184,8 @@ class RuleBook:
             matcher=data.get("matcher", ""),
             options=data.get("options", {}),
             terms=own,
+            names=tuple((condition(name).anchors[0], words) for name, words in data.get("names", {}).items()),
+            names_within=data.get("names-within", 0),
             pack=pack,
         )
 
@@ -319,7 +325,21 @@ def _hit(rule: Rule, text: SkillText, at: int, severity: Severity) -> Hit:
     if rule.stance != ("any",):
         severity, stance = judged(severity, one, anchor, text.read)
     hit = one.hit(one.text, severity, at=anchor.start() if anchor is not None else -1)
-    return replace(hit, stance=stance)
+    return replace(hit, stance=stance, message=_named(rule, text, at) if rule.names else "")
+
+
+def _named(rule: Rule, text: SkillText, at: int) -> str:
+    """What a rule means, with what of it was found at a statement, or around it with the lines."""
+    found: dict[str, str] = {}
+    own, statements = text.statements[at], text.statements
+    around = range(max(0, at - rule.names_within), min(len(statements), at + rule.names_within + 1))
+    for place in sorted(around, key=lambda place: abs(place - at)):
+        one = statements[place]
+        for term, words in rule.names if one.path == own.path else ():
+            if match := text.find(term, place):
+                said = words.replace("{}", f"`{shown(one.text[match.start() : match.end()].strip(), 60)}`")
+                found.setdefault(words, said + (f" (line {one.line})" if one.line != own.line else ""))
+    return f"{rule.meaning} Here: {', '.join(found.values())}." if found else ""
 
 
 def looks_at(where: tuple[str, ...], text: SkillText, at: int) -> bool:
