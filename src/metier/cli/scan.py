@@ -347,10 +347,9 @@ def _print_finding(
     if (found.rule, found.message) not in known:
         print(f"           {Style.text(found.message, 1_000)}")
     if found.text:
-        said = style.dim(f"  ({_SAID[found.stance]})") if found.stance in _SAID else ""
         # Words that are longer than a line, such as links, go on behind the bar, too.
         width = max(20, style.width - len(_BEFORE_PASSAGE))
-        for line in wrap(re.sub(rf"(\S{{{width}}})(?=\S)", r"\1 ", found.text) + said, width):
+        for line in wrap(re.sub(rf"(\S{{{width}}})(?=\S)", r"\1 ", found.text) + style.dim(_said_as(found)), width):
             print(f"           {style.dim('│')} {line}")
     if (found.rule, found.hint) in known:
         return
@@ -360,25 +359,23 @@ def _print_finding(
 
 
 _BEFORE_PASSAGE = " " * 11 + "│ "
-_SAID = {
-    "order": "as an instruction",
-    "command": "as a command",
-    "quotation": "in a quotation",
-    "warning": "as a warning",
-    "fixture": "in a sample",
-    "counterexample": "as a counterexample",
-    "teaching": "in teaching material",
-    "report": "in a report of attacks",
-}
-"""What is printed of stances. A description is whatever is none of these, which says nothing."""
+_SAID = {"order": "as an instruction", "fixture": "in a sample", "teaching": "in teaching material"}
+
+
+def _said_as(found: Finding) -> str:
+    """How a passage is said: nothing of descriptions, which all others are, and no excuse for what is high."""
+    is_high = rank(found.severity) >= rank("high")
+    is_told = found.stance in ("order", "command") or (found.stance not in ("", "description") and not is_high)
+    return f"  ({_SAID.get(found.stance, f'as a {found.stance}')})" if is_told else ""
 
 
 def _places(some: Sequence[Finding]) -> str:
     """The places of findings, each file named once: `SKILL.md:5, :9`."""
-    said = []
-    for found, before in zip(some[:_FEW], (None, *some), strict=False):
-        path = "" if before is not None and found.path == before.path else found.path
-        said.append(Style.text(f"{path}:{found.line}", 300))
+    paths = ["", *(found.path for found in some)]
+    said = [
+        Style.text(f"{found.path if found.path != before else ''}:{found.line}", 300)
+        for found, before in zip(some[:_FEW], paths, strict=False)
+    ]
     return ", ".join(said) + (f" and {len(some) - _FEW:,} more" if len(some) > _FEW else "")
 
 

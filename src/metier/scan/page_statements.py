@@ -44,7 +44,9 @@ _ITEM_STARTS = frozenset(" \t>-*+•0123456789abcdefghijklmnopqrstuvwxyz")
 _STARTS = frozenset("|")
 """How a line begins that goes on with nothing before it, besides the items of lists."""
 # One set of marks comes first, as such a place is found much faster than one of several things.
-_SENTENCE_END = kept_regex(r"[.!?。！？；](?:(?<=[。！？；])|[\"')\]]{0,2}[ \t]+(?=[\"'(\[A-Z`*_]))")
+_SENTENCE_END = kept_regex(
+    r"[.!?。！？；](?<![eE]\.g\.)(?<!i\.e\.)(?:(?<=[。！？；])|[\"')\]]{0,2}[ \t]+(?=[\"'(\[A-Z`*_]))"
+)
 
 
 def statements_of(

@@ -12,7 +12,7 @@ from metier._lazy import dataclass, field, replace
 from metier._regex_cache import kept_regex
 from metier.errors import RulesInvalid
 from metier.scan.condition import ConditionError, read_condition
-from metier.scan.finding import MAX_HITS, rank
+from metier.scan.finding import MAX_HITS, MAX_TEXT, rank
 from metier.scan.judging import judged
 from metier.scan.masks import pieces, places_in
 from metier.scan.matchers import matcher, matcher_names
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from metier.scan.skill_statements import SkillStatements
     from metier.scan.view import SkillView
 
+_BEFORE = 60
+"""Characters that are shown before what was found, where that would else be cut off."""
 _NAME = kept_regex(r"[a-z][a-z0-9-]*")
 time_is_up: ContextVar[Callable[[], bool]] = ContextVar("time_is_up", default=lambda: False)
 """Whether the time that a skill may take is over, as rules ask between each other."""
@@ -320,12 +322,18 @@ def _hit(rule: Rule, text: SkillText, at: int, severity: Severity) -> Hit:
     """The finding of a rule at a statement, in its context."""
     one = text.statements[at]
     anchors = rule.when.anchors if rule.when is not None else ()
-    anchor = next((match for term in anchors if (match := text.find(term, at)) is not None), None)
+    matches = [match for term in anchors if (match := text.find(term, at)) is not None]
+    anchor = next(iter(matches), None)
     stance: str = one.stance
     if rule.stance != ("any",):
         severity, stance = judged(severity, one, anchor, text.read)
     hit = one.hit(one.text, severity, at=anchor.start() if anchor is not None else -1)
-    return replace(hit, stance=stance, message=_named(rule, text, at) if rule.names else "")
+    shows, first = hit.text, min((match.start() for match in matches), default=0)
+    if not one.breaks and first > _BEFORE and max(match.end() for match in matches) > MAX_TEXT:
+        shows = "…" + one.text[one.text.rfind(" ", 0, first - _BEFORE) + 1 :]
+    elif shows.endswith(":"):
+        shows = " ".join([shows, *(each.text for each in text.statements[at + 1 : at + 4] if each.path == one.path)])
+    return replace(hit, text=shows[:400], stance=stance, message=_named(rule, text, at) if rule.names else "")
 
 
 def _named(rule: Rule, text: SkillText, at: int) -> str:
