@@ -192,6 +192,8 @@ class Flow:
             return self._kept.get((script.path, name), NOTHING)
         if (value := scope.get(name)) is not None:
             return value
+        if not is_shell and (own := self._own(name, script)) is not None:
+            return Value(function=own)  # it is handed on by its name
         sense = sense_of_key(name) if is_shell else ""
         made = frozenset({scope.mark(sense, expr.line, name)}) if sense else frozenset[Mark]()
         return Value("", made) if is_shell else self._object(name, expr.line, scope)
@@ -282,6 +284,8 @@ class Flow:
             kinds.append("network")
         for kind in kinds:
             self._send(kind, expr, on, values, where, scope)
+        if not kinds and not is_command and not {"cleans", "joins"} & roles and _is_handed_an_address(values):
+            self._send("network", expr, on, values, where, scope)  # whatever the function is called
         if made:
             is_line = any(one.sense == "connection" for one in made)
             return Value(where if is_line else "", _few(made if "network" in kinds else made | marks))
@@ -332,6 +336,11 @@ class Flow:
         for text in texts:
             if len(text) < _MAX_COMMAND and _FILE.fullmatch(text) and not places_in(text):
                 self._keep("", text, Value("", _with(marks, read=True)))
+
+
+def _is_handed_an_address(values: Sequence[Value]) -> bool:
+    """Whether a function is given an address of the network as it is, and data beside it."""
+    return len(values) > 1 and values[0].text.startswith(("http://", "https://"))
 
 
 def _root(expr: Expr) -> Expr:
