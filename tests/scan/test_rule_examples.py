@@ -59,7 +59,7 @@ def test_a_rule_passes_what_it_says_it_passes(name: str, example: Any) -> None:
 
 def test_every_rule_has_a_condition_with_words_to_look_for_or_a_matcher() -> None:
     for rule in core_book().rules:
-        assert rule.matcher or (rule.when is not None and rule.when.is_anchored)
+        assert rule.matcher or (rule.when is not None and rule.when.condition.is_anchored)
 
 
 def test_words_that_are_looked_for_miss_no_phrase() -> None:

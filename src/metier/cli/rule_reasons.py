@@ -95,8 +95,12 @@ class _Example:
             return [f"The matcher `{self._rule.matcher}` finds it with these options."]
         reasons = []
         for sentence in self._sentences:
-            if self._rule.when.holds(*sentence) and looks_at(self._rule.where, *sentence):
-                matches = [(term.name, found[0]) for term in self._rule.when.anchors if (found := sentence.find(term))]
+            if self._rule.when.condition.holds(*sentence) and looks_at(self._rule.where, *sentence):
+                matches = [
+                    (term.name, found[0])
+                    for term in self._rule.when.condition.anchors
+                    if (found := sentence.find(term))
+                ]
                 said = _joined(f"`{name}` by {text!r}" for name, text in matches)
                 reasons.append(f"{sentence} says {said}." if said else f"The condition holds for {sentence}.")
                 if unless := self._entry.get("unless"):

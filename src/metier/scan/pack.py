@@ -12,7 +12,7 @@ import re
 import stat
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from metier._paths import open_plain
 from metier._regex_cache import kept_regex
@@ -26,14 +26,16 @@ from metier.scan.words import BETWEEN
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+    from metier.scan.condition import Condition
     from metier.scan.pack_yaml import YamlContent
     from metier.scan.prefilter import Ways
+    from metier.scan.term import Term
 
 CORE = Path(__file__).parent / "packs" / "core"
 SCHEMA = Path(__file__).parent / "packs" / "schema.json"
-FORMAT = 9
+FORMAT = 10
 """Of what is kept of a pack; another one is never read."""
 MAX_FILES = 200
 MAX_BYTES = 1024 * 1024
@@ -203,7 +205,37 @@ def _compiled_rule(rule: dict[str, Any], dictionary: _Dictionary) -> dict[str, A
     if dictionary.is_foreign:
         _check_options(rule, where)
     terms = {name: dictionary.add(f"{where}, {name}", term) for name, term in rule.get("terms", {}).items()}
-    return {**{key: value for key, value in rule.items() if key not in ("terms", "examples")}, "terms": terms}
+    kept = {key: value for key, value in rule.items() if key not in ("terms", "examples")}
+    return {**kept, "terms": terms, "needs": _needs(rule, where, {*terms, *dictionary.names})}
+
+
+class _Named(NamedTuple):
+    """A term by its name alone: conditions are read with it before anybody looks for its phrases."""
+
+    name: str
+    is_anchored: bool = True
+
+
+def _needs(rule: Mapping[str, Any], where: str, names: Container[str]) -> list[list[str]]:
+    """Terms of which a skill must say one of each group for a rule's condition to hold; refuses what cannot be read.
+
+    With them most rules need not read their conditions.
+    """
+    from metier.scan.condition import ConditionError, read_condition  # which ask for lists of the core pack
+
+    def read(text: str) -> Condition:
+        try:
+            return read_condition(text, lambda name: cast("Term", _Named(name)) if name in names else None)
+        except ConditionError as error:
+            hint = "`metier scan rules show --syntax` says how conditions are written."
+            raise RulesInvalid(f"{where}: the condition `{shown(text, 200)}` {error}.", hint=hint) from None
+
+    if "unless" in rule:
+        read(rule["unless"])
+    for text in (*rule.get("grade", {}).values(), *rule.get("names", ())):
+        read(text)
+    groups = read(rule["when"]).needs if "when" in rule else ()
+    return [sorted(term.name for term in group) for group in groups]
 
 
 def _check_rule(rule: Mapping[str, Any], where: str) -> None:
@@ -331,6 +363,7 @@ class _Dictionary:
         """The lexicons of the core pack, for another pack, whose phrases must take no long time on any text."""
         self.is_foreign = core is not None
         self._regexes: dict[str, str] = {}
+        self.names = self._raw.keys()
         self._open: list[str] = []
         self._phrases: list[tuple[str, bool]] = []
         self._words: dict[str, list[str]] = {}

@@ -37,7 +37,7 @@ SIGNS = (
 )  # fmt: skip
 """What the lexicons begin with that capabilities are told by."""
 _MAX_KEPT = 32 * 1024 * 1024
-_MAKERS = ("pack", "phrase", "prefilter", "words")
+_MAKERS = ("pack", "phrase", "prefilter", "words", "condition")
 """The modules that decide what is made of a pack."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from metier._lazy import dataclass, field, replace
 from metier._regex_cache import kept_regex
 from metier.errors import RulesInvalid
-from metier.scan.condition import ConditionError, read_condition
+from metier.scan.condition import read_condition
 from metier.scan.finding import MAX_HITS, MAX_TEXT, rank
 from metier.scan.judging import judged
 from metier.scan.masks import pieces, places_in
@@ -59,7 +59,9 @@ class Rule:
     """What would make it harmless."""
     where: tuple[str, ...] = PLACES
     stance: tuple[str, ...] = ()
-    when: Condition | None = None
+    when: LaterCondition | None = None
+    needs: tuple[frozenset[Term], ...] = ()
+    """Terms of which a skill must say one of each group for `when` to hold anywhere in it."""
     unless: LaterCondition | None = None
     grade: tuple[tuple[Severity, LaterCondition], ...] = ()
     once: str = ""
@@ -78,7 +80,7 @@ class Rule:
 
 
 class LaterCondition:
-    """A condition that is read when it is first asked: most rules find nothing, and need not know their exceptions."""
+    """A condition that is read when it is first asked: most rules lack words in a skill and need not know theirs."""
 
     def __init__(self, read: Callable[[], Condition]) -> None:
         self._read = read
@@ -100,7 +102,16 @@ def _fact(name: str, when: Condition) -> Rule:
     """A rule that finds nothing by itself: where a statement shows something that is told of the skill."""
     stance = ("order", "command", "description")
     return Rule(
-        id=name, title=name, severity="info", category="", owasp="", meaning="", advice="", stance=stance, when=when
+        id=name,
+        title=name,
+        severity="info",
+        category="",
+        owasp="",
+        meaning="",
+        advice="",
+        stance=stance,
+        when=LaterCondition(lambda: when),
+        needs=when.needs,
     )
 
 
@@ -143,30 +154,20 @@ class RuleBook:
         own = {name: Term(name, _range(first, some), self._words) for name, some in data["terms"].items()}
         self.terms[data["id"]] = own
 
-        def condition(text: str) -> Condition:
-            try:
-                return self.condition(text, own)
-            except ConditionError as error:
-                where = f"{data['file']}:{data['line']}, {data['id']}"
-                hint = "`metier scan rules show --syntax` says how conditions are written."
-                raise RulesInvalid(f"{where}: the condition `{shown(text, 200)}` {error}.", hint=hint) from None
+        def named(name: str) -> Term:
+            term = own.get(name) or self._lexicon(name)
+            assert term is not None  # else its condition was refused when the pack was compiled
+            return term
 
         def later(text: str) -> LaterCondition:
             for name in _NAME.findall(text):
                 self._lexicon(name)  # so that its words are looked for
-            return LaterCondition(partial(condition, text))
+            return LaterCondition(partial(self.condition, text, own))
 
         if "matcher" in data and data["matcher"] not in matcher_names():
             where = f"{data['file']}:{data['line']}, {data['id']}"
             hint = "`metier scan rules show --syntax` lists all matchers."
             raise RulesInvalid(f"{where}: there is no matcher {data['matcher']!r}.", hint=hint)
-        when = condition(data["when"]) if "when" in data else None
-        if when is not None and not when.is_anchored:
-            raise RulesInvalid(
-                f"{data['file']}:{data['line']}, {data['id']}: its condition holds for statements without any word to "
-                "look for.",
-                hint="Let it need a term each of whose phrases has a word of two letters or more.",
-            )
         return Rule(
             id=data["id"],
             title=data["title"],
@@ -178,7 +179,8 @@ class RuleBook:
             harmless=data.get("harmless", ""),
             where=tuple(data.get("where", PLACES)),
             stance=tuple(data.get("stance", ())),
-            when=when,
+            when=later(data["when"]) if "when" in data else None,
+            needs=tuple(frozenset(map(named, group)) for group in data["needs"]),
             unless=later(data["unless"]) if "unless" in data else None,
             grade=tuple((severity, later(text)) for severity, text in data.get("grade", {}).items()),
             once=data.get("once", ""),
@@ -186,7 +188,7 @@ class RuleBook:
             matcher=data.get("matcher", ""),
             options=data.get("options", {}),
             terms=own,
-            names=tuple((condition(name).anchors[0], words) for name, words in data.get("names", {}).items()),
+            names=tuple((named(name), words) for name, words in data.get("names", {}).items()),
             names_within=data.get("names-within", 0),
             pack=pack,
         )
@@ -210,12 +212,12 @@ class RuleBook:
         text.rules = self._kinds
         is_late = text.is_late = time_is_up.get()
         for rule in self._in_order:
-            if not rule.matcher and not text.may_say(rule.when.needs if rule.when is not None else ()):
+            if not rule.matcher and not text.may_say(rule.needs):
                 continue
             if is_late():
                 break
             try:
-                found = rule.when.bound(text) if rule.when is not None else 0
+                found = rule.when.condition.bound(text) if rule.when is not None else 0
                 hits = list(_hits(rule, text, found)) if found else []
                 if rule.matcher:
                     hits += matcher(rule.matcher)(text, rule)
@@ -266,9 +268,13 @@ def core_book() -> RuleBook:
 def pack_book(name: str, pack: Mapping[str, Any]) -> RuleBook:
     """The rules of another pack, which may use the lexicons of the core pack."""
     book = RuleBook([("core", {**core_pack(), "rules": ()}), (name, pack)])
+    lines = {rule["id"]: f"{rule['file']}:{rule['line']}" for rule in pack["rules"]}
     for rule in book.rules:
-        for one in (*((rule.unless,) if rule.unless is not None else ()), *(grade for _, grade in rule.grade)):
-            one.condition  # noqa: B018  (what cannot be read is said at once)
+        if rule.when is not None and not rule.when.condition.is_anchored:
+            raise RulesInvalid(
+                f"{lines[rule.id]}, {rule.id}: its condition holds for statements without any word to look for.",
+                hint="Let it need a term each of whose phrases has a word of two letters or more.",
+            )
     return book
 
 
@@ -301,7 +307,7 @@ def _hits(rule: Rule, text: SkillText, found: int) -> Iterator[Hit]:
 def _graded(rule: Rule, text: SkillText, found: int) -> list[tuple[int, Severity]]:
     """Those of some statements that the condition of a rule holds for, each with how grave that is."""
     assert rule.when is not None
-    found = rule.when.select(text, found)
+    found = rule.when.condition.select(text, found)
     if found and rule.unless is not None:
         found &= ~rule.unless.condition.select(text, found)
     if found and rule.stance and "any" not in rule.stance:
@@ -321,7 +327,7 @@ def _graded(rule: Rule, text: SkillText, found: int) -> list[tuple[int, Severity
 def _hit(rule: Rule, text: SkillText, at: int, severity: Severity) -> Hit:
     """The finding of a rule at a statement, in its context."""
     one = text.statements[at]
-    anchors = rule.when.anchors if rule.when is not None else ()
+    anchors = rule.when.condition.anchors if rule.when is not None else ()
     matches = [match for term in anchors if (match := text.find(term, at)) is not None]
     anchor = next(iter(matches), None)
     stance: str = one.stance
