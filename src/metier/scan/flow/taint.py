@@ -88,6 +88,10 @@ class _Scope:
             return self.names.get(name)
         return self.around.get(name)
 
+    def owner(self, name: str) -> _Scope:
+        """Where a name was given its value first; here for a new one."""
+        return self if name in self.names or self.around is None or self.around.get(name) is None else self.around.owner(name)
+
     def mark(self, sense: str, line: int, shown: str, where: str = "", *, read: bool = True) -> Mark:
         """A mark of this place."""
         return Mark(sense, self.script.path, line, shown, where, read)
@@ -165,7 +169,8 @@ class Flow:
         value = self._value(expr.parts[0], scope)
         for name in expr.names:
             # A constant may be what another branch gives.
-            self._give(scope, name, value, keeps=expr.kind == "add" or expr.parts[0].kind == "text")
+            to = scope.owner(name) if expr.kind == "add" else scope
+            self._give(to, name, value, keeps=expr.kind == "add" or expr.parts[0].kind == "text")
         return value
 
     def _give(self, scope: _Scope, name: str, value: Value, *, keeps: bool) -> None:
@@ -331,8 +336,10 @@ class Flow:
         """Data goes into what a method belongs to, what is among the arguments, and files that are named."""
         holders = expr.parts if expr.on is None or "pipes" in roles_of(expr.name) else [expr.on]
         names = [root.name for root in map(_root, holders) if root.kind == "name"]
+        if "fills-a-path" in roles_of(expr.name) and expr.parts and expr.parts[0].kind == "name":
+            names.append(expr.parts[0].name)
         for name in [*names, *(mark.shown for mark in on.marks if mark.sense == "into")]:
-            self._give(scope, name, Value("", marks), keeps=True)
+            self._give(scope.owner(name), name, Value("", marks), keeps=True)
         for text in texts:
             if len(text) < _MAX_COMMAND and _FILE.fullmatch(text) and not places_in(text):
                 self._keep("", text, Value("", _with(marks, read=True)))
