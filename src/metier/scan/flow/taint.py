@@ -298,6 +298,8 @@ class Flow:
             return NOTHING
         if "wraps" in roles and expr.parts:
             marks |= {Mark("into", shown=_root(expr.parts[0]).name)}
+        if "opens-a-path" in roles and len(values) > 1 and values[1].text[:1] in ("w", "a", "x"):
+            marks |= {Mark("into", shown=_root(expr.parts[0]).name)}
         if "joins" in roles:
             path = self._together([on, *values] if on.text else values, "/", expr.line, scope)
             return Value(path.text, _few(marks | path.marks))
@@ -335,7 +337,7 @@ class Flow:
     def _fill(self, expr: Expr, on: Value, marks: frozenset[Mark], texts: Sequence[str], scope: _Scope) -> None:
         """Data goes into what a method belongs to, what is among the arguments, and files that are named."""
         holders = expr.parts if expr.on is None or "pipes" in roles_of(expr.name) else [expr.on]
-        names = [root.name for root in map(_root, holders) if root.kind == "name"]
+        names = [root.name for root in map(_root_or_path, holders) if root.kind == "name"]
         if "fills-a-path" in roles_of(expr.name) and expr.parts and expr.parts[0].kind == "name":
             names.append(expr.parts[0].name)
         for name in [*names, *(mark.shown for mark in on.marks if mark.sense == "into")]:
@@ -354,6 +356,12 @@ def _root(expr: Expr) -> Expr:
     while expr.on is not None or expr.kind == "named":
         expr = expr.on or expr.parts[0]
     return expr
+
+
+def _root_or_path(expr: Expr) -> Expr:
+    """What an expression belongs to; of a file that is opened, the path that it was opened by."""
+    root = _root(expr)
+    return _root(root.parts[0]) if root.kind == "call" and root.parts and "opens-a-path" in roles_of(root.name) else root
 
 
 def _few(marks: frozenset[Mark]) -> frozenset[Mark]:
