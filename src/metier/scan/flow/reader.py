@@ -237,7 +237,8 @@ class _Reader:
         elif module := _module_in(value):
             self.script.imports.add(module)
             self.script.aliases.update((name, f"{module}.{key}".rstrip(".")) for key, name in names)
-        if targets[0].kind == "field" and targets[0].name == "src":  # a picture is fetched once it is told where it lies
+        if targets[0].kind == "field" and targets[0].name == "src":
+            # A picture is fetched as soon as it is told where it lies.
             value = Expr("call", value.line, "set.src", (value,))
         is_part = any(one.kind in ("field", "pick") for one in targets)
         own = tuple(name for _, name in names)

@@ -90,7 +90,8 @@ class _Scope:
 
     def owner(self, name: str) -> _Scope:
         """Where a name was given its value first; here for a new one."""
-        return self if name in self.names or self.around is None or self.around.get(name) is None else self.around.owner(name)
+        is_here = name in self.names or self.around is None or self.around.get(name) is None
+        return self if is_here or self.around is None else self.around.owner(name)
 
     def mark(self, sense: str, line: int, shown: str, where: str = "", *, read: bool = True) -> Mark:
         """A mark of this place."""
@@ -361,7 +362,8 @@ def _root(expr: Expr) -> Expr:
 def _root_or_path(expr: Expr) -> Expr:
     """What an expression belongs to; of a file that is opened, the path that it was opened by."""
     root = _root(expr)
-    return _root(root.parts[0]) if root.kind == "call" and root.parts and "opens-a-path" in roles_of(root.name) else root
+    is_opened = root.kind == "call" and root.parts and "opens-a-path" in roles_of(root.name)
+    return _root(root.parts[0]) if is_opened else root
 
 
 def _few(marks: frozenset[Mark]) -> frozenset[Mark]:
