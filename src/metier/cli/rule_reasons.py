@@ -147,10 +147,10 @@ class _Example:
                 yield f"{begun} another finding of the same rule counts in its place (`once`)."
 
     def _why(self, part: str, sentence: _Sentence) -> str:
-        found = self._said(part, sentence)
+        found = self._match(part, sentence)
         return f"it says `{part}` by {found[0]!r}" if found is not None else f"`{part}` holds"
 
-    def _said(self, name: str, sentence: _Sentence) -> re.Match[str] | None:
+    def _match(self, name: str, sentence: _Sentence) -> re.Match[str] | None:
         term = self._term(name)
         return sentence.find(term) if term is not None else None
 
@@ -169,7 +169,7 @@ class _Example:
         if part.startswith("count("):
             counted = [one for one in _arguments(part) if self._holds(one, sentence)]
             return f"`{part}`, of which {_joined(f'`{one}`' for one in counted) or 'none'} holds"
-        if (asked := _NEGATED.fullmatch(part)) is not None and (found := self._said(asked[1], sentence)) is not None:
+        if (asked := _NEGATED.fullmatch(part)) is not None and (found := self._match(asked[1], sentence)) is not None:
             return f"`{part}`, as no negation that it knows stands before {found[0]!r}"
         term = self._term(part)
         if term is None:

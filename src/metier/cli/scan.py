@@ -348,7 +348,7 @@ def _print_finding(
         print(f"           {Style.text(found.message, 1_000)}")
     if found.text:
         # Words that are longer than a line, such as links, go on behind the bar, too.
-        width = max(20, style.width - len(_BEFORE_PASSAGE))
+        width = max(20, style.width - len(_MARGIN))
         for line in wrap(re.sub(rf"(\S{{{width}}})(?=\S)", r"\1 ", found.text) + style.dim(_said_as(found)), width):
             print(f"           {style.dim('│')} {line}")
     if (found.rule, found.hint) in known:
@@ -358,12 +358,12 @@ def _print_finding(
         print(f"           {style.dim('Harmless if: ' + Style.text(found.harmless, 1_000))}")
 
 
-_BEFORE_PASSAGE = " " * 11 + "│ "
+_MARGIN = " " * 11 + "│ "
 _SAID = {"order": "as an instruction", "fixture": "in a sample", "teaching": "in teaching material"}
 
 
 def _said_as(found: Finding) -> str:
-    """How a passage is said: nothing of descriptions, which all others are, and no excuse for what is high."""
+    """The stance of what was found, in words: nothing of descriptions, as all others are, no excuse if it is high."""
     is_high = rank(found.severity) >= rank("high")
     is_told = found.stance in ("order", "command") or (found.stance not in ("", "description") and not is_high)
     return f"  ({_SAID.get(found.stance, f'as a {found.stance}')})" if is_told else ""

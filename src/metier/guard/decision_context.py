@@ -64,7 +64,7 @@ class ScanSummary:
         return bool(self.problem) and all(rank(found) < rank(severity) for found in (*found_by_us, *others))
 
     def because(self, severity: str) -> str:
-        """What was found that is at least so bad, or why that is not known, as a part of a sentence."""
+        """The findings that are at least so bad, or why they are not known, as a part of a sentence."""
         if self.is_unknown(severity):
             return self.problem[:1].lower() + self.problem[1:].rstrip(".")
         bad = [one for one in self.findings if rank(one.severity) >= rank(severity)]
