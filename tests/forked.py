@@ -92,6 +92,8 @@ PROGRAM = """\
 '''exec' "{python}" -IS "$0" "$@"
 '''
 import _signal, _socket, marshal, os, sys
+signals = _signal.SIGINT, _signal.SIGTERM
+_signal.pthread_sigmask(_signal.SIG_BLOCK, signals)  # until it is known to whom they are passed on
 connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 connection.connect({path!r})
 request = marshal.dumps((sys.argv, dict(os.environb), os.getcwd()))
@@ -100,8 +102,9 @@ connection.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _soc
 while request:
     request = request[connection.send(request):]
 child = int.from_bytes(connection.recv(4), "big")
-for number in (_signal.SIGINT, _signal.SIGTERM):
+for number in signals:
     _signal.signal(number, lambda number, frame: os.kill(child, number))
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, signals)
 for number in (0, 1, 2):
     os.close(number)
 code = int.from_bytes(connection.recv(4) or bytes(4), "big", signed=True)
