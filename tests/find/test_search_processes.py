@@ -423,3 +423,18 @@ def test_an_index_that_another_process_is_making_is_waited_for(
         release.join()
         other.close()
     assert indexed(new) == ALL_KEYS
+
+
+def test_a_skill_that_goes_after_its_words_were_counted_takes_nothing_from_the_others(
+    few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library.from_folder(few, cache=False)
+    before = {one.name for one in library.search("fruit")}
+    totals = SearchIndex.totals
+
+    def fewer(self: SearchIndex, scopes: Any) -> Any:
+        now = totals(self, scopes)
+        return now._replace(skills=now.skills - 1)  # as a thread leaves it that knows an older state of the folder
+
+    monkeypatch.setattr(SearchIndex, "totals", fewer)
+    assert {one.name for one in library.search("fruit")} == before

@@ -87,7 +87,8 @@ class Rarity:
 
 
 def _idf(count: int, of: int) -> float:
-    return math.log(1 + max(0.0, of - count + 0.5) / (count + 0.5))
+    # A skill may be taken out after its words were counted: a word that more have than there are is worth something.
+    return math.log(1 + (max(0, of - count) + 0.5) / (count + 0.5))
 
 
 @dataclass(slots=True)
