@@ -139,7 +139,7 @@ class _Way(NamedTuple):
     name: str
     """The lexicon by which it is found."""
     needs: str | _Letters
-    """What a text cannot have it without, which is looked for first."""
+    """The marks or letters that a text cannot have it without, which are looked for first."""
     is_undone: bool
     """Whether what the lexicon finds is decoded there."""
     decoders: tuple[Decode, ...]

@@ -62,7 +62,7 @@ def _file_hit(fact: _Fact, entry: Mapping[str, Any], rule: Rule) -> Hit | None:
 
 @once_a_skill
 def _facts(view: SkillView) -> tuple[_Fact, ...]:
-    """What is known of the files of a skill."""
+    """The facts of the files of a skill, in an order of their kinds."""
     texts = {file.path: file.text for file in view.files}
     own = view.instructions.path if view.instructions is not None else ""
     others = [path for path in view.paths if path.lower() == "skill.md" and path != own]

@@ -209,7 +209,7 @@ def _compiled_rule(rule: dict[str, Any], dictionary: _Dictionary) -> dict[str, A
     return {**kept, "terms": terms, "needs": _needs(rule, where, {*terms, *dictionary.names})}
 
 
-class _Named(NamedTuple):
+class _TermName(NamedTuple):
     """A term by its name alone: conditions are read with it before anybody looks for its phrases."""
 
     name: str
@@ -225,7 +225,7 @@ def _needs(rule: Mapping[str, Any], where: str, names: Container[str]) -> list[l
 
     def read(text: str) -> Condition:
         try:
-            return read_condition(text, lambda name: cast("Term", _Named(name)) if name in names else None)
+            return read_condition(text, lambda name: cast("Term", _TermName(name)) if name in names else None)
         except ConditionError as error:
             hint = "`metier scan rules show --syntax` says how conditions are written."
             raise RulesInvalid(f"{where}: the condition `{shown(text, 200)}` {error}.", hint=hint) from None

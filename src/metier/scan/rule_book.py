@@ -73,7 +73,7 @@ class Rule:
     terms: Mapping[str, Term] = field(default_factory=dict)
     """For its matcher."""
     names: tuple[tuple[Term, str], ...] = ()
-    """What a finding names of what was found, by terms."""
+    """The words by which a finding names what was found, each with the term that says it."""
     names_within: int = 0
     """Statements before and behind it in which it looks for them, too."""
     pack: str = "core"
@@ -339,11 +339,11 @@ def _hit(rule: Rule, text: SkillText, at: int, severity: Severity) -> Hit:
         shows = "…" + one.text[one.text.rfind(" ", 0, first - _BEFORE) + 1 :]
     elif shows.endswith(":"):
         shows = " ".join([shows, *(each.text for each in text.statements[at + 1 : at + 4] if each.path == one.path)])
-    return replace(hit, text=shows[:400], stance=stance, message=_named(rule, text, at) if rule.names else "")
+    return replace(hit, text=shows[:400], stance=stance, message=_message(rule, text, at) if rule.names else "")
 
 
-def _named(rule: Rule, text: SkillText, at: int) -> str:
-    """What a rule means, with what of it was found at a statement, or around it with the lines."""
+def _message(rule: Rule, text: SkillText, at: int) -> str:
+    """The meaning of a rule, with the things that were found at a statement, or around it with their lines."""
     found: dict[str, str] = {}
     own, statements = text.statements[at], text.statements
     around = range(max(0, at - rule.names_within), min(len(statements), at + rule.names_within + 1))

@@ -360,7 +360,7 @@ def _root(expr: Expr) -> Expr:
 
 
 def _root_or_path(expr: Expr) -> Expr:
-    """What an expression belongs to; of a file that is opened, the path that it was opened by."""
+    """The root of an expression; of a file that is opened, the path that it was opened by."""
     root = _root(expr)
     is_opened = root.kind == "call" and root.parts and "opens-a-path" in roles_of(root.name)
     return _root(root.parts[0]) if is_opened else root
