@@ -289,7 +289,7 @@ def rules(context: DecisionContext) -> Iterator[Decision]:
             outcome=rule.effect,
             reason=f"{what} falls under rule {shown(rule.id)}{why}.",
             code="approval-needed" if asks else "rule-denied",
-            hint=SCAN if is_unknown else approve_request() if asks else change_policy(rule.origin),
+            hint=approve_request() if asks else SCAN if is_unknown else change_policy(rule.origin),
             origin=rule.origin,
             needs_grant=asks and context.action.point in ("load", *_INSTALLS),
         )
