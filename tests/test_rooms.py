@@ -35,8 +35,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialect": {*_CORE, "hub"},
     "agent": {*_CORE, "dialect", "hub"},
     "hub": _CORE,
-    "serve": {*_CORE, "dialect", "agent", "hub"},
-    "cli": {*_CORE, "dialect", "agent", "hub", "serve"},
+    "proof": {*_CORE, "dialect", "agent", "hub"},
+    "serve": {*_CORE, "dialect", "agent", "hub", "proof"},
+    "cli": {*_CORE, "dialect", "agent", "hub", "proof", "serve"},
 }
 FOR_ALL = {
     *(
@@ -58,7 +59,7 @@ FOR_ALL = {
 NO_ROOMS = {"bundled"}
 """Folders with skills in them, which are data."""
 DOORS = {"serve", "cli"}
-ON_THE_FACE = {"serve", "cli", "agent", "dialect"}
+ON_THE_FACE = {"serve", "cli", "agent", "dialect", "proof"}
 """Rooms and modules that stand on what the package offers its users, as their programs do."""
 
 

@@ -56,6 +56,7 @@ COMMANDS = {
     "sync": Command("use", "write skills as plain folders, for clients that only read disk, and keep them up to date"),
     "new": Command("write", "write a new skill to begin with", everyday=True),
     "validate": Command("write", "say what is wrong with skills", everyday=True),
+    "test": Command("write", "test skills: form, routing, scripts, rules and behaviour", everyday=True),
     "pack": Command("write", "make an archive of a skill; the same content always gives the same bytes"),
     "publish": Command("write", "give a version of a skill to others: to a registry's folder, by git, or by OCI"),
     "registry": Command(
@@ -101,7 +102,8 @@ OTHER_NAMES = {
     "list": "ls dir skills index",
     "search": "find query grep",
     "show": "info inspect view describe details get cat print open read",
-    "validate": "check lint verify test",
+    "validate": "check lint verify",
+    "test": "eval evaluate bench",
     "pack": "package zip bundle archive",
     "init": "setup configure onboard",
     "new": "create generate scaffold template",

@@ -1,0 +1,105 @@
+"""The results of tests: of a case, a tier, a skill, and of all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from metier._lazy import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from metier.proof.suite import Note
+
+Tier: TypeAlias = Literal["form", "routing", "scripts", "rules", "behaviour"]
+TIERS: tuple[Tier, ...] = ("form", "routing", "scripts", "rules", "behaviour")
+Verdict: TypeAlias = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """The result of one case."""
+
+    id: str
+    verdict: Verdict
+    reason: str = ""
+    """Why it failed or was skipped, in one sentence."""
+    hint: str = ""
+    """What to do about it."""
+    seconds: float = 0.0
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What this kind of case has to say besides, as JSON values: ranks, grades, trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierResult:
+    """The result of one tier: failed if a case failed, skipped if none was run."""
+
+    tier: Tier
+    verdict: Verdict
+    cases: tuple[CaseResult, ...] = ()
+    reason: str = ""
+    seconds: float = 0.0
+    cost: float = 0.0
+    """In US dollars."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tier: Tier, cases: Iterable[CaseResult], *, reason: str = "", **more: Any) -> TierResult:
+        """The result that follows from those of its cases; `reason` says why there are none.
+
+        >>> TierResult.of("rules", [CaseResult(id="1", verdict="passed")]).verdict
+        'passed'
+        """
+        cases = tuple(cases)
+        verdicts = {case.verdict for case in cases}
+        verdict: Verdict = "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"
+        if not reason and verdict == "skipped" and cases:
+            reason = cases[0].reason
+        return cls(tier=tier, verdict=verdict, cases=cases, reason=reason, **more)
+
+    def count(self, verdict: Verdict) -> int:
+        """The number of cases with that verdict."""
+        return sum(case.verdict == verdict for case in self.cases)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillReport:
+    """The results of one skill."""
+
+    name: str
+    digest: str
+    location: str
+    tiers: tuple[TierResult, ...]
+    notes: tuple[Note, ...] = ()
+    """Parts of its suite that were not used, and problems with it."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Failed if a tier failed or the suite is not what its author wants; skipped if none was run."""
+        verdicts = {tier.verdict for tier in self.tiers}
+        if "failed" in verdicts or any(note.is_error for note in self.notes):
+            return "failed"
+        return "passed" if "passed" in verdicts else "skipped"
+
+    def tier(self, tier: Tier) -> TierResult | None:
+        """The result of a tier; None where it was not asked for."""
+        return next((one for one in self.tiers if one.tier == tier), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The results of all skills that were tested."""
+
+    skills: tuple[SkillReport, ...]
+    started_at: str = ""
+    seconds: float = 0.0
+    cost: float = 0.0
+    version: str = ""
+    """The version of Métier."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Failed if a skill failed; skipped if none was tested."""
+        verdicts = {skill.verdict for skill in self.skills}
+        return "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"

@@ -1,0 +1,130 @@
+"""The skill under test: its files, its suite, and a copy without its tests in which everything is tried.
+
+The boundary: a skill under test sees no file of its suite, no folder of its user and no network, and nothing that it
+writes is read again as a test or as a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metier import Guard, Library, Policy
+from metier._lazy import dataclass, field
+from metier._paths import safe_rmtree
+from metier.guard import MemoryLog
+from metier.hub.skill_files import without_links
+from metier.proof.suite_reader import read_suite
+from metier.skill.package import checked_path, files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metier import Entry, Session
+    from metier.guard import Action, AuditLog, Decision
+    from metier.proof.suite import Suite
+    from metier.skill.package import FileMode, Files
+
+TEST_FOLDER = "evals"
+"""The folder of a skill that is never shown to it while it is tested."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TestSubject:
+    """A skill under test, in folders that are removed at the end."""
+
+    __test__ = False  # pytest would take it for a test
+
+    name: str
+    digest: str
+    """The digest of the skill with its tests: what is approved, and what results are about."""
+    location: str
+    files: Files
+    """All its files, with its tests."""
+    suite: Suite
+    root: Path
+    """A folder of this subject alone."""
+    library: Library
+    """The library of the copy, with nothing else in it."""
+    _numbers: Iterator[int] = field(default_factory=itertools.count, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """The copy of the skill, without its tests."""
+        return self.root / "skills" / self.name
+
+    def workspace(self, files: Mapping[str, bytes] | None = None) -> Path:
+        """Make a folder to work in, with these files in it and no others."""
+        folder = self.root / f"work-{next(self._numbers)}"
+        write_files(folder, {path: ("file", data) for path, data in (files or {}).items()})
+        return folder
+
+    def session(self, workspace: Path, *, log: AuditLog | None = None) -> Session:
+        """Begin a session with the skill loaded, in which nothing reaches the network or the user's files."""
+        return self.library.session(
+            skills=[self.name], workspace=workspace, guard=test_guard(workspace, log), user="metier-test"
+        )
+
+
+def test_guard(workspace: Path, log: AuditLog | None = None) -> Guard:
+    """The guard of a trial: policy counts as ever, the network is closed, and records stay with the trial.
+
+    Who starts a test agrees to what runs in it, in a sandbox and in folders of its own; what policy denies stays so.
+    """
+    policy = Policy(network="none", untrusted="allow")
+    return Guard(policy, audit=log if log is not None else MemoryLog(), approve=_agree, project=workspace)
+
+
+test_guard.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
+
+
+def _agree(action: Action, decision: Decision) -> bool:
+    return action.point in ("load", "read", "run")
+
+
+@contextlib.contextmanager
+def subject_of(entry: Entry, suite: Suite | None = None) -> Iterator[TestSubject]:
+    """A skill made ready for tests, from its own files; with `suite`, by that one instead of its own."""
+    package = entry.package
+    digest = package.digest()
+    files = files_of(package, digest)
+    found = read_suite(package) if suite is None else suite
+    root = Path(tempfile.mkdtemp(prefix="metier-test-"))
+    try:
+        write_files(root / "skills" / entry.name, _without_tests(files, found))
+        library = Library.from_folder(root / "skills", cache=False)
+        yield TestSubject(
+            name=entry.name,
+            digest=digest,
+            location=entry.location,
+            files=files,
+            suite=found,
+            root=root,
+            library=library,
+        )
+    finally:
+        safe_rmtree(os.fspath(root))
+
+
+def _without_tests(files: Files, suite: Suite) -> dict[str, tuple[FileMode, bytes]]:
+    """The files that a skill is without its tests, with a copy in place of each link."""
+    return {
+        path: file
+        for path, file in without_links(files).items()
+        if path.partition("/")[0].casefold() != TEST_FOLDER and path not in suite.files
+    }
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Write files into a new folder of ours; raises `FileRefused` for a path that leaves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, (mode, data) in files.items():
+        target = folder.joinpath(*checked_path(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        if mode == "exec":
+            target.chmod(0o755)

@@ -1,0 +1,108 @@
+"""One trial of a script or an agent: its terms, and the transcript that graders look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from metier._lazy import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from metier.proof.suite import BehaviourCase, Assertion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedCall:
+    """A tool call of a trial."""
+
+    tool: str
+    """The name by which our rules know it: what a client calls `run_shell_command` is `Bash`."""
+    arguments: Mapping[str, Any]
+    outcome: Literal["ok", "failed", "refused"]
+    code: str = ""
+    """The code of a refusal or of a failure."""
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """The traces of one trial, collected around it: nothing that a skill says of itself is part of a verdict."""
+
+    answer: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    calls: tuple[TracedCall, ...] = ()
+    skill_read: bool = False
+    """Whether the instructions reached the model, by the audit record of the load or of the read of SKILL.md."""
+    digest: str = ""
+    """The digest of the content that was read."""
+    before: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of the workspace before, by path; links and what is too large are left out and named in `notes`."""
+    after: Mapping[str, bytes] = field(default_factory=dict)
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """In US dollars; None where the price is not known."""
+    seconds: float = 0.0
+    path_errors: int = 0
+    """Reads and runs of files that are not there."""
+    script_reads: int = 0
+    violations: int = 0
+    """Calls that rules refused."""
+    error: str = ""
+    """Why the trial came to no end: `timeout: ...`, `budget: ...`, `model: ...`. Such a trial never passes."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, of requests and answers."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """the result of one assertion: whether it holds, and why; None where nothing could tell."""
+
+    assertion: Assertion
+    passed: bool | None
+    why: str = ""
+
+
+Arm = Literal["with", "without", "previous"]
+"""The variant of a trial: with the skill, without it, or with the version before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run of a behaviour case, as an executor gets it."""
+
+    case: BehaviourCase
+    arm: Arm
+    skill: str
+    """The name of the skill."""
+    folder: Path | None
+    """The copy of the skill, without its tests, below a folder that holds nothing else; None in the arm without it."""
+    neighbours: Path | None = None
+    """Other skills that the agent has in every arm."""
+    workspace: Path
+    """An empty folder of this trial, where the files of the case are written."""
+    number: int = 0
+    """Which repetition it is, from 0."""
+    max_cost: float | None = None
+    """What may be spent on it, in US dollars."""
+    max_seconds: float = 300.0
+
+
+class TrialRunner(Protocol):
+    """A way to run trials: a scripted model, a recording, a model through our agent, or a client program."""
+
+    @property
+    def name(self) -> str:
+        """`scripted`, `recorded`, `openai:gpt-5`, `claude-code`: as reports and `--with` have it."""
+
+    async def run(self, trial: Trial) -> Transcript:
+        """Run one trial to its end or its limits; what goes wrong is the `error` of the transcript."""
