@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from metier.proof.suite import BehaviourCase, Assertion
+    from metier.proof.suite import Assertion, BehaviourCase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
