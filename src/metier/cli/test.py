@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import metier.source
 from metier._json_object import read_plain
-from metier._lazy import asdict
 from metier._paths import write_file
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.output import print_done, print_json, short_path
@@ -59,7 +58,7 @@ def run(options: Namespace) -> int:
     comparison = base(report) if base is not None else None
     _write_files(options, report, comparison)
     if options.json:
-        print_json(asdict(report) | ({"comparison": comparison} if comparison is not None else {}))
+        print_json(report.as_dict() | ({"comparison": comparison} if comparison is not None else {}))
     else:
         print_report(report, full=options.full)
         if comparison is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from metier._lazy import dataclass, field
+from metier._lazy import asdict, dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -103,3 +103,10 @@ class Report:
         """Failed if a skill failed; skipped if none was tested."""
         verdicts = {skill.verdict for skill in self.skills}
         return "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `--json` prints."""
+        shape = asdict(self)
+        for row, skill in zip(shape["skills"], self.skills, strict=True):
+            row["verdict"] = skill.verdict
+        return {"verdict": self.verdict, **shape}

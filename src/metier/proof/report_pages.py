@@ -189,11 +189,7 @@ def _markdown_failures(skill: SkillReport) -> list[str]:
     lines += [f"- {_markdown(note.path)} {_markdown(note.message)}" for note in skill.notes if note.is_error]
     if len(failures) > _MOST_CASES:
         lines.append(f"- and {len(failures) - _MOST_CASES} more")
-    return (
-        ["", f"<details><summary>{html.escape(shown(skill.name, 100))}</summary>", "", *lines, "", "</details>"]
-        if lines
-        else []
-    )
+    return ["", f"### {_markdown(skill.name)}", "", *lines] if lines else []
 
 
 def _markdown(text: str) -> str:

@@ -1,0 +1,92 @@
+"""`metier test`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metier.proof.report import TIERS
+from metier.testing import library, skill
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def skills(project: Path) -> Path:
+    folder = project / "skills"
+    library(skill("good"), skill("broken", "See references/api.md."), into=folder)
+    return folder
+
+
+def test_the_json_has_each_tier_of_each_skill(metier: Call, skills: Path) -> None:
+    code, out, err = metier("--skills", skills, "test", "good", "--json")
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)["skills"]
+    assert found["name"] == "good"
+    assert [tier["tier"] for tier in found["tiers"]] == list(TIERS)
+    assert {tier["verdict"] for tier in found["tiers"]} <= {"passed", "failed", "skipped"}
+
+
+def test_a_failure_is_shown_with_its_advice_and_ends_with_1(metier: Call, skills: Path) -> None:
+    code, out, _ = metier("--skills", skills, "test", "--tier", "form")
+    assert code == 1
+    assert "references/api.md" in out and "→ Add the file" in out
+    assert "2 skills, 1 with failures" in out
+
+
+def test_a_path_is_tested_without_being_installed(metier: Call, skills: Path) -> None:
+    code, out, _ = metier("test", f"{skills}/good", "--tier", "form", "--json")
+    assert code == 0
+    assert [one["name"] for one in json.loads(out)["skills"]] == ["good"]
+
+
+def test_a_path_without_a_skill_is_wrong_usage(metier: Call, project: Path) -> None:
+    (project / "empty").mkdir()
+    code, _, err = metier("test", "./empty")
+    assert code == 2 and "There is no skill" in err
+
+
+def test_reports_are_written_for_others(metier: Call, skills: Path, project: Path) -> None:
+    files = [f"--{name}={project}/report.{name}" for name in ("junit", "html", "markdown", "sarif")]
+    metier("--skills", skills, "test", "--tier", "form", *files)
+    assert xml.etree.ElementTree.parse(project / "report.junit").getroot().get("name") == "metier"
+    assert "<table>" in (project / "report.html").read_text("utf-8")
+    assert "broken" in (project / "report.markdown").read_text("utf-8")
+    assert json.loads((project / "report.sarif").read_text("utf-8"))["version"] == "2.1.0"
+
+
+def test_what_got_worse_since_a_report_ends_with_1(metier: Call, skills: Path, project: Path) -> None:
+    _, out, _ = metier("--skills", skills, "test", "good", "--tier", "form", "--json")
+    (project / "base.json").write_text(out)
+    assert metier("--skills", skills, "test", "good", "--tier", "form", "--compare", "base.json")[0] == 0
+    (skills / "good/SKILL.md").write_text("---\nname: good\ndescription: Does good.\n---\nSee references/x.md.\n")
+    code, out, _ = metier("--skills", skills, "test", "good", "--tier", "form", "--compare", "base.json")
+    assert code == 1 and "worse: good form references" in out
+
+
+def test_a_file_that_is_no_report_is_wrong_usage(metier: Call, skills: Path, project: Path) -> None:
+    (project / "base.json").write_text("{}")
+    for name in ("base.json", "missing.json"):
+        assert metier("--skills", skills, "test", "--compare", name)[0] == 2
+
+
+def test_pytest_runs_the_tiers_of_a_folder(skills: Path, project: Path) -> None:
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "metier.proof.pytest_plugin"),
+            *("--metier", str(skills), "--metier-tier", "form"),
+        ],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert "references/api.md" in run.stdout and "1 failed, 1 passed" in run.stdout
+    assert "Traceback" not in run.stdout
