@@ -130,7 +130,7 @@ sbom: dist ## list what an installation of that wheel brings, as a CycloneDX fil
 		--output-file dist/metier-$(VERSION).cdx.json build/sbom/bin/python
 
 workflows: $(RELEASE_READY) ## look for weaknesses in the workflows of GitHub, without asking anybody
-	$(RELEASE)/zizmor --offline --quiet --min-severity low .github
+	$(RELEASE)/zizmor --offline --quiet --min-severity low .github src/metier/proof/workflows/github.yml
 
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-release build dist .hypothesis .mypy_cache .ruff_cache .coverage*

@@ -15,7 +15,9 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".github" / "workflows"
-TEXTS = {file.name: file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("*.yml"))}
+FOR_USERS = ROOT / "src" / "metier" / "proof" / "workflows" / "github.yml"
+"""The workflow that `metier test --workflow github` prints."""
+TEXTS = {file.name: file.read_text(encoding="utf-8") for file in (*sorted(FOLDER.glob("*.yml")), FOR_USERS)}
 WORKFLOWS: dict[str, dict[Any, Any]] = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -93,7 +93,9 @@ def test_every_path_mentioned_exists(skill: Path) -> None:
 def test_every_file_is_mentioned_in_the_skill(skill: Path) -> None:
     body = (skill / "SKILL.md").read_text("utf-8")
     files = [p.relative_to(skill).as_posix() for p in skill.rglob("*") if p.is_file()]
-    assert [name for name in files if name != "SKILL.md" and name not in body] == []
+    # Its tests are for whoever changes it.
+    files = [name for name in files if name != "SKILL.md" and not name.startswith("evals/")]
+    assert [name for name in files if name not in body] == []
 
 
 @functools.cache

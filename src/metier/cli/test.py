@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from metier.proof.comparison import Comparison
     from metier.proof.report import Report
 
+_WORKFLOWS = ("github", "gitlab")
 _MAX_REPORT = 64 * 1024 * 1024
 _FORMATS = {
     "junit": "JUnit XML, which CI services read",
@@ -41,6 +42,7 @@ def add(parser: Parser) -> None:
         "--tier", "TIER", f"only {', '.join(TIERS)} (repeatable)", action="append", choices=TIERS, dest="tiers"
     )
     parser.option("--compare", "REPORT", "say what changed since a report that --json printed", default="")
+    parser.option("--workflow", "SERVICE", "print a workflow file for github or gitlab", choices=_WORKFLOWS)
     parser.flag("--full", "print all failures, and why cases were skipped")
     for name, about in _FORMATS.items():
         parser.option(f"--{name}", "FILE", f"write {about}", default="")
@@ -48,6 +50,9 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if options.workflow:
+        print(_workflow(options.workflow), end="")
+        return FINE
     from metier.proof.runner import TestSettings, test_skills
 
     base = _base_of(options.compare) if options.compare else None
@@ -65,6 +70,12 @@ def run(options: Namespace) -> int:
             print_comparison(comparison)
     is_worse = comparison is not None and comparison.is_worse
     return PROBLEMS if is_worse or report.verdict == "failed" else FINE
+
+
+def _workflow(service: str) -> str:
+    from importlib import resources
+
+    return resources.files("metier.proof").joinpath("workflows", f"{service}.yml").read_text(encoding="utf-8")
 
 
 def skills_of(options: Namespace) -> tuple[Library, list[Entry]]:
