@@ -19,6 +19,7 @@ from metier.store.migrations import STEPS, Run, Step
 
 NOW = Backend.newest
 FIRST = Path(__file__).with_name("version-1.sql")
+SECOND = {kind: Path(__file__).with_name(f"version-2-{kind}.sql") for kind in ("sqlite", "postgresql")}
 
 
 def add_steps(patch: pytest.MonkeyPatch, *steps: Step) -> None:
@@ -199,10 +200,39 @@ def test_a_file_of_the_first_version_can_still_be_read(tmp_path: Path) -> None:
         assert record["type"] == "skill.activated"
 
 
+def test_a_file_of_the_second_version_gets_the_tables_of_usage(tmp_path: Path) -> None:
+    path = tmp_path / "metier.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SECOND["sqlite"].read_text(encoding="utf-8"))
+        connection.execute("INSERT INTO blocks (tenant, kind, value) VALUES ('acme', 'name', 'miner')")
+        connection.execute("PRAGMA application_id = 0x4D657472")
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    url = f"sqlite:///{path}"
+    assert Store.migrate(url) == (2, NOW)
+    with Store.open(url) as store:
+        assert [problem for problem in check_store(store) if problem.severity == "error"] == []
+        assert store.of("acme").state().blocked == {("name", "miner")}
+
+
+def test_a_server_of_the_second_version_gets_the_tables_of_usage(postgres_url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(SECOND["postgresql"].read_text(encoding="utf-8"))
+        connection.execute("INSERT INTO store_version VALUES (2)")
+    assert Store.migrate(postgres_url) == (2, NOW)
+    with Store.open(postgres_url) as store:
+        assert check_store(store) == []
+        assert store.of().usage.cursor() == 0
+
+
 def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) -> None:
     with Store.open(postgres_url) as store, store.pool.transaction():
         store.of().blocks.add("name", "miner", reason="", by="ada")
         store.of().audit.append({"type": "skill.activated"})
+        for table in ("feedback", "test_results", "usage_cursor", "usage_days", "usage_pairs", "usage_searches"):
+            store.pool.change(f"DROP TABLE {table}")
         for table in ("approval_requests", "approvals", "proposals", "tokens"):
             store.pool.change(f"ALTER TABLE {table} DROP COLUMN number")
         store.pool.change("ALTER TABLE tokens DROP COLUMN parent")

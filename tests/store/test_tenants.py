@@ -18,6 +18,7 @@ from metier.skill.package import MemoryPackage
 from metier.store import (
     Approval,
     ApprovalRequest,
+    Feedback,
     Install,
     Person,
     Proposal,
@@ -25,8 +26,10 @@ from metier.store import (
     ScanRow,
     Store,
     TenantScope,
+    TierRun,
     revision_files,
 )
+from metier.store.usage import COUNTERS, UsageCounts
 
 FILES: dict[str, tuple[Any, bytes]] = {"SKILL.md": ("file", b"---\nname: x\n---\n")}
 DIGEST = MemoryPackage({"SKILL.md": FILES["SKILL.md"][1]}).digest()
@@ -52,6 +55,14 @@ class Played:
         scope.audit.append({"type": "skill.activated", "session": "s"})
         scope.audit.append_all(lambda: [{"type": "skill.deactivated", "session": "s"}])
         scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
+        scope.feedback.add(Feedback(skill="x@y", helped=True))
+        scope.test_results.add(TierRun(digest="d", skill="x@y", tier="form", verdict="passed"))
+        counts = UsageCounts(
+            days={("2026-01-01", "x@y", "", ""): [1] * len(COUNTERS)},
+            pairs={("2026-01", "x@y", "z@y"): [1]},
+            searches={("2026-01-01", "q"): [1]},
+        )
+        scope.usage.add(counts, after=0, until=2)
 
     def seen_by(self, scope: TenantScope) -> dict[str, Any]:
         """What a tenant finds, with every method that reads something, by what the first one has."""
@@ -85,6 +96,15 @@ class Played:
             "audit.search": scope.audit.search(session="s"),
             "audit.checkpoints": scope.audit.checkpoints(),
             "audit.has_checkpoint": scope.audit.has_checkpoint(1, "k"),
+            "feedback.of": scope.feedback.of("x@y"),
+            "feedback.totals": scope.feedback.totals("x@y"),
+            "test_results.all": scope.test_results.all("d"),
+            "test_results.latest": scope.test_results.latest("d"),
+            "usage.cursor": scope.usage.cursor(),
+            "usage.records": scope.usage.records(0, 9),
+            "usage.totals": list(scope.usage.totals(("skill",), "2026-01-01", "2026-12-31")),
+            "usage.pairs": scope.usage.pairs("2026-01-01", "2026-12-31"),
+            "usage.searches": scope.usage.searches("2026-01-01", "2026-12-31", 9),
             "state": tuple(getattr(scope.state(), part) for part in ("blocked", "approvals", "installs")),
         }
 
@@ -101,6 +121,7 @@ class Played:
             "installs.remove": scope.installs.remove("/x"),
             "people.revoke_token": bool(scope.people.revoke_token(self.token.id)),
             "people.remove": scope.people.remove("ada"),
+            "usage.fold": scope.usage.fold("2026-06-01"),
         }
 
 
@@ -108,6 +129,7 @@ ADDING = {
     *("approvals.request", "approvals.add", "proposals.add", "blocks.add", "installs.put", "versions.add"),
     *("people.add", "people.new_token", "people.record_token", "revisions.put", "scans.put", "policies.keep"),
     *("audit.append", "audit.append_all", "audit.keep_checkpoint"),
+    *("feedback.add", "test_results.add", "usage.add"),
 }
 """What `Played` does."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from metier.store.approvals import ApprovalRequest as ApprovalRequest
     from metier.store.blocks import Block as Block
     from metier.store.blocks import ScanRow as ScanRow
+    from metier.store.feedback import Feedback as Feedback
     from metier.store.location import data_folder as data_folder
     from metier.store.location import default_store as default_store
     from metier.store.people import AccessToken as AccessToken
@@ -33,5 +34,6 @@ if TYPE_CHECKING:
     from metier.store.state import GovernanceState as GovernanceState
     from metier.store.store import Store as Store
     from metier.store.store import TenantScope as TenantScope
+    from metier.store.tier_runs import TierRun as TierRun
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -38,7 +38,6 @@ def _rebuild(run: Run, tables: tuple[str, ...]) -> None:
     """Make tables of SQLite again as a new store has them, with their rows: it cannot add a constraint."""
     for (name,) in run("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         run(f"DROP TRIGGER {name}")
-    statements = creation("sqlite")
     for table in tables:
         columns = ", ".join(f'"{row[1]}"' for row in run(f"PRAGMA table_info({table})").fetchall())
         for (name,) in run(
@@ -46,17 +45,28 @@ def _rebuild(run: Run, tables: tuple[str, ...]) -> None:
         ).fetchall():
             run(f"DROP INDEX {name}")
         run(f"ALTER TABLE {table} RENAME TO older_{table}")
-        for statement in statements:
-            if statement.startswith(f"CREATE TABLE {table} (") or f" ON {table} (" in statement.partition("\n")[0]:
-                run(statement)
+        _create(run, "sqlite", table)
         run(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM older_{table} ORDER BY 1, 2")
         run(f"DROP TABLE older_{table}")
-    for statement in statements:
+    for statement in creation("sqlite"):
         if statement.startswith("CREATE TRIGGER"):
             run(statement)
 
 
-STEPS: tuple[Step, ...] = (_number_rows,)
+def _create(run: Run, kind: Kind, table: str) -> None:
+    """Make a table with its indexes, as a new store has them."""
+    for statement in creation(kind):
+        if statement.startswith(f"CREATE TABLE {table} (") or f" ON {table} (" in statement.partition("\n")[0]:
+            run(statement)
+
+
+def _add_usage(run: Run, kind: Kind) -> None:
+    """To version 3: usage of skills, feedback about them, and results of their tests."""
+    for table in ("feedback", "test_results", "usage_cursor", "usage_days", "usage_pairs", "usage_searches"):
+        _create(run, kind, table)
+
+
+STEPS: tuple[Step, ...] = (_number_rows, _add_usage)
 """From version 1 to 2, from 2 to 3, and so on. A released step is never changed again."""
 
 

@@ -224,7 +224,7 @@ def _undecided(row: dict[str, Any]) -> dict[str, Any]:
 _LOOSENS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any] | None]] = {
     "approvals": _without_grants,
     "proposals": _undecided,
-    **dict.fromkeys(("people", "tokens", "scans", "installs"), lambda row: None),
+    **dict.fromkeys(("people", "tokens", "scans", "installs", "test_results"), lambda row: None),
 }
 """The tables whose rows may allow something, each with what remains of a row of an untrusted backup."""
 

@@ -129,6 +129,10 @@ class TenantRows:
         """Return how many rows such a statement changed."""
         return self.pool.change(sql, self._with_tenant(sql, parameters))
 
+    def change_all(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        """Execute a statement whose first value is the tenant for each of many rows of values."""
+        self.pool.change_all(sql, ([self.tenant, *row] for row in rows))
+
     def _with_tenant(self, sql: str, parameters: Sequence[Value]) -> list[Value]:
         if "tenant" not in sql.partition("?")[0]:
             raise InvalidArgument("The first value of a statement is the tenant.", hint="Write `tenant = ?` first.")

@@ -90,6 +90,12 @@ TABLES = (
     # SQLite has a folder for blobs, and a number for the version.
     TableSchema(name="blobs", columns="sha256:key data:bytes", key=("sha256",), kinds=("postgresql",)),
     TableSchema(name="blocks", columns="tenant:key kind value reason by at", key=("tenant", "kind", "value")),
+    TableSchema(
+        name="feedback",
+        columns="tenant:key id skill digest helped:number comment by agent session at number:number",
+        key=("tenant", "id"),
+        indexes=(Index(name="feedback_skill", columns=("tenant", "skill")),),
+    ),
     TableSchema(name="generations", columns="tenant:key number:number", key=("tenant",)),
     TableSchema(
         name="installs", columns="tenant:key location skill source layer digest state by at", key=("tenant", "location")
@@ -120,6 +126,26 @@ TABLES = (
         key=("tenant", "digest", "engine", "number"),
     ),
     TableSchema(name="store_version", columns="version:serial", key=("version",), kinds=("postgresql",)),
+    TableSchema(
+        name="test_results",
+        columns="tenant:key digest skill tier verdict score:number runner suite cases:number passed:number "
+        "failed:number report by at number:number",
+        key=("tenant", "digest", "tier", "number"),
+    ),
+    TableSchema(name="usage_cursor", columns="tenant:key seq:number", key=("tenant",)),
+    TableSchema(
+        name="usage_days",
+        columns="tenant:key day skill agent model loads:number calls:number refusals:number failures:number "
+        "runs:number searches:number empty_searches:number helped:number not_helped:number tokens_in:number "
+        "tokens_out:number cost:number unpriced:number duration:number",
+        key=("tenant", "day", "skill", "agent", "model"),
+    ),
+    TableSchema(
+        name="usage_pairs",
+        columns="tenant:key month skill other loads:number",
+        key=("tenant", "month", "skill", "other"),
+    ),
+    TableSchema(name="usage_searches", columns="tenant:key day query times:number", key=("tenant", "day", "query")),
     TableSchema(
         name="versions",
         columns="tenant:key location skill digest by reason proposal at number:number",

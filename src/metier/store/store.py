@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from metier.store.audit_log import ChainPosition
     from metier.store.blobs import Blobs
     from metier.store.connection_pool import Backend
+    from metier.store.feedback import FeedbackTable
     from metier.store.location import Kind, StoreAddress
     from metier.store.people import People, Person
     from metier.store.proposals import Proposals
     from metier.store.state import GovernanceState, RecordedDecisions
+    from metier.store.tier_runs import TierRuns
+    from metier.store.usage import UsageTable
 
 _MAX_STATES = 1_000
 
@@ -272,6 +275,27 @@ class TenantScope:
         from metier.store.proposals import Proposals
 
         return Proposals(self._rows)
+
+    @cached_property
+    def feedback(self) -> FeedbackTable:
+        """Feedback about skills."""
+        from metier.store.feedback import FeedbackTable
+
+        return FeedbackTable(self._rows)
+
+    @cached_property
+    def test_results(self) -> TierRuns:
+        """Results of the tests of skills."""
+        from metier.store.tier_runs import TierRuns
+
+        return TierRuns(self._rows)
+
+    @cached_property
+    def usage(self) -> UsageTable:
+        """Roll-ups of usage."""
+        from metier.store.usage import UsageTable
+
+        return UsageTable(self._rows)
 
     @cached_property
     def policies(self) -> PolicyTexts:
