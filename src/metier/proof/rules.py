@@ -4,12 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metier.proof.report import TierResult
+from metier.errors import MetierError
+from metier.hints import for_person
+from metier.proof.report import CaseResult, TierResult
+from metier.skill import shown
 
 if TYPE_CHECKING:
+    from metier import Session
+    from metier.guard import Decision
     from metier.proof.subject import TestSubject
+    from metier.proof.suite import RuleCase
 
 
 def run_rules(subject: TestSubject) -> TierResult:
-    """Ask the guard about each call of the suite."""
-    return TierResult.of("rules", [], reason="The suite has no case of this tier.")
+    """Ask the guard about each call of the suite; nothing is called."""
+    cases = subject.suite.rules
+    if not cases:
+        return TierResult.of("rules", [], reason="The suite has no case of this tier.")
+    try:
+        with subject.session(subject.workspace()) as session:
+            return TierResult.of("rules", [_decide(session, subject.name, case) for case in cases])
+    except MetierError as error:
+        reason, hint = shown(error.message, 500), shown(for_person(error.hint), 500)
+        failed = [CaseResult(id=case.id, verdict="failed", reason=reason, hint=hint) for case in cases]
+        return TierResult.of("rules", failed, reason=reason)
+
+
+def _decide(session: Session, skill: str, case: RuleCase) -> CaseResult:
+    decision = session.calls.decide(case.tool, case.arguments)
+    is_expected = decision.outcome == case.expect
+    data = {
+        "tool": shown(case.tool),
+        "expected": case.expect,
+        "outcome": decision.outcome,
+        "rule": shown(decision.rule, 300),
+        "reason": shown(decision.reason, 500),
+        "decided_by": _source_of(decision, skill),
+    }
+    reason = f"It is {decision.outcome} and not {case.expect}: {shown(decision.reason, 400)} ({data['rule']})"
+    return CaseResult(
+        id=case.id,
+        verdict="passed" if is_expected else "failed",
+        reason="" if is_expected else reason,
+        hint="" if is_expected else shown(for_person(decision.hint), 500),
+        data=data,
+    )
+
+
+def _source_of(decision: Decision, skill: str) -> str:
+    """The origin of a decision: the skill's own rules, the policy of this machine, or what always holds."""
+    if decision.check.startswith(f"{skill}: "):
+        return "skill"
+    return "policy" if decision.origin is not None else "built-in"

@@ -2,14 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
-from metier.proof.report import TierResult
+from metier.errors import MetierError
+from metier.hints import for_person
+from metier.proof.graders import grade, grade_rows, reason_of, verdict_of
+from metier.proof.report import CaseResult, TierResult
+from metier.proof.suite import Assertion
+from metier.proof.trial import Transcript
+from metier.proof.workspace_files import read_workspace
+from metier.skill import shown
+from metier.skill.untrusted_text import shown_text
 
 if TYPE_CHECKING:
     from metier.proof.subject import TestSubject
+    from metier.proof.suite import ScriptCase
+    from metier.run import Outcome
+
+_BY_DEFAULT = (Assertion(kind="exit", value=0),)
+_MAX_REPORTED = 2_000
+"""Characters of each output that a report has."""
 
 
 def run_scripts(subject: TestSubject) -> TierResult:
     """Run each script case in the sandbox, and grade it."""
-    return TierResult.of("scripts", [], reason="The suite has no case of this tier.")
+    cases = subject.suite.scripts
+    if not cases:
+        return TierResult.of("scripts", [], reason="The suite has no case of this tier.")
+    return TierResult.of("scripts", [_run_case(subject, case) for case in cases])
+
+
+def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
+    begin = time.monotonic()
+    try:
+        transcript = run_script(subject, case)
+    except MetierError as error:
+        # A machine that can keep nothing from a script is no fault of the script.
+        is_missing = error.code == "isolation-missing"
+        return CaseResult(
+            id=case.id,
+            verdict="skipped" if is_missing else "failed",
+            reason=shown(error.message, 500),
+            hint=shown(for_person(error.hint), 500),
+            seconds=time.monotonic() - begin,
+            data={"code": error.code},
+        )
+    grades = [grade(assertion, transcript) for assertion in case.assertions or _BY_DEFAULT]
+    return CaseResult(
+        id=case.id,
+        verdict=verdict_of(grades),
+        reason=reason_of(grades),
+        seconds=transcript.seconds,
+        data={**_traces(transcript), "grades": grade_rows(grades)},
+    )
+
+
+def run_script(subject: TestSubject, case: ScriptCase) -> Transcript:
+    """Run one script case in a workspace of its own; raises `MetierError` where it is refused or cannot be run."""
+    environment = case.environment
+    workspace = subject.workspace(environment.files)
+    before = read_workspace(workspace)
+    with subject.session(workspace, environment=environment) as session:
+        outcome = session.run_blocking(
+            case.script,
+            case.args,
+            env=environment.env,
+            seconds=case.timeout,
+            stdin=case.stdin.encode(errors="surrogateescape"),
+        )
+    after = read_workspace(workspace)
+    return Transcript(
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        exit_code=outcome.exit_code,
+        before=before.files,
+        after=after.files,
+        left_out=after.left_out,
+        seconds=outcome.duration_ms / 1000,
+        error=_format_end(outcome, case),
+        notes=outcome.notes,
+    )
+
+
+def _format_end(outcome: Outcome, case: ScriptCase) -> str:
+    """The reason why a run came to no end of which everything is known; empty for one that did."""
+    if outcome.timed_out:
+        return f"timeout: the script took more than {case.timeout:g} seconds."
+    if outcome.killed_by is not None:
+        return f"{outcome.killed_by}: the script was ended."
+    if outcome.is_truncated:
+        return "output: the script wrote more than is kept, so that nobody can tell what it said."
+    return ""
+
+
+def _traces(transcript: Transcript) -> dict[str, Any]:
+    return {
+        "exit_code": transcript.exit_code,
+        "stdout": shown_text(transcript.stdout[:_MAX_REPORTED]),
+        "stderr": shown_text(transcript.stderr[:_MAX_REPORTED]),
+        "left_out": [shown(path) for path in transcript.left_out[:20]],
+        "notes": [shown(note, 500) for note in transcript.notes],
+    }

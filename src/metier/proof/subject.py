@@ -18,15 +18,16 @@ from metier._lazy import dataclass, field
 from metier._paths import safe_rmtree
 from metier.guard import MemoryLog
 from metier.hub.skill_files import without_links
+from metier.proof.clock import ClockRunner
 from metier.proof.suite_reader import read_suite
 from metier.skill.package import checked_path, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from metier import Entry, Session
     from metier.guard import Action, AuditLog, Decision
-    from metier.proof.suite import Suite
+    from metier.proof.suite import Environment, Suite
     from metier.skill.package import FileMode, Files
 
 TEST_FOLDER = "evals"
@@ -63,19 +64,29 @@ class TestSubject:
         write_files(folder, {path: ("file", data) for path, data in (files or {}).items()})
         return folder
 
-    def session(self, workspace: Path, *, log: AuditLog | None = None) -> Session:
-        """Begin a session with the skill loaded, in which nothing reaches the network or the user's files."""
+    def session(
+        self, workspace: Path, *, log: AuditLog | None = None, environment: Environment | None = None
+    ) -> Session:
+        """Begin a session with the skill loaded, in which nothing reaches the network or the user's files.
+
+        With `environment`, it reaches the hosts of that, and what runs in it is told that moment.
+        """
+        hosts, now = (environment.network, environment.now) if environment is not None else ((), "")
         return self.library.session(
-            skills=[self.name], workspace=workspace, guard=test_guard(workspace, log), user="metier-test"
+            skills=[self.name],
+            workspace=workspace,
+            guard=test_guard(workspace, log, hosts),
+            runner=ClockRunner(now, self.root / f"clock-{next(self._numbers)}") if now else None,
+            user="metier-test",
         )
 
 
-def test_guard(workspace: Path, log: AuditLog | None = None) -> Guard:
-    """The guard of a trial: policy counts as ever, the network is closed, and records stay with the trial.
+def test_guard(workspace: Path, log: AuditLog | None = None, hosts: Sequence[str] = ()) -> Guard:
+    """The guard of a trial: policy counts as ever, only hosts that are named are reached, and records stay here.
 
     Who starts a test agrees to what runs in it, in a sandbox and in folders of its own; what policy denies stays so.
     """
-    policy = Policy(network="none", untrusted="allow")
+    policy = Policy(network="restricted" if hosts else "none", hosts=tuple(hosts), untrusted="allow")
     return Guard(policy, audit=log if log is not None else MemoryLog(), approve=_agree, project=workspace)
 
 

@@ -19,7 +19,7 @@ AssertionKind: TypeAlias = Literal[
     "unchanged",  # a file is as it was before
     "changed-only",  # no other file is new, changed or gone
     "called",  # a tool was called, and not refused
-    "not-called",
+    "not-called",  # no call of a tool was even tried
     "refused",  # a call of a tool was refused
     "skill-read",  # the instructions of the skill reached the model
     "tokens",  # at most so many
@@ -58,7 +58,7 @@ class Assertion:
     value: float | None = None
     """The exit code, or the most tokens or seconds."""
     paths: tuple[str, ...] = ()
-    """The files that may change."""
+    """The files that may change, in which `*` stands for anything; or those that a judge is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Mock:
     error: str = ""
     """The error that it answers instead of a result."""
     function: str = ""
-    """`mocks.py:name`: a function of a file of the suite, which gets the arguments and gives the result."""
+    """`evals/mocks.py:name`: a function of a file of the skill, which gets the arguments and gives the result."""
     description: str = ""
     schema: Mapping[str, Any] | None = None
     """The JSON Schema of its arguments, for a tool that exists nowhere else."""
@@ -89,8 +89,8 @@ class Environment:
     now: str = ""
     """The moment that scripts and agents are told it is, in ISO 8601."""
     env: Mapping[str, str] = field(default_factory=dict)
-    mcp: Mapping[str, Any] = field(default_factory=dict)
-    """MCP servers by name, each with its tools and their answers, played from the suite."""
+    mcp: Mapping[str, tuple[Mock, ...]] = field(default_factory=dict)
+    """MCP servers by name, each with its tools, whose names are those that the server itself gives them."""
     network: tuple[str, ...] = ()
     """Hosts that the case may reach; none by default. Policy has the last word."""
 

@@ -40,8 +40,10 @@ class Transcript:
     digest: str = ""
     """The digest of the content that was read."""
     before: Mapping[str, bytes] = field(default_factory=dict)
-    """The files of the workspace before, by path; links and what is too large are left out and named in `notes`."""
+    """The files of the workspace before, by path."""
     after: Mapping[str, bytes] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """The paths that are not in `after`: of links, pipes and what is too large; `*` where not all were listed."""
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
@@ -65,7 +67,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grade:
-    """the result of one assertion: whether it holds, and why; None where nothing could tell."""
+    """The result of one assertion: whether it holds, and why; None where nothing could tell."""
 
     assertion: Assertion
     passed: bool | None
