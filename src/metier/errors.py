@@ -30,6 +30,7 @@
     ├── AgentInvalid            the declaration of an agent cannot be used
     ├── AgentFailed             a run of an agent came to no answer
     ├── ModelMissing            no model is configured, or the one that is cannot be used here
+    ├── BudgetExceeded          the money or the time for tests is used up, or may be by the next call
     ├── StoreUnavailable        the store cannot be opened, read or written
     ├── PolicyInvalid           a policy file, or a list of suppressions, cannot be used as it is
     ├── RulesInvalid            a pack of rules for the scanner cannot be used
@@ -263,6 +264,12 @@ class ModelMissing(MetierError):
     """No model is configured, or the one that is cannot be used here."""
 
     code = "model-missing"
+
+
+class BudgetExceeded(MetierError):
+    """The money or the time for tests is used up, or may be by the next call."""
+
+    code = "budget-exceeded"
 
 
 class PartMissing(MetierError, ImportError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from metier._lazy import dataclass, field
+from metier.proof.budget import TrialBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,13 +51,21 @@ class Transcript:
     cost: float | None = None
     """In US dollars; None where the price is not known."""
     seconds: float = 0.0
+    turns: int = 0
+    """Requests to the model."""
+    paths: int = 0
+    """Reads and runs of files of skills."""
     path_errors: int = 0
     """Reads and runs of files that are not there."""
     script_reads: int = 0
     violations: int = 0
     """Calls that rules refused."""
     error: str = ""
-    """Why the trial came to no end: `timeout: ...`, `budget: ...`, `model: ...`. Such a trial never passes."""
+    """Why the trial came to no end. Such a trial never passes.
+
+    `timeout: ...` and `turns: ...` are failures of the arm; `model: ...` (a provider that failed, a client that did not
+    start) is a failure that says nothing of the skill; `budget: ...` and `stale: ...` are trials that were not run.
+    """
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,8 +104,11 @@ class Trial:
     number: int = 0
     """Which repetition it is, from 0."""
     max_cost: float | None = None
-    """What may be spent on it, in US dollars."""
+    """What may be spent on it, in US dollars; None for no limit of its own."""
     max_seconds: float = 300.0
+    """The time that it may take, which the executor keeps to."""
+    budget: TrialBudget = field(default_factory=TrialBudget)
+    """The budget of all trials. Whoever spends money holds the worst case of it first: `budget.hold(worst)`."""
 
 
 class TrialRunner(Protocol):
@@ -105,6 +117,9 @@ class TrialRunner(Protocol):
     @property
     def name(self) -> str:
         """`scripted`, `recorded`, `openai:gpt-5`, `claude-code`: as reports and `--with` have it."""
+
+    def refusal(self, case: BehaviourCase, arm: Arm, number: int) -> str:
+        """The reason why it cannot run a trial, with what to do about it, in one sentence; empty where it can."""
 
     async def run(self, trial: Trial) -> Transcript:
         """Run one trial to its end or its limits; what goes wrong is the `error` of the transcript."""
