@@ -106,7 +106,7 @@ def subject_of(entry: Entry, suite: Suite | None = None) -> Iterator[TestSubject
     found = read_suite(package) if suite is None else suite
     root = Path(tempfile.mkdtemp(prefix="metier-test-"))
     try:
-        write_files(root / "skills" / entry.name, _without_tests(files, found))
+        write_files(root / "skills" / entry.name, files_without_tests(files, found))
         library = Library.from_folder(root / "skills", cache=False)
         yield TestSubject(
             name=entry.name,
@@ -121,7 +121,7 @@ def subject_of(entry: Entry, suite: Suite | None = None) -> Iterator[TestSubject
         safe_rmtree(os.fspath(root))
 
 
-def _without_tests(files: Files, suite: Suite) -> dict[str, tuple[FileMode, bytes]]:
+def files_without_tests(files: Files, suite: Suite) -> dict[str, tuple[FileMode, bytes]]:
     """The files that a skill is without its tests, with a copy in place of each link."""
     return {
         path: file

@@ -101,6 +101,8 @@ class Trial:
     """Other skills that the agent has in every arm."""
     workspace: Path
     """An empty folder of this trial, where the files of the case are written."""
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of the skill with its tests, by path, for mocks that are functions."""
     number: int = 0
     """Which repetition it is, from 0."""
     max_cost: float | None = None

@@ -38,17 +38,29 @@ def _count(record: AuditRecord, call: ToolCall | None) -> None:
         _telemetry.measure("skill.activations", skill=skill, outcome=outcome, model=model)
     elif event == "run" and record.skill and record.decision == "allow":
         _telemetry.measure("script.executions", skill=skill, outcome=outcome, model=model)
-    if event not in ("call", "read", "run"):
-        found = ""
-    elif code in _PATHS:
-        found = "path.failures"
-    else:
-        found = "script.read_attempts" if code == "script-read" or (event == "read" and record.command) else ""
+    found = mistake_of(record)
     # A call of a tool that reads leaves two records of the same failure: the read and the call.
     if found and (call is None or call.is_first(found)):
         _telemetry.measure(found, skill=skill, tool=tool, outcome=outcome, model=model)
-    if code not in _NO_RULES and (record.decision == "deny" or code == "tool-not-allowed"):
+    if breaks_rule(record):
         _telemetry.measure("rule.violations", skill=skill, tool=tool, outcome=outcome, model=model)
+
+
+def mistake_of(record: AuditRecord) -> str:
+    """The metric of a model's mistake that a record tells of: a wrong path, or a script that it reads; empty for none.
+
+    A call of a tool that reads leaves two records of the same mistake: the read and the call.
+    """
+    if record.event not in ("call", "read", "run"):
+        return ""
+    if record.code in _PATHS:
+        return "path.failures"
+    return "script.read_attempts" if record.code == "script-read" or (record.event == "read" and record.command) else ""
+
+
+def breaks_rule(record: AuditRecord) -> bool:
+    """Whether a record is of something that a rule refused."""
+    return record.code not in _NO_RULES and (record.decision == "deny" or record.code == "tool-not-allowed")
 
 
 def _describe(record: AuditRecord, call: ToolCall) -> None:
