@@ -12,7 +12,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import parse_object
-from metier._lazy import asdict, replace
+from metier._lazy import asdict, pattern, replace
 from metier.errors import MetierError
 from metier.proof.graders import argument_fits
 from metier.proof.suite import Mock, TextMatch
@@ -24,13 +24,14 @@ from metier.skill.tool_rules import canonical_tool
 from metier.tools.tool import DEFAULT_TIMEOUT, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from metier.proof.suite import Environment
     from metier.tools.tool import Tool
 
 FUNCTION_SECONDS = 10.0
+_MCP_TOOL = pattern(r"mcp__(.+?)__(.+)")
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 _CALL = """
 import contextlib, json, sys
@@ -125,7 +126,10 @@ def mock_tools(
     >>> tool.name, tool.answer({"city": "Rome"}).result, tool.answer({"city": "Oslo"}).code
     ('weather', 'sunny', 'no-mock')
     """
-    waiting = _by_tool((*environment.mocks, *_of_servers(environment)))
+    of_servers = (
+        replace(one, tool=f"mcp__{name}__{one.tool}") for name, several in _servers(environment) for one in several
+    )
+    waiting = _by_tool((*environment.mocks, *of_servers))
     tools: list[Tool] = []
     for tool in real:
         mocks = waiting.pop(canonical_tool(tool.name), None)
@@ -140,29 +144,27 @@ def _by_tool(mocks: Iterable[Mock]) -> dict[str, list[Mock]]:
     return found
 
 
-def _of_servers(environment: Environment) -> list[Mock]:
-    return [
-        replace(mock, tool=f"mcp__{server}__{mock.tool}") for server, mocks in environment.mcp.items() for mock in mocks
-    ]
+def _servers(environment: Environment) -> Iterator[tuple[str, list[Mock]]]:
+    """The MCP servers of a case, each with its tools by the names that it gives them itself."""
+    for name, server in environment.mcp.items():
+        yield name, [Mock(tool=tool, **answer) for tool, answer in server["tools"].items()]
 
 
 def mock_servers(
     environment: Environment, folder: Path, *, sources: Mapping[str, bytes] | None = None
 ) -> dict[str, list[str]]:
     """Write a file for each MCP server of a case, and return the commands that start them, by the servers' names."""
-    servers = {name: list(mocks) for name, mocks in environment.mcp.items()}
+    servers = dict(_servers(environment))
     for mock in environment.mocks:
-        prefix, _, rest = mock.tool.partition("__")
-        server, _, tool = rest.partition("__")
-        if prefix == "mcp" and tool:
-            servers.setdefault(server, []).append(replace(mock, tool=tool))
+        if found := _MCP_TOOL.fullmatch(mock.tool):
+            servers.setdefault(found[1], []).append(replace(mock, tool=found[2]))
     commands = {}
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {path: data.decode(errors="replace") for path, data in (sources or {}).items()}
     for number, (name, mocks) in enumerate(servers.items()):
         named = {mock.function.partition(":")[0] for mock in mocks}
-        content = {"mocks": [asdict(mock) for mock in mocks], "sources": {p: t for p, t in texts.items() if p in named}}
+        texts = {path: data.decode(errors="replace") for path, data in (sources or {}).items() if path in named}
         file = folder / f"server-{number}.json"
+        content = {"mocks": [asdict(mock) for mock in mocks], "sources": texts}
         file.write_text(json.dumps(content, default=str), "utf-8")
         commands[name] = [sys.executable, "-m", "metier.proof.mock_server", str(file)]
     return commands

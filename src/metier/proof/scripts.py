@@ -10,7 +10,7 @@ from metier.hints import for_person
 from metier.proof.graders import grade, grade_rows, reason_of, verdict_of
 from metier.proof.report import CaseResult, TierResult
 from metier.proof.suite import Assertion
-from metier.proof.trial import Transcript
+from metier.proof.trial import Grade, Transcript
 from metier.proof.workspace_files import read_workspace
 from metier.skill import shown
 from metier.skill.untrusted_text import shown_text
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from metier.run import Outcome
 
 _BY_DEFAULT = (Assertion(kind="exit", value=0),)
+_ABOUT_AGENTS = ("answer", "called", "not-called", "refused", "skill-read", "tokens", "judge")
 _MAX_REPORTED = 2_000
 """Characters of each output that a report has."""
 
@@ -48,7 +49,7 @@ def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
             seconds=time.monotonic() - begin,
             data={"code": error.code},
         )
-    grades = [grade(assertion, transcript) for assertion in case.assertions or _BY_DEFAULT]
+    grades = [_grade(assertion, transcript) for assertion in case.assertions or _BY_DEFAULT]
     return CaseResult(
         id=case.id,
         verdict=verdict_of(grades),
@@ -56,6 +57,12 @@ def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
         seconds=transcript.seconds,
         data={**_traces(transcript), "grades": grade_rows(grades)},
     )
+
+
+def _grade(assertion: Assertion, transcript: Transcript) -> Grade:
+    if assertion.kind not in _ABOUT_AGENTS:
+        return grade(assertion, transcript)
+    return Grade(assertion=assertion, passed=None, why="It is about an agent, and this is a script.")
 
 
 def run_script(subject: TestSubject, case: ScriptCase) -> Transcript:

@@ -73,7 +73,7 @@ class Mock:
     error: str = ""
     """The error that it answers instead of a result."""
     function: str = ""
-    """`evals/mocks.py:name`: a function of a file of the skill, which gets the arguments and gives the result."""
+    """`evals/mocks.py:name`: a function of a file of the suite, which gets the arguments and gives the result."""
     description: str = ""
     schema: Mapping[str, Any] | None = None
     """The JSON Schema of its arguments, for a tool that exists nowhere else."""
@@ -89,8 +89,8 @@ class Environment:
     now: str = ""
     """The moment that scripts and agents are told it is, in ISO 8601."""
     env: Mapping[str, str] = field(default_factory=dict)
-    mcp: Mapping[str, tuple[Mock, ...]] = field(default_factory=dict)
-    """MCP servers by name, each with its tools, whose names are those that the server itself gives them."""
+    mcp: Mapping[str, Any] = field(default_factory=dict)
+    """MCP servers by name, each with its tools and their answers, played from the suite."""
     network: tuple[str, ...] = ()
     """Hosts that the case may reach; none by default. Policy has the last word."""
 

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from metier._json_object import is_deep
+from metier._lazy import pattern
 from metier._suggest import suggestion
-from metier.run.environment import base_environment, isolated_python, temporary_folder
-from metier.run.job import Job, Limits
-from metier.run.plain import PlainRunner
+from metier.proof.linear_regex import regex_found, regex_problem
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from metier.proof.suite import TextMatch
 
 MAX_TEXT = 1_000_000
 """Characters of a text; a longer one meets no condition."""
-REGEX_SECONDS = 2.0
-"""For all regular expressions of one match together."""
+MAX_WORK = 20_000_000
+"""Steps of a search: the size of an expression, with all its repetitions, times the characters of the text."""
 _MAX_LINES, _MAX_LINE = 200, 100
-
-_SEARCH = """
-import json, re, sys
-def found(regex):
-    try:
-        return bool(re.search(regex, text, re.MULTILINE))
-    except (re.error, RecursionError, OverflowError, MemoryError):
-        return None
-regexes, text = json.load(sys.stdin)
-print(json.dumps([found(regex) for regex in regexes]))
-"""
+_TOKEN = pattern(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+),?(\d*)\}|.", re.DOTALL)
 
 
 def mismatch(match: TextMatch | None, text: str) -> str:
@@ -63,12 +53,11 @@ def _mismatches(match: TextMatch, text: str) -> Iterator[str]:
     for part in match.excludes:
         if part in text or part in plain:
             yield f"It contains {quoted(part)}."
-    if match.regex:
-        for regex, is_there in zip(match.regex, _search(match.regex, text), strict=True):
-            if is_there is None:
-                yield f"{quoted(regex)} is no regular expression, or takes more than {REGEX_SECONDS:g} seconds here."
-            elif not is_there:
-                yield f"Nothing in it is like {quoted(regex)}; {_nearest(regex, text)}."
+    for regex in match.regex:
+        if problem := regex_problem(regex) or _work_problem(regex, text):
+            yield f"{quoted(regex)} {problem}."
+        elif not regex_found(regex, text):
+            yield f"Nothing in it is like {quoted(regex)}; {_nearest(regex, text)}."
     if match.json is not None:
         yield from _json_mismatches(match.json, text)
 
@@ -93,22 +82,30 @@ def _nearest(part: str, text: str) -> str:
     return f"the nearest line is {quoted(close)}" if close else f"it begins with {quoted(lines[0])}"
 
 
-def _search(regexes: Sequence[str], text: str) -> list[bool | None]:
-    """Search for each expression, in a process that can be ended: None for one that is none, or takes too long."""
-    folder = temporary_folder()
-    job = Job(
-        argv=(*isolated_python(), "-c", _SEARCH),
-        folder=folder,
-        env=base_environment(folder),
-        stdin=json.dumps([regexes, text]).encode(),
-        limits=Limits(seconds=REGEX_SECONDS),
-        sandbox=False,
-    )
-    outcome = PlainRunner().run_blocking(job)
-    if not outcome.is_success:
-        return [None] * len(regexes)
-    found: list[bool | None] = json.loads(outcome.stdout)
-    return found
+def _work_problem(regex: str, text: str) -> str:
+    if regex_size(regex) * len(text) <= MAX_WORK:
+        return ""
+    return f"would take too long to look for in {len(text):,} characters: repeat less in it"
+
+
+def regex_size(regex: str) -> int:
+    """The number of letters of an expression, each as often as it is repeated.
+
+    >>> regex_size("a{3}b"), regex_size("(a{3}b){10}c")
+    (4, 41)
+    """
+    sizes, last = [0], 0
+    for token in _TOKEN.finditer(regex):
+        if token[1] is not None:
+            times = max(1, int(token[2] or token[1]))
+            sizes[-1] += last * (times - 1)
+            last *= times
+        elif token[0] == "(":
+            sizes.append(0)
+        else:
+            last = sizes.pop() if token[0] == ")" and len(sizes) > 1 else 1
+            sizes[-1] += last
+    return sum(sizes)
 
 
 def strict_json(text: str) -> Any:
