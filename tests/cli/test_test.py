@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -70,6 +71,36 @@ def test_what_got_worse_since_a_report_ends_with_1(metier: Call, skills: Path, p
     assert code == 1 and "worse: good form references" in out
 
 
+def test_a_version_before_is_tested_by_the_suite_of_now(metier: Call, skills: Path, project: Path) -> None:
+    suite = "version: 1\nrules: [{id: reads, tool: Read, arguments: {file_path: a}, expect: allow}]\n"
+    library(skill("good", allowed_tools="Read", files={"evals/suite.yaml": suite}), into=skills)
+    older = project / "older"
+    library(skill("good", allowed_tools="Grep"), into=older)
+    code, out, _ = metier("--skills", skills, "test", "good", "--tier", "rules", "--compare", older)
+    assert code == 0 and "better: good rules reads" in out
+    code, out, _ = metier("--skills", older, "test", "good", "--tier", "rules", "--compare", skills, "--suite",
+                          skills / "good/evals/suite.yaml")  # fmt: skip
+    assert code == 1 and "worse: good rules reads" in out
+
+
+def test_a_state_of_a_repository_is_a_version_before(metier: Call, skills: Path, project: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments], check=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "Before")
+    git("tag", "before")
+    (skills / "good/SKILL.md").write_text("---\nname: good\ndescription: Does good.\n---\nSee references/x.md.\n")
+    code, out, _ = metier("--skills", skills, "test", "good", "--tier", "form", "--compare", ".@before")
+    assert code == 1 and "worse: good form references" in out
+
+
+def test_a_version_before_is_not_fetched_from_elsewhere(metier: Call, skills: Path) -> None:
+    code, _, err = metier("--skills", skills, "test", "--compare", "acme/skills@v1")
+    assert code == 2 and "not on this machine" in err
+
+
 def test_a_file_that_is_no_report_is_wrong_usage(metier: Call, skills: Path, project: Path) -> None:
     (project / "base.json").write_text("{}")
     for name in ("base.json", "missing.json"):
@@ -83,6 +114,7 @@ def test_pytest_runs_the_tiers_of_a_folder(skills: Path, project: Path) -> None:
             *("--metier", str(skills), "--metier-tier", "form"),
         ],
         cwd=project,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,

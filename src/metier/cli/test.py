@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import metier
 import metier.source
 from metier._json_object import read_plain
-from metier._paths import write_file
+from metier._lazy import replace
+from metier._paths import is_inside, write_file
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.output import print_done, print_json, short_path
-from metier.cli.parser import Parser, library_of
+from metier.cli.parser import Parser, library_of, positive
 from metier.cli.test_view import TestProgress, print_comparison, print_report
 from metier.errors import InvalidArgument
 from metier.proof.report import TIERS
@@ -21,11 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from metier import Entry, Library
-    from metier.proof.comparison import Comparison
+    from metier.proof.behaviour import BehaviourSettings
+    from metier.proof.comparison import CaseKey, Comparison
+    from metier.proof.model_price import ModelPrice
     from metier.proof.report import Report
+    from metier.proof.runner import TestSettings
+    from metier.proof.suite import Suite
 
 _WORKFLOWS = ("github", "gitlab")
 _MAX_REPORT = 64 * 1024 * 1024
+_MAX_SUITE = 4 * 1024 * 1024
 _FORMATS = {
     "junit": "JUnit XML, which CI services read",
     "html": "a page that needs nothing else",
@@ -41,12 +51,67 @@ def add(parser: Parser) -> None:
     parser.option(
         "--tier", "TIER", f"only {', '.join(TIERS)} (repeatable)", action="append", choices=TIERS, dest="tiers"
     )
-    parser.option("--compare", "REPORT", "say what changed since a report that --json printed", default="")
+    parser.option("--suite", "FILE", "test by this suite instead of the skill's own", default="")
+    parser.option(
+        "--compare",
+        "BASE",
+        "say what changed since a report that --json printed, or since the version in a folder or a git state: .@main",
+        default="",
+    )
+    _add_behaviour(parser)
     parser.option("--workflow", "SERVICE", "print a workflow file for github or gitlab", choices=_WORKFLOWS)
     parser.flag("--full", "print all failures, and why cases were skipped")
     for name, about in _FORMATS.items():
         parser.option(f"--{name}", "FILE", f"write {about}", default="")
     parser.json()
+
+
+def _add_behaviour(parser: Parser) -> None:
+    """Add the options of the tier of behaviour."""
+    parser.option(
+        "--with",
+        "RUNNER",
+        "run behaviour with scripted, recorded, a model such as openai:gpt-5, or a client such as claude-code "
+        "(repeatable; default: what is free)",
+        action="append",
+        dest="runners",
+        default=[],
+    )
+    parser.option("--repeat", "N", "run each trial so often (default: 1)", type=positive, default=1)
+    parser.option("--budget", "USD", "spend at most that on models", type=_amount, default=None)
+    parser.option("--max-time", "SECONDS", "begin no trial after that", type=_amount, default=None)
+    parser.option("--price", "MODEL=IN,OUT", "a price in USD for a million tokens (repeatable)", action="append",
+                  type=_price, dest="prices", default=[])  # fmt: skip
+    parser.option("--judge", "MODEL", "let a model grade assertions that code cannot check", default=None)
+    parser.option("--min-pass-rate", "SHARE", "of trials with the skill (default: 1)", type=_share, default=1.0)
+    parser.flag("--record", "keep the answers of models in evals/recordings, to be replayed for nothing")
+
+
+def _amount(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount")
+    return found
+
+
+def _share(text: str) -> float:
+    found = _amount(text)
+    if found > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share from 0 to 1")
+    return found
+
+
+def _price(text: str) -> tuple[str, ModelPrice]:
+    from metier.proof.model_price import ModelPrice
+
+    name, _, amounts = text.rpartition("=")
+    parts = amounts.split(",")
+    if not name or len(parts) != 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is no price such as openai:gpt-5=1.25,10")
+    return name, ModelPrice(input=_amount(parts[0]), output=_amount(parts[1]))
 
 
 def run(options: Namespace) -> int:
@@ -55,12 +120,19 @@ def run(options: Namespace) -> int:
         return FINE
     from metier.proof.runner import TestSettings, test_skills
 
-    base = _base_of(options.compare) if options.compare else None
-    library, entries = skills_of(options)
     tiers = tuple(options.tiers or TIERS)
-    listener = None if options.json else TestProgress(len(entries) * len(tiers))
-    report = test_skills(library, entries, TestSettings(tiers=tiers, listener=listener))
-    comparison = base(report) if base is not None else None
+    with contextlib.ExitStack() as stack:
+        library, entries = skills_of(options)
+        base = _Base(stack, options.compare, entries) if options.compare else None
+        listener = None if options.json else TestProgress(len(entries) * len(tiers))
+        settings = TestSettings(
+            tiers=tiers,
+            suite=_read_suite(options.suite) if options.suite else None,
+            listener=listener,
+            behaviour=_behaviour(options, base),
+        )
+        report = test_skills(library, entries, settings)
+        comparison = base.compare(report, settings) if base is not None else None
     _write_files(options, report, comparison)
     if options.json:
         print_json(report.as_dict() | ({"comparison": comparison} if comparison is not None else {}))
@@ -72,10 +144,90 @@ def run(options: Namespace) -> int:
     return PROBLEMS if is_worse or report.verdict == "failed" else FINE
 
 
+def _behaviour(options: Namespace, base: _Base | None) -> BehaviourSettings:
+    from metier.proof.behaviour import BehaviourSettings
+    from metier.proof.budget import TrialBudget
+
+    return BehaviourSettings(
+        runners=tuple(options.runners),
+        repeats=options.repeat,
+        budget=TrialBudget(money=options.budget, seconds=options.max_time),
+        prices=dict(options.prices),
+        judge=options.judge,
+        min_pass_rate=options.min_pass_rate,
+        record=options.record,
+        previous=base.folders if base is not None else {},
+    )
+
+
 def _workflow(service: str) -> str:
     from importlib import resources
 
     return resources.files("metier.proof").joinpath("workflows", f"{service}.yml").read_text(encoding="utf-8")
+
+
+def _read_suite(path: str) -> Suite:
+    """The suite in a file, for skills that have none, or another one."""
+    from metier.proof.suite_reader import read_suite
+    from metier.skill import MemoryPackage
+
+    data = _read(path, _MAX_SUITE, "Name a suite, such as evals/suite.yaml.")
+    ending = "json" if path.lower().endswith(".json") else "yaml"
+    return read_suite(MemoryPackage({f"evals/suite.{ending}": data}))
+
+
+def _read(path: str, most: int, hint: str) -> bytes:
+    try:
+        data = read_plain(path, most=most)
+    except ValueError as error:
+        raise InvalidArgument(f"{path!r} cannot be read: {error}.", hint=hint) from None
+    if data is None:
+        raise InvalidArgument(f"There is no {path!r}.", hint=hint)
+    return data
+
+
+class _Base:
+    """The report or the skills that a comparison is with, read before anything is tested."""
+
+    def __init__(self, stack: contextlib.ExitStack, source: str, entries: list[Entry]) -> None:
+        from metier.proof.base_version import base_library
+        from metier.proof.comparison import read_verdicts
+
+        self._verdicts: dict[CaseKey, str] = {}
+        self._library: Library | None = None
+        if os.path.isfile(source) and not source.lower().endswith(metier.source.ARCHIVE_SUFFIXES):
+            hint = "Name a file of `metier test --json`, a folder, or a state of a repository: .@main."
+            self._verdicts = read_verdicts(_read(source, _MAX_REPORT, hint), source)
+        else:
+            self._library = stack.enter_context(base_library(source))
+        self._tested = {entry.name: entry for entry in entries}
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folders of the versions before, for the arm `previous`."""
+        return {entry.name: Path(entry.location).parent for entry in self._entries}
+
+    @property
+    def _entries(self) -> list[Entry]:
+        return [entry for entry in self._library or () if entry.name in self._tested]
+
+    def compare(self, report: Report, settings: TestSettings) -> Comparison:
+        """The difference of a report from the base; versions before are tested by the suites that count now."""
+        from metier.proof.comparison import compare_reports, verdicts_of
+        from metier.proof.runner import test_skills
+        from metier.proof.suite_reader import read_suite
+
+        now = verdicts_of(report)
+        if self._library is None:
+            return compare_reports(self._verdicts, now)
+        # Behaviour was compared already, trial by trial, with the arm `previous`.
+        tiers = tuple(tier for tier in settings.tiers if tier != "behaviour")
+        before: dict[CaseKey, str] = {}
+        for entry in self._entries:
+            suite = settings.suite or read_suite(self._tested[entry.name].package)
+            offline = replace(settings, tiers=tiers, suite=suite, listener=None)
+            before |= verdicts_of(test_skills(self._library, [entry], offline))
+        return compare_reports(before, {key: verdict for key, verdict in now.items() if key.tier in tiers})
 
 
 def skills_of(options: Namespace) -> tuple[Library, list[Entry]]:
@@ -83,9 +235,7 @@ def skills_of(options: Namespace) -> tuple[Library, list[Entry]]:
     library = library_of(options)
     if not options.names:
         return library, list(library)
-    paths = [
-        name for name in options.names if os.path.lexists(metier.source.expanded(name)) and _is_path(name, library)
-    ]
+    paths = [name for name in options.names if _is_path(name, library)]
     if paths:
         library = _with_paths(library, paths)
     found: list[Entry] = []
@@ -95,7 +245,8 @@ def skills_of(options: Namespace) -> tuple[Library, list[Entry]]:
 
 
 def _is_path(name: str, library: Library) -> bool:
-    return os.sep in name or "/" in name or name not in library
+    is_there = os.path.lexists(metier.source.expanded(name))
+    return is_there and (os.sep in name or "/" in name or name not in library)
 
 
 def _with_paths(library: Library, paths: list[str]) -> Library:
@@ -110,7 +261,7 @@ def _with_paths(library: Library, paths: list[str]) -> Library:
 
 def _entries_at(library: Library, path: str) -> Iterator[Entry]:
     top = _folder(path)
-    found = [one for one in library.snapshot.entries if _lies_in(os.path.realpath(one.location), top)]
+    found = [one for one in library.snapshot.entries if is_inside(os.path.realpath(one.location), top)]
     if not found:
         raise InvalidArgument(f"There is no skill in {path!r}.", hint="Name a skill's folder, or a folder of skills.")
     yield from found
@@ -119,28 +270,6 @@ def _entries_at(library: Library, path: str) -> Iterator[Entry]:
 def _folder(path: str) -> str:
     whole = os.path.realpath(metier.source.expanded(path))
     return os.path.dirname(whole) if os.path.basename(whole).lower() == "skill.md" else whole
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    from metier._paths import is_inside
-
-    return is_inside(path, folder)
-
-
-def _base_of(path: str) -> Callable[[Report], Comparison]:
-    """Read the report to compare with before anything is tested."""
-    from metier.proof.comparison import compare_reports, read_verdicts, verdicts_of
-
-    try:
-        data = read_plain(path, most=_MAX_REPORT)
-    except ValueError as error:
-        raise InvalidArgument(
-            f"{path!r} cannot be read: {error}.", hint="Name a file of `metier test --json`."
-        ) from None
-    if data is None:
-        raise InvalidArgument(f"There is no {path!r}.", hint="Write one with `metier test --json > base.json`.")
-    base = read_verdicts(data, path)
-    return lambda report: compare_reports(base, verdicts_of(report))
 
 
 def _write_files(options: Namespace, report: Report, comparison: Comparison | None) -> None:
