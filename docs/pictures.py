@@ -55,6 +55,8 @@ name: unit-prices
 description: >-
   Compares prices of packages of different size by the price per kilo or litre. Use when somebody asks which package is
   cheaper, or what something costs per unit.
+metadata:
+  version: "1.0"
 allowed-tools: Bash(python3 scripts/price.py:*) Read
 ---
 
