@@ -172,12 +172,12 @@ class AuditProbe(MemoryLog):
         """Return what happened: the event, the tool or skill it was about, and `ok` or the code of what went wrong.
 
         Records end with what they are about, so a load stands before the call that asked for it. With `events`, only
-        those: `summary("load", "unload")`.
+        those: `summary("load", "unload")`; without, all but those that only tell of the tokens of an answer (`model`).
         """
         return [
             (one.event, one.tool or one.skill, "ok" if one.success else one.code or one.decision)
             for one in self.records
-            if not events or one.event in events
+            if (one.event in events if events else one.event != "model")
         ]
 
     def find(self, **values: object) -> list[AuditRecord]:

@@ -228,7 +228,7 @@ def test_it_works_as_that_agent_with_its_catalog_its_scope_and_its_name_in_every
     assert {("elsewhere", False), ("clerk-only", False), ("expert-only", True), ("note", True)} <= made
     assert {("research", True), ("mine", True)} <= made
     by_clerk = [(one.event, one.tool) for one in played.audit.records if one.agent == "clerk"]
-    assert by_clerk == [("call", "skills_load")]
+    assert by_clerk == [("call", "skills_load"), ("model", "")]
 
 
 def test_a_specialist_uses_a_skill_that_runs_in_another_agent(stage: Any, declare: Declare) -> None:

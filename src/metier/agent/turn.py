@@ -120,6 +120,7 @@ class Turn:
                 # What was asked stands in the messages by now.
                 asked = None
         finally:
+            self.session.calls.usage.record()
             if self._under is not None:
                 self._under.spent += self.usage
         answer = Answer(

@@ -130,8 +130,9 @@ class _Models(ChatMiddleware):
         offered = {getattr(tool, "name", ""): tool for tool in options["tools"]}
 
         async def heard(answer: ChatResponse[Any]) -> None:
-            used = (answer.usage_details or {}).get("total_token_count") or 0
-            kit.session.calls.answered_by(answer.model or "", used)
+            used = answer.usage_details or {}
+            tokens, output = used.get("total_token_count") or 0, used.get("output_token_count") or 0
+            kit.session.calls.answered_by(answer.model or "", tokens, output=output)
             for call in (part for message in answer.messages for part in message.contents):
                 name = call.name or call.tool_name or call.type.removesuffix("_tool_call")
                 if call.type == "function_call" and _never_comes_back(offered.get(name)):

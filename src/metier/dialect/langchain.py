@@ -384,7 +384,8 @@ def _answered(kit: Kit, response: ModelResponse[Any]) -> list[tuple[str, Any]]:
         if isinstance(message, AIMessage):
             used = message.usage_metadata
             name = message.response_metadata.get("model_name", "")
-            kit.session.calls.answered_by(str(name), used["total_tokens"] if used else 0)
+            tokens, output = (used["total_tokens"], used["output_tokens"]) if used else (0, 0)
+            kit.session.calls.answered_by(str(name), tokens, output=output)
             blocks: list[Any] = message.content_blocks if isinstance(message.content, list) else []
             calls = (one for one in blocks if isinstance(one, dict) and one.get("type") == "server_tool_call")
             made += [(str(one.get("name")), one.get("args")) for one in calls]

@@ -161,7 +161,8 @@ class _Equipped(Agent[Any]):
         if turn is None or turn.agent.name != self.name:
             turn = _Turn(self, kit, AnswerChanges())
         turn.changes.announce(response, kit)
-        kit.session.calls.answered_by(name_of(turn.agent.model), response.usage.total_tokens)
+        used = response.usage
+        kit.session.calls.answered_by(name_of(turn.agent.model), used.total_tokens, output=used.output_tokens)
         for tool, arguments in made_elsewhere(response, self):
             await kit.attempted(tool, arguments)
 

@@ -180,7 +180,8 @@ class Operations:
             hints.append("More skills have these words than are counted: use rarer ones.")
         if hints:
             found["hint"] = " ".join(hints)
-        return ToolResult(success=True, result=found, truncated=number < pages or is_cut)
+        data = {} if is_all else {"found": len(entries)}
+        return ToolResult(success=True, result=found, truncated=number < pages or is_cut, data=data)
 
     def _is_forked(self, name: str) -> bool:
         try:

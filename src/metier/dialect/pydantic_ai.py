@@ -188,7 +188,9 @@ class _Run(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        self._kit.session.calls.answered_by(request_context.model.model_name, response.usage.total_tokens)
+        used = response.usage
+        calls = self._kit.session.calls
+        calls.answered_by(request_context.model.model_name, used.total_tokens, output=used.output_tokens)
         manager = ctx.tool_manager
         for call in response.parts:
             if isinstance(call, ToolCallPart) and manager is not None and manager.get_tool_def(call.tool_name) is None:

@@ -120,7 +120,8 @@ class ProviderConversation:
         """
         provider = self._skills.provider
         calls = calls_of(response, provider)
-        self._kit.session.calls.answered_by(*origin_of(response))
+        model, tokens, output = origin_of(response)
+        self._kit.session.calls.answered_by(model, tokens, output=output)
         made = []
         for call in calls:
             if call.is_made:

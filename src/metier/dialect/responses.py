@@ -40,16 +40,18 @@ def calls_of(response: Any, provider: Provider) -> list[Call]:
         ) from None
 
 
-def origin_of(response: Any) -> tuple[str, int]:
-    """The model that gave a response, and how many tokens it took, where it says so."""
+def origin_of(response: Any) -> tuple[str, int, int]:
+    """The model that gave a response, how many tokens it took and how many it has, where it says so."""
     found = _as_json(response)
     if not isinstance(found, Mapping):
-        return "", 0
+        return "", 0, 0
     used = found.get("usage") or found.get("usage_metadata")
     used = used if isinstance(used, Mapping) else {}
     total = _count(used.get("total_tokens")) or _count(used.get("total_token_count"))
-    tokens = total or _count(used.get("input_tokens")) + _count(used.get("output_tokens"))
-    return str(found.get("model") or found.get("model_version") or ""), tokens
+    names = ("output_tokens", "completion_tokens", "candidates_token_count")
+    output = next(filter(None, (_count(used.get(name)) for name in names)), 0)
+    tokens = total or _count(used.get("input_tokens")) + output
+    return str(found.get("model") or found.get("model_version") or ""), tokens, output
 
 
 def _count(value: Any) -> int:

@@ -71,13 +71,19 @@ class AuditedAction:
         contacts: Sequence[str] = (),
         output: str = "",
         output_digest: str = "",
+        active: tuple[str, ...] | None = None,
+        **more: Any,
     ) -> None:
-        """Write the record; a second time does nothing. The duration is that of the audited action unless given."""
+        """Write the record; a second time does nothing. The duration is that of the audited action unless given.
+
+        `active` are the skills that are active at its end, where it has changed that; `more` are fields of the record.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         took = (time.perf_counter() - self._started) * 1000
         action, decision = self._action, self.decision
+        active = self._active if active is None else active
         subject = action.skill
         self._keep(
             AuditRecord(
@@ -97,8 +103,8 @@ class AuditedAction:
                 output=_shortened(self.hide(output), self.max_output) if output else "",
                 output_digest=output_digest,
                 request=decision.request,
-                active=_names_of(self._active),
-                skills=self._active,
+                active=_names_of(active),
+                skills=active,
                 tool=_shortened(action.tool),
                 path=_shortened(action.path),
                 command=_shortened(self.hide(action.command)) if action.command else "",
@@ -112,6 +118,7 @@ class AuditedAction:
                 contacts=tuple(contacts),
                 **actor_fields(self._actor),
                 **self._terms,
+                **more,
             )
         )
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import replace
-from metier._telemetry import measure
 from metier.errors import MetierError
 from metier.guard import Action
 from metier.guard.audited_action import failure_code
@@ -17,10 +15,11 @@ from metier.session.context import MAX_ID
 from metier.session.events import Event
 from metier.session.hooks import tool_hooks
 from metier.session.resource_grants import skill_folders
+from metier.session.token_usage import TokenUsage
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from metier.guard import Decision
     from metier.guard.audited_action import AuditedAction
@@ -42,8 +41,9 @@ class Calls:
         self._context = context
         self._loaded = loaded
         self._hooks = hooks
-        self._usage = TokenUsage()
-        loaded.on_end.append(lambda one: self._usage.end(one.name))
+        self.usage = TokenUsage(context)
+        """The tokens of the conversation."""
+        loaded.on_end.append(lambda one: self.usage.end(one.name))
 
     def admit(self, tool: str, arguments: Mapping[str, Any], *, is_control: bool = False) -> CallAdmission:
         """Decide about a tool call: inside what every active skill and the policy allow, or refused."""
@@ -142,16 +142,17 @@ class Calls:
         asked = (one.skill.model for one in reversed(self._loaded.open) if one.entry.trusted)
         return next((model for model in asked if model and model.lower() != "inherit"), None)
 
-    def answered_by(self, model: str, tokens: int = 0) -> None:
+    def answered_by(self, model: str, tokens: int = 0, *, output: int = 0) -> None:
         """Name the model that gave the answer which is carried out next, and the tokens that took, in and out.
 
-        Adapters call it after each answer: records and telemetry tell of it.
+        `output` are those of them that the answer has. Adapters call it after each answer: records and telemetry tell
+        of it.
         """
         name = shown(model, MAX_ID)
         with self._loaded.lock:
             if self._context.actor.model != name:
                 self._context.actor = replace(self._context.actor, model=name)
-        self._usage.add((one.name for one in self._loaded.held), name, tokens)
+        self.usage.add(self._loaded.held, name, tokens, output)
 
     def _names_in(self, arguments: Mapping[str, Any]) -> list[str]:
         """The names of the skills that a call is about: by another case, a folder, or with their source."""
@@ -203,6 +204,7 @@ class CallAdmission:
         self._context = calls._context
         self._audited = audited
         self._action = action
+        self._active = active
         self._hooked = () if action.is_control else tuple([one for one in active if one.skill.hooks is not None])
         self._decided_under = decided_under
         self.decision = audited.decision
@@ -251,33 +253,14 @@ class CallAdmission:
         """Write the one record of the call; `against` is what kept one from being made that had been admitted."""
         if against is not None:
             self._audited.revoke(against)
-        exit_code, runner, contacts = (result.data.get(name) for name in ("exit_code", "runner", "contacts"))
+        given = (result.data.get(name) for name in ("exit_code", "runner", "contacts", "found"))
+        exit_code, runner, contacts, found = given
         self._audited.close(
             success=result.success,
             code=result.code or "",
             exit_code=exit_code if isinstance(exit_code, int) else None,
             runner=runner if isinstance(runner, str) else "",
             contacts=[one for one in contacts if isinstance(one, str)] if isinstance(contacts, list) else (),
+            found=found if type(found) is int else None,
+            **self._calls.usage.take(self._active),
         )
-
-
-class TokenUsage:
-    """The tokens of one conversation, by the skills that were active; told when each of them ends."""
-
-    def __init__(self) -> None:
-        self._tokens: dict[str, dict[str, int]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, skills: Iterable[str], model: str, tokens: int) -> None:
-        """Count an answer of a model for all skills that were active."""
-        with self._lock:
-            for skill in skills:
-                spent = self._tokens.setdefault(skill, {})
-                spent[model] = spent.get(model, 0) + tokens
-
-    def end(self, skill: str) -> None:
-        """A run of a skill is over."""
-        with self._lock:
-            spent = self._tokens.pop(skill, {})
-        for model, tokens in spent.items():
-            measure("skill.run.tokens", tokens, skill=skill, model=model)

@@ -244,6 +244,8 @@ class SessionParts:
 
     def close(self) -> None:
         """Close the parts that were made and hold something."""
+        if "calls" in vars(self):
+            self.calls.usage.record()
         for name in ("shell", "copies"):
             part: Any = vars(self).get(name)
             if part is not None:

@@ -125,8 +125,9 @@ class LoadTransaction:
         except BaseException as error:
             self._abandon(error)
             raise
+        active = tuple([one.label for one in self._loaded.held])
         for audited, _ in self._audited_actions:
-            audited.close(success=True)
+            audited.close(success=True, active=active)
 
     def note(self, text: str) -> None:
         """Say something more in the records of the load."""

@@ -498,13 +498,13 @@ def test_calls_that_the_provider_makes_leave_a_record(folder: Path, log: MemoryL
 
 
 def test_every_answer_is_told_with_its_model_and_its_tokens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, int]] = []
-    monkeypatch.setattr(Calls, "answered_by", lambda self, model, tokens=0: told.append((model, tokens)))
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(Calls, "answered_by", lambda self, *given, output: told.append((*given, output)))
     big = played([said("Done.")])
     big.model = "big-1"  # type: ignore[attr-defined]
     skills = Skills(folder, models={"big": big})
     ran(skills.equip(Agent(name="assistant", model=played([function_call(load("think"))]))))
-    assert told == [("ScriptedModel", 10), ("big-1", 10)]
+    assert told == [("ScriptedModel", 10, 3), ("big-1", 10, 3)]
 
 
 class Noting(AgentHooks[Any]):

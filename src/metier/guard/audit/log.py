@@ -70,7 +70,7 @@ class AuditRecord:
     """The digest of the content that replaced it."""
     layer: str = ""
     active: tuple[str, ...] = ()
-    """The skills that were active, for a tool call."""
+    """The skills that were active: for a tool call, and after a load, which moved its own behind those before it."""
     skills: tuple[str, ...] = ()
     """The active skills as `name@source#` and the beginning of the digest of each."""
     tool: str = ""
@@ -95,6 +95,12 @@ class AuditRecord:
     """The session that started this one, for an agent that another one started."""
     model: str | None = None
     """The model whose answer asked for it, where that is known."""
+    tokens_in: int | None = None
+    """The tokens that answers of the model read since the record before that tells of any, where that is known."""
+    tokens_out: int | None = None
+    """The tokens that these answers have."""
+    found: int | None = None
+    """The number of skills that a search found."""
     success: bool | None = None
     exit_code: int | None = None
     output: str = ""
