@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from metier.session.loader import LoadMode
     from metier.session.prompt import Prompt
     from metier.session.runs import RunOptions, Runs
+    from metier.store import Feedback
     from metier.tools import Executor, Tool
 
 
@@ -214,6 +215,27 @@ class Session:
         """`run`, for programs without an event loop."""
         return self.runs.script_blocking(script, args, skill, **options)
 
+    def feedback(self, skill: str, *, helped: bool, comment: str = "", by: By = "host") -> Feedback:
+        """Say that a skill helped, or did not: it counts in `metier stats`, and reviewers of changes read it.
+
+        It is kept in the store, with the content that is loaded, or else the one that is there now.
+        """
+        from metier.hub import give_feedback
+        from metier.session.active_skills import subject_of
+
+        self.context.require_open()
+        loaded = next((one for one in self.active if one.name == skill), None)
+        if loaded is None:
+            entry = self.parts.known.find(skill, by=by)
+            subject = subject_of(entry, self.library.digest(entry))
+        else:
+            subject = loaded.subject
+        actor = self.context.actor
+        agent, model = (actor.agent or "agent", actor.model) if by == "model" else (None, None)
+        actor = replace(actor, agent=agent, model=model)
+        scope = self.guard.governance.scope(actor)
+        return give_feedback(scope, subject, helped, comment, actor=actor)
+
     def instructions(self, prompt: str | None = None, *, dialect: DialectName | Dialect = "runtime") -> str:
         """Return the top-level text for the next model call; empty when there is nothing to say.
 
@@ -225,13 +247,18 @@ class Session:
         """Return the tools by which a model uses skills: name, description, JSON schema and async call.
 
         `spawn` starts an agent for a skill that asks for one of its own (`context: fork`). Where the session has the
-        option `proposals`, there are those too by which a model proposes changes to skills.
+        option `proposals`, there are those too by which a model proposes changes to skills, and with `feedback` the one
+        by which it says whether a skill helped.
         """
         found = _dialect(dialect).tools(self, spawn)
         if self.context.options.proposals:
             from metier.dialect.skill_proposals import proposal_tools
 
             found = [*found, *proposal_tools(self)]
+        if self.context.options.feedback:
+            from metier.dialect.skill_feedback import feedback_tool
+
+            found = [*found, feedback_tool(self)]
         return found
 
     def executor(

@@ -80,9 +80,9 @@ def add(parser: Parser) -> None:
     export.option(
         "--format",
         None,
-        "jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; csv: for a "
-        "spreadsheet; text: to read",
-        choices=("jsonl", "cloudevents", "otlp", "csv", "text"),
+        "jsonl: can be verified (default); cloudevents: CloudEvents 1.0; otlp: OpenTelemetry logs; ocsf: "
+        "OCSF 1.3 events of API activity; csv: for a spreadsheet; text: to read",
+        choices=("jsonl", "cloudevents", "otlp", "ocsf", "csv", "text"),
         default="jsonl",
     )
     target = export.add_mutually_exclusive_group()
@@ -141,14 +141,14 @@ def _tail(options: Namespace) -> None:
 
 def _search(options: Namespace) -> None:
     filters = {name: getattr(options, name) for name in _FILTERS}
-    filters |= {"since": _moment(options.since), "until": _moment(options.until)}
+    filters |= {"since": moment_of(options.since), "until": moment_of(options.until)}
     with _open_scope(options) as scope:
         found = scope.audit.search(**filters, limit=options.n) if scope is not None else []
     _print_records(found, options)
 
 
-def _moment(text: str | None) -> str | None:
-    """Convert a time to the form that records have."""
+def moment_of(text: str | None) -> str | None:
+    """Return a time, or a time ago, in the form that records have."""
     if text is None:
         return None
     seconds = seconds_of(text)

@@ -49,6 +49,7 @@ COMMANDS = {
     "listing": Command("use", "show or set how much models are shown of a skill", "catalog"),
     "ask": Command("use", "let an agent do a task with the skills that fit, and tell what it does", everyday=True),
     "chat": Command("use", "talk with an agent; /SKILL ARGUMENTS uses a skill by its name", everyday=True),
+    "feedback": Command("use", "say whether a skill helped"),
     "agents": Command("use", "list the agents that are declared here"),
     "mcp": Command(
         "use", "serve skills to an MCP client, over stdio or HTTP; or write the client's configuration", everyday=True
@@ -86,6 +87,7 @@ COMMANDS = {
     "deploy": Command("govern", "put a skill into the folder that everybody's agents read first"),
     "user": Command("govern", "say who may decide, and make the tokens by which they are known"),
     "audit": Command("govern", "read, verify and export what was recorded"),
+    "stats": Command("govern", "show who used which skills how much, what that cost, and what nobody uses"),
     "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
     "hook": Command("operate", "answer a hook of a client, which sends its event: clients call it, not people"),

@@ -140,6 +140,7 @@ def add(parser: Parser) -> None:
     effects = ("allow", "ask", "deny")
     parser.option("--scripts", None, "whether scripts run (default: allow)", choices=effects, default="allow")
     parser.flag("--proposals", "let models propose changes to skills")
+    parser.flag("--feedback", "let models say whether a skill helped")
     clients = [client.name for client in CLIENTS.values() if client.servers is not None]
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
@@ -268,6 +269,7 @@ def _make_server(options: Namespace) -> SkillServer:
         budget=options.budget,
         user=user_name(),
         proposals=options.proposals,
+        feedback=options.feedback,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import metier
 from metier.cli.output import Style, plural, print_json
 from metier.guard.remedies import tenant_option
+from metier.hub.feedback import describe_feedback
 from metier.hub.proposal_page import page_of, shown_lines
 from metier.hub.review import is_author, may_review
 from metier.hub.review_base import review_base_of
@@ -37,6 +38,7 @@ def print_proposal(options: Namespace, scope: TenantScope, person: Person, propo
     basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
     subject = subject_in(location_at(proposal.location, proposal.skill), files, proposal.proposed_digest)
     why_not = may_review(scope, governance, person, proposal, subject)
+    feedback = describe_feedback(scope, proposal.skill)
     revision = scope.revisions.get(proposal.proposed_digest)
     capabilities = revision.capabilities.get("names", ()) if revision is not None else ()
     if options.json:
@@ -47,6 +49,7 @@ def print_proposal(options: Namespace, scope: TenantScope, person: Person, propo
                 "compared_with": basis,
                 "note": basis.note,
                 "findings": [found.as_dict() for found in report.findings],
+                "feedback": feedback,
                 "page": str(page_of(scope, proposal)),
                 "why_not_you": why_not,
             }
@@ -54,6 +57,8 @@ def print_proposal(options: Namespace, scope: TenantScope, person: Person, propo
         return
     style = Style(sys.stdout)
     _print_reasons(style, proposal, basis, capabilities)
+    if feedback:
+        print(f"\n{style.dim('FEEDBACK ABOUT IT SO FAR')}\n  {Style.text(feedback)}")
     _print_findings(style, report, full=options.full)
     _print_diff(style, proposal.diff, full=options.full)
     tenant = tenant_option(options.tenant)

@@ -19,11 +19,13 @@ DialectName: TypeAlias = Literal["registry", "tool", "runtime", "sandbox"]
 
 PROPOSAL_TOOLS = frozenset({"propose_skill", "propose_skill_update"})
 """The tools by which a model proposes changes to skills."""
+FEEDBACK_TOOL = "skills_feedback"
+"""The tool by which a model says whether a skill helped."""
 CONTROL_TOOLS = frozenset(
     [
         *("skills_load", "skills_unload", "skills_read", "skills_run", "skills_search"),
         *("list_skills", "read_skill", "read_skill_resource", "skill", "get_skill"),
-        *PROPOSAL_TOOLS,
+        *(*PROPOSAL_TOOLS, FEEDBACK_TOOL),
     ]
 )
 """The tools of all dialects that control skills themselves: no skill can forbid them."""

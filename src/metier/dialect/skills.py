@@ -172,9 +172,8 @@ class Kit:
     def executor(self) -> Executor:
         """The executor of its tools."""
         # Made again while there are no skills, so that the first one that is added finds its tools.
-        others = (
-            len(self._builtin) + len(self._own) + (len(PROPOSAL_TOOLS) if self.session.context.options.proposals else 0)
-        )
+        options = self.session.context.options
+        others = len(self._builtin) + len(self._own) + len(PROPOSAL_TOOLS) * options.proposals + options.feedback
         if self._made is None or len(self._made.registry) <= others:
             self._made = self.session.executor(
                 self._own, dialect=self._dialect, builtin=self._builtin, spawn=self._spawn, is_all=False

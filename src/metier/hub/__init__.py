@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from metier.hub.deployment import deploy as deploy
     from metier.hub.diff import difference as difference
     from metier.hub.diff_apply import apply_diff as apply_diff
+    from metier.hub.feedback import give_feedback as give_feedback
     from metier.hub.history import compare as compare
     from metier.hub.history import rollback as rollback
     from metier.hub.proposals import propose_new as propose_new

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from decimal import Decimal
+from typing import Any
 
 
 def cost_of(model: str, day: str, tokens_in: int, tokens_out: int) -> int | None:
@@ -19,7 +16,8 @@ def cost_of(model: str, day: str, tokens_in: int, tokens_out: int) -> int | None
         return None
     # A dollar for a million tokens is a millionth of a dollar for one.
     rate_in, rate_out = (_rate(price, tokens_in) for price in prices)
-    return round(rate_in * tokens_in + rate_out * tokens_out)
+    cost: int = round(rate_in * tokens_in + rate_out * tokens_out)
+    return cost
 
 
 @functools.lru_cache(1_024)
@@ -43,8 +41,7 @@ def _prices_of(model: str, day: str) -> tuple[Any, Any] | None:
     return found.input_mtok, found.output_mtok
 
 
-def _rate(price: Any, tokens_in: int) -> Decimal:
+def _rate(price: Any, tokens_in: int) -> Any:
     """The price of one token; that of all may be another one where an answer has read many."""
-    tiers = getattr(price, "tiers", ())
-    rate = getattr(price, "base", price) or 0
-    return next((tier.price for tier in reversed(tiers) if tokens_in > tier.start), rate)  # type: ignore[no-any-return]
+    tiers = reversed(getattr(price, "tiers", ()))
+    return next((tier.price for tier in tiers if tokens_in > tier.start), getattr(price, "base", price) or 0)

@@ -69,6 +69,8 @@ class Options:
     """The folder of the virtual shell that has the files of skills, each in a folder of its name."""
     proposals: bool = False
     """Whether a model gets the tools by which it proposes changed and new skills, for others to decide about."""
+    feedback: bool = False
+    """Whether a model gets the tool by which it says that a skill helped, or did not."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, int) or self.budget < LEAST_BUDGET:

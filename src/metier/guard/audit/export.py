@@ -1,4 +1,4 @@
-"""Exports of the audit log: JSON lines, CloudEvents, OTLP, CSV and text; reading an export."""
+"""Exports of the audit log: JSON lines, CloudEvents, OTLP, OCSF, CSV and text; reading an export."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from metier._version import __version__
 from metier.errors import InvalidArgument
 from metier.guard.audit.checkpoints import Checkpoint
 from metier.guard.audit.log import AuditRecord, object_of
+from metier.guard.audit.ocsf import GEN_AI, ocsf_event
 from metier.hints import for_people
 from metier.skill import shown
 from metier.store.audit_log import ChainedRecord, canonical_or_none, skill_ref
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "csv", "text"]
+Format: TypeAlias = Literal["jsonl", "cloudevents", "otlp", "ocsf", "csv", "text"]
 
 _BATCH = 500
 """Log records in one OTLP request."""
@@ -72,6 +73,12 @@ def _cloud_events(records: Iterable[ChainedRecord]) -> Iterator[str]:
         yield _line({name: value for name, value in event.items() if value})
 
 
+def _ocsf_events(records: Iterable[ChainedRecord]) -> Iterator[str]:
+    for chained in records:
+        record = _record(chained)
+        yield _line(ocsf_event(record, uid=chained.hash, time=int(_nanoseconds(record)) // 1_000_000))
+
+
 def _otlp(records: Iterable[ChainedRecord]) -> Iterator[str]:
     log_records = map(_log_record, records)
     while batch := list(itertools.islice(log_records, _BATCH)):
@@ -91,6 +98,7 @@ def _log_record(chained: ChainedRecord) -> dict[str, Any]:
         "eventName": f"metier.{record.get('type', '')}",
         "body": {"stringValue": str(record.get("reason", ""))},
         "attributes": [_attribute(f"metier.{name}", value) for name, value in record.items() if name != "reason"]
+        + [_attribute(GEN_AI[name], value) for name, value in record.items() if name in GEN_AI]
         + [_attribute("metier.hash", chained.hash)],
     }
     trace = record.get("correlation_id")
@@ -168,20 +176,22 @@ def _format_run(record: Mapping[str, Any], texts: Mapping[str, str]) -> list[str
 
 def _csv(records: Iterable[ChainedRecord]) -> Iterator[str]:
     """Yield CSV by RFC 4180, with the same columns in the same order for all records."""
-    yield _csv_line(_CSV_COLUMNS)
+    yield csv_line(_CSV_COLUMNS)
     for chained in records:
         record = {"reason": chained.text, **_record(chained), "prev_hash": chained.previous, "hash": chained.hash}
-        yield _csv_line([_csv_cell(record.get(name)) for name in _CSV_COLUMNS])
+        yield csv_line([csv_cell(record.get(name)) for name in _CSV_COLUMNS])
 
 
-def _csv_line(cells: Iterable[str]) -> str:
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a line of CSV, but for the line feed at its end."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\r").writerow(cells)
     # The caller adds the line feed of the line ending.
     return out.getvalue()
 
 
-def _csv_cell(value: Any) -> str:
+def csv_cell(value: Any) -> str:
+    """Return a value as a cell that no spreadsheet calculates."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
@@ -227,6 +237,7 @@ def _line(value: object) -> str:
 _FORMS: dict[str, Callable[[Iterable[ChainedRecord]], Iterator[str]]] = {
     "cloudevents": _cloud_events,
     "otlp": _otlp,
+    "ocsf": _ocsf_events,
     "csv": _csv,
     "text": _text,
 }

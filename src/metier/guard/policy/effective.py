@@ -189,6 +189,10 @@ class EffectivePolicy:
     """The most that anything may do, by the opinions of all files."""
     scan: ScanSettings = field(default_factory=ScanSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    usage_queries: Literal["text", "none"] = "none"
+    """Whether texts of searches that found nothing are kept."""
+    usage_keep_days: int = 400
+    """The days that usage is known of one by one."""
     notify: NotifyCommand | None = None
     protect_fail: Literal["open", "closed"] | None = None
     """A tool call of a protected client that nothing can be decided about; None where no file has an opinion."""

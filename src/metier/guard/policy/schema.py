@@ -289,6 +289,16 @@ _ALL_KEYS = (
     Key("audit.checkpoint-every", number(1, 1_000_000, strict=min), "Records between two signed checkpoints."),
     Key("audit.key", text("the path of a key", is_path=True), "The key that checkpoints are signed with."),
     Key(
+        "usage.queries",
+        choice("text", "none"),
+        "Whether `metier stats` keeps the texts of searches that found nothing, or only counts them.",
+    ),
+    Key(
+        "usage.keep-days",
+        number(1, 36_500, strict=min),
+        "Days that `metier stats` knows one by one; those before are added up by month, and their texts forgotten.",
+    ),
+    Key(
         "notify",
         notify_command(),
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
