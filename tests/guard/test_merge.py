@@ -77,6 +77,7 @@ CASES = {
     "scan.together": ("medium", "off", "medium"),
     "scan.suppressions": ("ours.yaml", "theirs.yaml", "ours.yaml"),
     "audit.max-output": ("100", "1000", "10"),
+    "audit.max-arguments": ("100", "1000", "10"),
     "audit.checkpoint-every": ("100", "1000", "10"),
     "audit.key": ("ours", "theirs", "ours"),
     "notify": ("{run: [ours]}", "{run: [theirs]}", "{run: [ours]}"),

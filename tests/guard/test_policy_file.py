@@ -56,6 +56,7 @@ def test_every_key_can_be_written_and_is_found_by_its_line() -> None:
         "scan.together": "medium",
         "scan.packs": f'[{{folder: rules, digest: "{DIGEST}"}}, {{package: acme_rules, digest: "{DIGEST}"}}]',
         "store": "sqlite:////srv/metier.db", "audit.redact": "true", "audit.max-output": "10",
+        "audit.max-arguments": "10",
         "audit.checkpoint-every": "10", "audit.key": "keys/audit",
         "notify": "{run: [tell, --all], for: [request], seconds: 5}",
         "protect.fail": "closed", "protect.scripts": "sandbox", "protect.skills": "prompt",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import time
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from metier.guard.decision import Action, Actor, Decision
 
-_MAX_ARGUMENTS = 2_000
+_MAX_TEXT = 2_000
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +39,10 @@ class AuditedAction:
     """The digest of the policy that is in force."""
     max_output: int = 0
     """The characters of the output that go into the record."""
+    max_arguments: int = _MAX_TEXT
+    """The characters of the arguments that go into the record."""
+    basis: tuple[str, ...] = ()
+    """The facts that the guard decided on; empty where it was not the guard that decided."""
     hide: Callable[[str], str] = redact
     """The function that keeps secrets out of the record."""
     _is_closed: bool = field(default=False, init=False)
@@ -55,6 +58,11 @@ class AuditedAction:
         """Refuse what was allowed, for a reason that was found before it happened."""
         agreed = "" if self.agreed_to is None else f"{self.decision.reason} "
         self.decision = amend(against, reason=f"{agreed}{against.reason}")
+        self.basis = ()
+
+    def note_copy(self, root: str) -> None:
+        """Note the folder of the verified copy of the skill: what is decided from then on may name files in it."""
+        self.basis = (*self.basis, f"copy {root}") if self.basis else ()
 
     def runs_with(self, *, network: str = "", secrets: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
         """Note the network, secrets and notes of a run, for the record."""
@@ -84,7 +92,8 @@ class AuditedAction:
         took = (time.perf_counter() - self._started) * 1000
         action, decision = self._action, self.decision
         active = self._active if active is None else active
-        subject = action.skill
+        subject, basis = action.skill, self.basis
+        arguments, lacks = ("", "") if action.point != "call" else _arguments(action, self.max_arguments)
         self._keep(
             AuditRecord(
                 timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -108,7 +117,8 @@ class AuditedAction:
                 tool=_shortened(action.tool),
                 path=_shortened(action.path),
                 command=_shortened(self.hide(action.command)) if action.command else "",
-                arguments=_arguments(action) if action.point == "call" else "",
+                arguments=arguments,
+                basis=(*basis, f"arguments {lacks}") if basis and lacks else basis,
                 by=action.by,
                 answered_by=decision.answered_by,
                 success=success if decision.is_allowed else False,
@@ -146,20 +156,59 @@ def failure_code(error: BaseException | None) -> str:
     return "failed" if isinstance(error, Exception) else "cancelled"
 
 
-def _arguments(action: Action) -> str:
-    with contextlib.suppress(TypeError, ValueError, RecursionError):
-        return _shortened(redact(_ENCODE(dict(action.arguments))))
-    return "(not JSON)"
+def _arguments(action: Action, most: int) -> tuple[str, str]:
+    """The arguments as JSON, and what makes them other than they were: `redacted`, `shortened` or `not-json`."""
+    values = dict(action.arguments)
+    try:
+        whole, lacks = _ENCODE(values), ""
+    except (TypeError, ValueError, RecursionError):
+        try:
+            whole, lacks = _ENCODE_ANYTHING(values), "not-json"
+        except (TypeError, ValueError, RecursionError):
+            return "(not JSON)", "not-json"
+    hidden = redact(whole)
+    lacks = lacks or ("redacted" if hidden != whole else "shortened" if len(hidden) > most else "")
+    return _shortened(hidden, most), lacks
+
+
+def basis_of(
+    action: Action, active: Sequence[str], program: str, first: Decision, decision: Decision
+) -> tuple[str, ...]:
+    """The facts that a decision rests on and no other field of its record has, from which it can be made again.
+
+    `first` is the decision before anybody was asked.
+    """
+    subject, flags = action.skill, list[str]()
+    if first.outcome == "ask" and (decision.outcome != "ask" or decision.code == "approval-pending"):
+        flags.append("answered")
+    if subject is not None:
+        held = (("untrusted", subject.trusted), ("no-model", subject.for_models), ("no-person", subject.for_people))
+        flags += [word for word, holds in held if not holds]
+    if not action.isolated:
+        flags.append("unsandboxed")
+    if action.is_control:
+        flags.append("control")
+    elif len(action.ceilings) != len(active):  # not those of the active skills alone
+        flags += ["under", *(f"under {one.owner}#{one.digest[7:19]}" for one in action.ceilings)]
+    if action.rivals:
+        flags.append(f"rivals {','.join(sorted(action.rivals))}")
+    return _basis(program, action.workspace, tuple(flags))
+
+
+@functools.lru_cache(256)
+def _basis(program: str, workspace: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"program {program or 'none'}", *([f"workspace {workspace}"] if workspace else []), *flags)
 
 
 def _type_name(value: Any) -> str:
     return f"({type(value).__name__})"
 
 
-_ENCODE = json.JSONEncoder(default=_type_name, ensure_ascii=False).encode
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_ENCODE_ANYTHING = json.JSONEncoder(default=_type_name, ensure_ascii=False).encode
 
 
-def _shortened(text: str, most: int = _MAX_ARGUMENTS) -> str:
+def _shortened(text: str, most: int = _MAX_TEXT) -> str:
     if len(text) <= most or not most:
         return text if most else ""
     return f"{text[:most]}… ({len(text):,} characters)"

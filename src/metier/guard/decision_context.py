@@ -9,7 +9,6 @@ from metier._cache import cached_property
 from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.guard.approvals.status import ApprovalStatus, current_status, timestamp
-from metier.guard.governance import NO_PROGRAM
 from metier.guard.inspection import (
     capabilities_of,
     current_suppressions,
@@ -18,6 +17,7 @@ from metier.guard.inspection import (
     signer_of,
 )
 from metier.guard.policy.rules import ALIASES
+from metier.guard.program_layer import NO_PROGRAM
 from metier.guard.signers import trusted_signers
 from metier.scan.finding import FAILURE, rank
 from metier.skill import shown
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metier.guard.decision import Action, Actor, Origin, Subject
-    from metier.guard.governance import Governance, InForce, ProgramLayer
+    from metier.guard.governance import Governance, InForce
     from metier.guard.policy.effective import EffectivePolicy
+    from metier.guard.program_layer import ProgramLayer
     from metier.library import Entry
     from metier.scan.capabilities import Capabilities
     from metier.scan.finding import Finding

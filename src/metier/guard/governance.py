@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._cache import BoundedCache, cached_property
-from metier._lazy import dataclass, logger, replace
+from metier._lazy import logger, replace
 from metier._paths import default_cache_folder, is_inside
 from metier.errors import MetierError, StoreUnavailable
 from metier.guard import open_stores
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from metier.guard.decision import Action, Subject
     from metier.guard.policy.effective import EffectivePolicy
     from metier.guard.policy.program import ClosedPolicy, Policy
-    from metier.guard.tool_rules.calls import CallRules
+    from metier.guard.program_layer import ProgramLayer
     from metier.store import GovernanceState, Store, TenantScope
     from metier.store.location import StoreAddress
 
@@ -60,31 +60,6 @@ class InForce(NamedTuple):
         return self if self.tenant == actor.tenant else None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ProgramLayer:
-    """The layer of the program itself: its policy, the skills that it blocks, and its rules for tool calls."""
-
-    policy: Policy | None = None
-    blocks: frozenset[str] = frozenset()
-    """Names and digests that the program blocked beside those of its policy."""
-
-    @cached_property
-    def blocked(self) -> frozenset[str]:
-        """All names and digests that the program blocks."""
-        return self.blocks | frozenset(self.policy.blocked if self.policy is not None else ())
-
-    @cached_property
-    def call_rules(self) -> CallRules:
-        """The rules for tool calls of its policy."""
-        from metier.guard.policy.program import Policy
-        from metier.guard.tool_rules.calls import CallRules
-
-        return CallRules.of(self.policy or Policy())
-
-
-NO_PROGRAM = ProgramLayer()
-
-
 class Governance:
     """The policy files of a project, and the store with approvals, quarantines and records.
 
@@ -102,7 +77,7 @@ class Governance:
         self._whole: TenantScope | None = None
         self._seen: BoundedCache[str, tuple[tuple[object, ...], int]] = BoundedCache(_TENANTS)
         self._numbers = itertools.count()
-        self._noted: set[str] = set()
+        self._noted: set[object] = set()
         self._narrowed: tuple[object, object, ClosedPolicy] | None = None
 
     @classmethod
@@ -362,20 +337,42 @@ class Governance:
         """Whether a rule asks which layers have a skill of the same name."""
         return any(rule.collides_with for rule in self.policies.current().rules)
 
-    def has_noted(self, effective: EffectivePolicy) -> bool:
-        """Whether the files of a policy are in the store already, so that nothing has to be written for them."""
+    def has_noted(self, effective: EffectivePolicy, program: ProgramLayer, actor: Actor) -> bool:
+        """Whether the policies of a decision are in the store already, so that nothing has to be written for them."""
+        return self._has_noted_files(effective) and self._has_noted_program(program, actor)
+
+    def _has_noted_files(self, effective: EffectivePolicy) -> bool:
         return not effective.files or effective.digest in self._noted
 
-    def note_policy(self, effective: EffectivePolicy, actor: Actor, record: Callable[[AuditRecord], None]) -> None:
-        """Keep the policy files that a decision was made under, once, where there is a store to keep them."""
-        if self.has_noted(effective):
-            return
-        self._noted.add(effective.digest)
-        from metier.guard.side_effects import note_policy
-
+    def _has_noted_program(self, program: ProgramLayer, actor: Actor) -> bool:
+        if not program.digest or (actor.tenant, program.digest) in self._noted:
+            return True
         try:
-            if self.store() is not None:
-                note_policy(self.scope(actor), effective, actor, record)
+            return self.store() is None
+        except MetierError:
+            return True
+
+    def note_policy(
+        self,
+        effective: EffectivePolicy,
+        program: ProgramLayer,
+        actor: Actor,
+        record: Callable[[AuditRecord], None],
+    ) -> None:
+        """Keep the policy files that a decision was made under, and the program's own policy, each under its digest.
+
+        That happens once, where there is a store to keep them.
+        """
+        try:
+            if not self._has_noted_files(effective):
+                self._noted.add(effective.digest)
+                from metier.guard.side_effects import note_policy
+
+                if self.store() is not None:
+                    note_policy(self.scope(actor), effective, actor, record)
+            if not self._has_noted_program(program, actor):
+                self._noted.add((actor.tenant, program.digest))
+                self.scope(actor).policies.keep(program.digest, "program", "", program.text)
         except MetierError as error:
             log.warning("the policy in force could not be kept: %s", error)
 

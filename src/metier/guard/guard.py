@@ -9,10 +9,11 @@ import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from metier._cache import cached_property
-from metier._lazy import logger
+from metier._lazy import logger, replace
 from metier.errors import InvalidArgument, MetierError
 from metier.guard.decision import STRICTNESS, Action, Actor, allow, amend, no_objection, refuse
-from metier.guard.governance import Governance, ProgramLayer
+from metier.guard.governance import Governance
+from metier.guard.program_layer import ProgramLayer
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Guard:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._change(lambda before: ProgramLayer(policy=policy, blocks=before.blocks))
+        self._change(lambda before: replace(before, policy=policy))
 
     @property
     def governance(self) -> Governance:
@@ -134,11 +135,11 @@ class Guard:
 
     def block(self, *skills: str) -> None:
         """Block skills, by name or digest, from the next decision on, in every session."""
-        self._change(lambda before: ProgramLayer(policy=before.policy, blocks=before.blocks | frozenset(skills)))
+        self._change(lambda before: replace(before, blocks=before.blocks | frozenset(skills)))
 
     def unblock(self, *skills: str) -> None:
         """Take a block back; what the policy blocks stays blocked."""
-        self._change(lambda before: ProgramLayer(policy=before.policy, blocks=before.blocks - frozenset(skills)))
+        self._change(lambda before: replace(before, blocks=before.blocks - frozenset(skills)))
 
     def _change(self, change: Callable[[ProgramLayer], ProgramLayer]) -> None:
         with self._changing:
@@ -325,8 +326,8 @@ class Guard:
             decision = await self.in_thread(self.follow_up, action, actor, first, decision)
             _note_request(action, first, decision)
         effective = self._governance.effective if in_force is None else in_force.effective
-        if not self._governance.has_noted(effective):
-            await self.in_thread(self._governance.note_policy, effective, actor, self.record)
+        if not self._governance.has_noted(effective, self._program, actor):
+            await self.in_thread(self._governance.note_policy, effective, self._program, actor, self.record)
         return self._begin(action, actor, active, first, decision, effective)
 
     async def finish_records(self) -> None:
@@ -428,7 +429,7 @@ class Guard:
         decision: Decision,
         effective: EffectivePolicy,
     ) -> AuditedAction:
-        from metier.guard.audited_action import AuditedAction
+        from metier.guard.audited_action import AuditedAction, basis_of
 
         if not decision.is_allowed:
             from metier.guard.audit.redaction import redact
@@ -436,7 +437,7 @@ class Guard:
             what = action.tool or action.command or action.path or (action.skill.name if action.skill else "")
             log.warning("%s %s (%s)", action.point, redact(f"{shown(what)}: {decision.reason}"), decision.rule)
         agreed_to = first if first.outcome == "ask" and decision.is_allowed else None
-        self._governance.note_policy(effective, actor, self.record)
+        self._governance.note_policy(effective, self._program, actor, self.record)
         return AuditedAction(
             self.record,
             action,
@@ -446,6 +447,8 @@ class Guard:
             agreed_to=agreed_to,
             policy=effective.digest,
             max_output=effective.audit.max_output,
+            max_arguments=effective.audit.max_arguments,
+            basis=basis_of(action, active, self._program.digest, first, decision),
         )
 
     def record(self, record: AuditRecord) -> None:

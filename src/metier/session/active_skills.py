@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from metier._lazy import dataclass, logger, replace
 from metier.errors import ActivationFailed, MetierError, SkillNotActive
 from metier.guard import Action, Subject
+from metier.guard.decision import declared_ceiling
 from metier.hints import load_skill
+from metier.run import skill_variables
 from metier.session.events import Event
 from metier.skill import shown
 from metier.skill.script_packages import declared_packages
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
+    from metier.guard import Guard
     from metier.guard.decision import Ceiling
     from metier.library import Entry
     from metier.session.context import By, SessionContext
@@ -108,6 +111,47 @@ def script_paths(entry: Entry, root: str, listing: PackageListing) -> tuple[str,
     """The absolute paths of a skill's scripts: in its verified copy, and where it was loaded from."""
     roots = (root, os.path.dirname(entry.location))
     return tuple(os.path.join(root, *file.path.split("/")) for root in roots for file in listing.scripts())
+
+
+def active_skill(
+    entry: Entry,
+    skill: Skill,
+    digest: str,
+    listing: PackageListing,
+    guard: Guard,
+    *,
+    root: str,
+    workspace: str,
+    session: str,
+) -> ActiveSkill:
+    """Return a skill as it is active in a session, without its instructions; `root` has its files."""
+    values = skill_variables(workspace=workspace, skill_dir=root, session_id=session)
+    ceiling = declared_ceiling(
+        skill,
+        entry,
+        guard.enforcement_of(entry.place, entry.folder),
+        digest=digest,
+        fill=lambda rule: fill_rule(rule, values),
+        scripts=script_paths(entry, root, listing),
+    )
+    return ActiveSkill(
+        skill=skill,
+        entry=entry,
+        digest=digest,
+        root=root,
+        body="",
+        ceiling=ceiling,
+        listing=listing,
+        label=f"{entry.name}@{entry.source}#{digest.removeprefix('sha256:')[:12]}",
+        hooks_run=guard.policy.hooks != "deny",
+    )
+
+
+def fill_rule(rule: str, values: dict[str, str]) -> str:
+    """A tool rule with the skill's own folders in it: authors write `Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)`."""
+    for name, value in values.items():
+        rule = rule.replace(f"${{{name}}}", value)
+    return rule
 
 
 class ActiveSkills:

@@ -9,11 +9,11 @@ from metier._lazy import logger, replace
 from metier.errors import ActivationFailed, InvalidArgument, MetierError, Refused, SkillChanged
 from metier.guard import Action, Subject
 from metier.guard.audited_action import failure_code
-from metier.guard.decision import declared_ceiling, refuse
+from metier.guard.decision import refuse
 from metier.guard.inspection import findings_together
 from metier.hints import WITHOUT_IT, Hint, for_people, invoke_skill
-from metier.run import job_environment, skill_variables
-from metier.session.active_skills import MAX_NESTING, ActiveSkill, is_same, is_same_load, script_paths, subject_of
+from metier.run import job_environment
+from metier.session.active_skills import MAX_NESTING, active_skill, is_same, is_same_load, subject_of
 from metier.session.events import Event
 from metier.session.injection import find_commands, inject
 from metier.session.substitution import named_values, render, split_arguments, standard_variables, substitute
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from metier.guard.audited_action import AuditedAction
     from metier.library import Entry
     from metier.library.document_cache import PackageDigest
+    from metier.session.active_skills import ActiveSkill
     from metier.session.context import By, SessionParts
     from metier.session.injection import InjectedCommand
     from metier.session.substitution import Segment
@@ -301,28 +302,12 @@ class LoadTransaction:
                 name=entry.name,
             )
         root = self._parts.copies.keep(entry, digest, listing)
-        values = skill_variables(workspace=context.workspace, skill_dir=root, session_id=context.id)
-        ceiling = declared_ceiling(
-            document.skill,
-            entry,
-            context.guard.enforcement_of(entry.place, entry.folder),
-            digest=digest,
-            fill=lambda rule: fill_rule(rule, values),
-            scripts=script_paths(entry, root, listing),
-        )
-        active = ActiveSkill(
-            skill=document.skill,
-            entry=entry,
-            digest=digest,
-            root=root,
-            body="",
-            arguments=self._arguments,
-            by=self._by,
-            ceiling=ceiling,
-            listing=listing,
-            label=f"{entry.name}@{entry.source}#{digest.removeprefix('sha256:')[:12]}",
-            hooks_run=context.guard.policy.hooks != "deny",
-        )
+        for audited, name in self._audited_actions:
+            if name == entry.name:
+                audited.note_copy(root)
+        where = {"root": root, "workspace": context.workspace, "session": context.id}
+        begun = active_skill(entry, document.skill, digest, listing, context.guard, **where)
+        active = replace(begun, arguments=self._arguments, by=self._by)
         self._copied.append(active)
         return active, document
 
@@ -457,10 +442,3 @@ def too_many(count: int, most: int) -> InvalidArgument:
             "Load fewer, or unload some first.", model=("Get fewer, or end some first with {unload}.", "Get fewer.")
         ),
     )
-
-
-def fill_rule(rule: str, values: dict[str, str]) -> str:
-    """A tool rule with the skill's own folders in it: authors write `Bash(${CLAUDE_SKILL_DIR}/scripts/x.sh:*)`."""
-    for name, value in values.items():
-        rule = rule.replace(f"${{{name}}}", value)
-    return rule

@@ -121,6 +121,7 @@ def _resumed(parts: SessionParts, item: Mapping[str, Any], *, nested: bool) -> A
             return None
         try:
             one = LoadTransaction(parts, by, item["arguments"]).again(entry, digest)
+            audited.note_copy(one.root)
         except MetierError as error:
             audited.close(success=False, code=error.code)
             context.emit(Event(kind="refused", skill=entry.name, code=error.code, message=str(error)))

@@ -78,6 +78,8 @@ class AuditRecord:
     command: str = ""
     arguments: str = ""
     """The arguments of a tool call as JSON, secrets redacted, shortened."""
+    basis: tuple[str, ...] = ()
+    """The facts beyond other fields that the guard decided on: `workspace /srv/site`; empty where it did not decide."""
     by: str = ""
     answered_by: str = ""
     """The source of the approving answer: `terminal`, `client:NAME over elicitation` or `program`."""

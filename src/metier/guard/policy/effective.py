@@ -99,6 +99,8 @@ class AuditSettings:
     """The section `audit`."""
 
     max_output: int = 8_192
+    max_arguments: int = 2_000
+    """Characters of the arguments of a tool call; whoever wants calls to be replayed keeps more."""
     checkpoint_every: int = 100
     key: str | None = None
     """The file with the key that checkpoints are signed with."""

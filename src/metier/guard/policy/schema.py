@@ -286,6 +286,11 @@ _ALL_KEYS = (
         raw_default="true",
     ),
     Key("audit.max-output", number(0, 2**30, strict=min), "Bytes of output that a record keeps."),
+    Key(
+        "audit.max-arguments",
+        number(0, 65_536, strict=min),
+        "Characters of the arguments of a tool call that a record keeps; what is cut off cannot be replayed.",
+    ),
     Key("audit.checkpoint-every", number(1, 1_000_000, strict=min), "Records between two signed checkpoints."),
     Key("audit.key", text("the path of a key", is_path=True), "The key that checkpoints are signed with."),
     Key(

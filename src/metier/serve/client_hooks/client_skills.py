@@ -11,8 +11,7 @@ from metier.errors import MetierError
 from metier.guard.files.file_check import file_targets
 from metier.run import skill_variables
 from metier.serve.client_hooks.used_skills import UsedSkill
-from metier.session.active_skills import script_paths
-from metier.session.load_transaction import fill_rule
+from metier.session.active_skills import fill_rule, script_paths
 from metier.skill.names import glob_matches
 from metier.skill.tool_rules import canonical_tool
 
