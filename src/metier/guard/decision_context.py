@@ -198,7 +198,8 @@ class DecisionContext:
 
     def _status_of(self, approvals: tuple[Approval, ...]) -> ApprovalStatus:
         layer = self.subject.layer if self.subject is not None else ""
-        return current_status(approvals, self.effective.approval, layer=layer, environment=self.environment)
+        at = self.states[-1].at  # one that is decided about again has the approvals of its time
+        return current_status(approvals, self.effective.approval, layer=layer, environment=self.environment, at=at)
 
     @cached_property
     def lacking(self) -> tuple[str, ...]:

@@ -9,6 +9,10 @@ from metier._lazy import lazy_names
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:
+    from metier.proof.recorded_log import log_of_file as log_of_file
+    from metier.proof.recorded_log import log_of_store as log_of_store
+    from metier.proof.replay import Replay as Replay
+    from metier.proof.replay import ReplayReport as ReplayReport
     from metier.proof.report import CaseResult as CaseResult
     from metier.proof.report import Report as Report
     from metier.proof.report import SkillReport as SkillReport

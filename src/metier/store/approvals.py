@@ -88,13 +88,13 @@ _REQUESTS = Table(
 APPROVALS = Table(
     name="approvals", record=Approval, order=("decided_at", "number", "id"), json={"grants": tuple, "tools": tuple}
 )
-_AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
+AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
 """The fields that are set after an approval was given, and only take something from it."""
 
 
 def approval_terms(approval: Approval) -> str:
     """Return the digest of all terms of an approval, which its record has."""
-    return terms_of(*(value for name, value in APPROVALS.to_row(approval).items() if name not in _AFTERWARDS))
+    return terms_of(*(value for name, value in APPROVALS.to_row(approval).items() if name not in AFTERWARDS))
 
 
 class Approvals:

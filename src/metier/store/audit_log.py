@@ -44,10 +44,12 @@ _FIELDS = {
 """The columns that are a field of the record."""
 _COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
 # The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
-_DECISION = pattern(
-    r'"type":"(?:approval\.(?:granted|automatic|denied|revoked)|skill\.(?:quarantined|released)'
-    r'|person\.(?:added|removed)|token\.(?:made|revoked))"'
+DECIDING = (
+    *("approval.granted", "approval.automatic", "approval.denied", "approval.revoked", "skill.quarantined"),
+    *("skill.released", "person.added", "person.removed", "token.made", "token.revoked"),
 )
+"""The types of records that decisions depend on."""
+_DECISION = pattern(f'"type":"(?:{"|".join(DECIDING)})"'.replace(".", r"\."))
 _ACTORS = {"model": "agent", "user": "user", "host": "host", "client": "host"}
 _RESERVED = ("prev_hash", "hash", "checkpoint")
 _CHECKPOINT = ("seq", "hash", "signed_at", "key_id", "signature")

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass, field, fields
+from metier._lazy import dataclass, field, fields, replace
 from metier._paths import write_file
-from metier.store.approvals import APPROVALS, Approval, approval_terms
-from metier.store.audit_log import FIRST, follows, is_decision, parse_record
+from metier.store.approvals import AFTERWARDS, APPROVALS, Approval, approval_terms
+from metier.store.audit_log import DECIDING, FIRST, follows, is_decision, parse_record
 from metier.store.blocks import BLOCKS, split_block
 from metier.store.location import make_folder
 from metier.store.revisions import INSTALLS
@@ -26,6 +27,7 @@ from metier.store.revisions import INSTALLS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from metier.store.blocks import Block
     from metier.store.connection_pool import Mark
     from metier.store.revisions import Install
     from metier.store.rows import StateVersion, TenantRows
@@ -36,8 +38,13 @@ _WORTH_SAVING = 500
 _TABLES = ("granted", "against", "blocked", "people", "tokens")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 _COLUMNS = tuple(map(attrgetter("name"), fields(Approval)))
-_ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _REVOKED = map(
-    _COLUMNS.index, ("id", "digest", "skill", "location", "decision", "revoked_at")
+_ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _DECIDED_AT, _REVOKED = map(
+    _COLUMNS.index, ("id", "digest", "skill", "location", "decision", "decided_at", "revoked_at")
+)
+_AFTERWARDS = tuple(map(_COLUMNS.index, AFTERWARDS))
+_DECIDED = (
+    f"SELECT seq, data_json FROM audit_log WHERE tenant = ? AND event_type IN ({', '.join('?' * len(DECIDING))}) "
+    "ORDER BY seq"
 )
 _APPROVALS = f"SELECT {', '.join(_COLUMNS)} FROM approvals WHERE tenant = ? ORDER BY {', '.join(APPROVALS.order)}"
 _empty: Callable[[], Mapping[Any, Any]] = partial(MappingProxyType, {})
@@ -199,9 +206,10 @@ class _Reading:
             self.sound = self.decisions()
             self.fault = self.seq + 1
         if record is not None:
-            self._decide(record)
+            self.decide(record)
 
-    def _decide(self, record: Mapping[str, Any]) -> None:
+    def decide(self, record: Mapping[str, Any]) -> None:
+        """Take over the decision of a record."""
         reason, terms, approval = (_text(record, name) for name in ("reason", "terms", "approval"))
         notes, title = record.get("notes"), reason.partition(" ")
         blocked = str(notes[0]) if isinstance(notes, list) and notes else ""
@@ -257,6 +265,8 @@ class GovernanceState:
 
     is_readable: bool = True
     """False where the store cannot be used, and nothing is known."""
+    at: str = ""
+    """The moment that it is the state of; empty for now."""
     blocked: frozenset[tuple[str, str]] = frozenset()
     """`("digest", "sha256:..."), ("name", "x"), ("source", "y")`."""
     blocked_by: Mapping[tuple[str, str], str] = field(default_factory=_empty)
@@ -329,13 +339,20 @@ def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
         blocks = rows.select(BLOCKS)
         approvals = rows.statement(_APPROVALS)
         installs = rows.select(INSTALLS)
+    state = _state_of(decisions, blocks, approvals, installs)
+    return CachedState(state=state, version=version, decisions=decisions)
+
+
+def _state_of(
+    decisions: RecordedDecisions, blocks: list[Block], approvals: list[tuple[Any, ...]], installs: list[Install]
+) -> GovernanceState:
     refused = any(one["decision"] == "denied" and "revoked_at" not in one for one in decisions.against.values())
     has_refusals = refused or any(row[_DECISION] != "approved" and not row[_REVOKED] for row in approvals)
     digests: dict[tuple[str, str], dict[str, None]] = {}
     for row in approvals:
         if not row[_REVOKED]:
             digests.setdefault((row[_SKILL], row[_LOCATION]), {})[row[_DIGEST]] = None
-    state = GovernanceState(
+    return GovernanceState(
         blocked=frozenset(
             (*((one.kind, one.value) for one in blocks), *(split_block(what) for what in decisions.blocked))
         ),
@@ -345,7 +362,56 @@ def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
     )
-    return CachedState(state=state, version=version, decisions=decisions)
+
+
+class PastStates:
+    """The states that a store was in: rows by their times, and the records that confirm them by their order."""
+
+    def __init__(self, rows: TenantRows) -> None:
+        """Read what there is now, of an audit log that was verified."""
+        self._tenant = rows.tenant_in_records
+        with rows.snapshot():
+            found = rows.statement(_DECIDED, *DECIDING)
+            self._approvals = rows.statement(_APPROVALS)
+            self._blocks, self._installs = rows.select(BLOCKS), rows.select(INSTALLS)
+        self._records = [(seq, parse_record(text) or {}) for seq, text in found]
+        self._numbers = [seq for seq, _ in found]
+        self._moments = [one.get("timestamp", "") for _, one in self._records]
+        times = [time for row in self._approvals for time in (row[_DECIDED_AT], row[_REVOKED])]
+        self._times = sorted([*times, *(one.at for one in self._blocks), *(one.at for one in self._installs)])
+        self._reading, self._read = _Reading(RecordedDecisions(), self._tenant), 0
+        self._seen: tuple[object, GovernanceState] | None = None
+
+    def before(self, at: str, seq: int | None = None, *, without: Collection[int] = ()) -> GovernanceState:
+        """Return the state at a time, and where one is given before a record; `without` records that it led to."""
+        count = bisect_right(self._moments, at) if seq is None else bisect_left(self._numbers, seq)
+        changes = bisect_right(self._times, at)
+        if self._seen is None or self._seen[0] != (count, changes, without):
+            self._seen = ((count, changes, without), self._state(self._decisions(count, without), at))
+        return replace(self._seen[1], at=at)
+
+    def deciding(self, after: int, before: int) -> list[tuple[int, dict[str, Any]]]:
+        """Return the records between two that decisions depend on, with their numbers."""
+        return self._records[bisect_right(self._numbers, after) : bisect_left(self._numbers, before)]
+
+    def _decisions(self, count: int, without: Collection[int]) -> RecordedDecisions:
+        if without or count < self._read:
+            self._reading, self._read = _Reading(RecordedDecisions(), self._tenant), 0
+        for seq, record in self._records[self._read : count]:
+            if seq not in without:
+                self._reading.decide(record)
+        self._read = len(self._records) + 1 if without else count  # what lacks some is no beginning of what follows
+        return self._reading.decisions()
+
+    def _state(self, decisions: RecordedDecisions, at: str) -> GovernanceState:
+        rows = [_not_yet_revoked(row, at) for row in self._approvals if row[_DECIDED_AT] <= at]
+        blocks = [one for one in self._blocks if one.at <= at]
+        return _state_of(decisions, blocks, rows, [one for one in self._installs if one.at <= at])
+
+
+def _not_yet_revoked(row: tuple[Any, ...], at: str) -> tuple[Any, ...]:
+    """The row of an approval as it was at a time; what is set afterwards only takes something from it."""
+    return row if row[_REVOKED] <= at else tuple("" if i in _AFTERWARDS else value for i, value in enumerate(row))
 
 
 def _is_settled(row: tuple[Any, ...], decisions: RecordedDecisions) -> bool:

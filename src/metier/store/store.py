@@ -16,7 +16,7 @@ from metier.store.connection_pool import ConnectionPool
 from metier.store.location import parse_address
 from metier.store.revisions import Installs, Revisions, Versions
 from metier.store.rows import TenantRows, tenant_of_token
-from metier.store.state import CachedState, DecisionReader, read_state
+from metier.store.state import CachedState, DecisionReader, PastStates, read_state
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -216,6 +216,10 @@ class TenantScope:
             cached = (cached and cached.moved(version, reader.read(self._rows))) or read_state(self._rows, reader)
         self.store.states[self.tenant] = replace(cached, mark=mark)
         return cached.state
+
+    def past_states(self) -> PastStates:
+        """Return the states that it was in, for decisions that are made again."""
+        return PastStates(self._rows)
 
     def recorded_decisions(self) -> RecordedDecisions:
         """Return the decisions in its audit log."""

@@ -145,9 +145,9 @@ _cache: BoundedCache[tuple[int, str, str], _Cached] = BoundedCache(_MAX_CACHED)
 
 
 def current_status(
-    approvals: tuple[Approval, ...], terms: ApprovalTerms, *, layer: str = "", environment: str = ""
+    approvals: tuple[Approval, ...], terms: ApprovalTerms, *, layer: str = "", environment: str = "", at: str = ""
 ) -> ApprovalStatus:
-    """The approval status now, under the terms of a policy, cached until one of the approvals expires.
+    """The approval status now, or `at` a time, under the terms of a policy, cached until one of the approvals expires.
 
     The cache knows approvals by their identity: a decision about a skill is made many times, and approvals change
     rarely.
@@ -158,7 +158,7 @@ def current_status(
     >>> current_status(given, ApprovalTerms()).grants
     frozenset({'scripts'})
     """
-    now = time.time()
+    now = _seconds(at) if at else time.time()
     key = (id(approvals), layer, environment)
     cached = _cache.get(key)
     # An entry holds on to its approvals, so that no others can have their identity; a clock may be set back.
