@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from metier.find.catalog import Catalog
     from metier.find.catalog_format import Format
     from metier.find.results import Result
+    from metier.find.search_index import IndexedSkill
     from metier.find.search_engine import SearchEngine
     from metier.find.vectors import Embedder
     from metier.library import Entry, Layer, Machine, SkillIndex
@@ -67,6 +68,28 @@ class Finder:
             checked_k(k),
             (lambda entry, _: names is None or entry.name in names) if include_unlisted else listed,
         )
+
+    def explain(self, prompt: str, k: int = 10, *, names: Collection[str] | None = None) -> list[Result]:
+        """The `k` skills that fit a prompt best, as models would find them, each with what every word gave it.
+
+        By words alone, and whether or not skills are ready here: so the same library has the same answer on every
+        machine. Nothing in the prompt is a filter.
+
+        >>> from metier import Library
+        >>> library = Library.from_files({"SKILL.md": "---\\nname: forms\\ndescription: Fill PDFs.\\n---\\nOpen."})
+        >>> [(word.word, word.field) for word in Finder(library.index).explain("fill in forms")[0].words]
+        [('forms', 'name'), ('fill', 'description')]
+        """
+        from metier.find.query import Query
+        from metier.find.search_engine import checked_k, searchable
+
+        def accept(entry: Entry, row: IndexedSkill | None) -> bool:
+            hidden = entry.is_hidden_from_models if row is None else row.unlisted
+            return not hidden and (names is None or entry.name in names)
+
+        index = self._index
+        query = Query.of_prompt(searchable(prompt))
+        return self._engine().search(index.snapshot, index.caller, query, checked_k(k), accept, explain=True)
 
     def catalog(
         self,

@@ -8,7 +8,7 @@ wrote; see `benchmarks/retrieval.py`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from metier._lazy import dataclass, field
 from metier.find.lexicon import letters_in
@@ -102,6 +102,21 @@ class Fit:
     in_body: set[str] = field(default_factory=set)
     phrases: list[tuple[str, ...]] = field(default_factory=list)
     nearness: float = 0.0
+    in_order: Sequence[WordScore] = ()
+    """The part of pairs of words in the score, where it is to be explained."""
+
+
+MatchedField: TypeAlias = Literal["name", "description", "body", "order"]
+
+
+class WordScore(NamedTuple):
+    """The score that a word of a query gave a skill, or a pair of words that stand together in its body."""
+
+    word: str
+    """As the query has it."""
+    field: MatchedField
+    """The first field that has it: also other fields of the frontmatter count as the description."""
+    score: float
 
 
 class Asked(NamedTuple):
@@ -176,7 +191,20 @@ class Ranking:
         fit.score = score
         return fit
 
-    def by_order(self, fits: Sequence[tuple[Fit, EncodedStems, Asked]]) -> None:
+    def words(self, skill: EncodedStems, asked: Asked, fit: Fit) -> list[WordScore]:
+        """The score of a skill by its words, word for word; the words of its name share what that is more together."""
+        found: list[WordScore] = []
+        for stem in self._query.stems:
+            about, body = ([each for each in one if each[0] == stem] for one in (asked.about, asked.body))
+            alone = self.by_words(skill, Asked(about, body, [], [])) if about or body else Fit()
+            if alone.score:
+                field: MatchedField = "name" if alone.in_name else "description" if alone.in_about else "body"
+                found.append(WordScore(self._written(stem), field, alone.score))
+        found += fit.in_order
+        more = (fit.score - sum(word.score for word in found)) / max(1, len(fit.in_name))
+        return [word._replace(score=word.score + more) if word.field == "name" else word for word in found]
+
+    def by_order(self, fits: Sequence[tuple[Fit, EncodedStems, Asked]], *, explain: bool = False) -> None:
         """Add what the order of words says: pairs and phrases of the query that stand together in the body.
 
         Pairs are weighed by how many of these skills have them: how common a pair is in the whole library is not
@@ -191,11 +219,17 @@ class Ranking:
         rarity = self._rarity
         for (fit, skill, asked), found in zip(fits, pairs, strict=True):
             norm = length_norm(fit.length / rarity.body_mean, PAIR_LENGTH_MATTERS)
-            fit.score += PAIR_WEIGHT * sum(worth[pair] * saturated(count, norm) for pair, count in found.items())
+            of_pairs = {pair: PAIR_WEIGHT * worth[pair] * saturated(count, norm) for pair, count in found.items()}
+            fit.score += sum(of_pairs.values())
+            if explain:
+                fit.in_order = [WordScore(self._written(*pair), "order", score) for pair, score in of_pairs.items()]
             for phrase, letters in asked.phrases:
                 if letters in skill.body or letters in skill.name or letters in skill.about:
                     fit.phrases.append(phrase)
                     fit.score += PHRASE_WEIGHT * sum(rarity.body.get(stem, rarity.unknown) for stem in phrase)
+
+    def _written(self, *stems: str) -> str:
+        return " ".join(self._query.written.get(stem, stem) for stem in stems)
 
 
 def _spelled(stems: Iterable[str], letters: Mapping[str, str]) -> str:

@@ -8,10 +8,10 @@ from metier._lazy import dataclass
 from metier.find.tokenizer import split_stems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from metier.find.query import Query
-    from metier.find.ranking import Fit
+    from metier.find.ranking import Fit, WordScore
     from metier.library import Entry, Layer
 
 
@@ -32,6 +32,13 @@ class Result:
     why: str
     """The words of the query and the fields in which they were found."""
     entry: Entry
+    words: tuple[WordScore, ...] = ()
+    """The score word for word, the most telling first; only of a search that explains."""
+
+    @property
+    def points(self) -> float:
+        """The sum of what its words gave, by which skills are ranked; of a search that explains."""
+        return sum(word.score for word in self.words)
 
     @property
     def description(self) -> str:
@@ -48,7 +55,7 @@ _WORDS_SHOWN = 5
 _NEAR_ENOUGH_TO_SAY = 0.5
 
 
-def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
+def result_of(entry: Entry, fit: Fit, query: Query, words: Sequence[WordScore] = ()) -> Result | None:
     """A skill with its score and reasons; None when it does not fit after all."""
     if query.only_phrases and len(fit.phrases) < len(query.phrases):
         return None
@@ -61,7 +68,9 @@ def result_of(entry: Entry, fit: Fit, query: Query) -> Result | None:
         score = round(fit.score / (fit.score + 20), 4)
     else:
         return None
-    return Result(name=entry.name, score=score, why=_why(fit, query, entry, named=is_named), entry=entry)
+    telling = tuple(sorted(words, key=lambda word: (-word.score, word.word)))
+    why = _why(fit, query, entry, named=is_named)
+    return Result(name=entry.name, score=score, why=why, entry=entry, words=telling)
 
 
 def _why(fit: Fit, query: Query, entry: Entry, *, named: bool) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from metier.find.indexed_text import EncodedStems
     from metier.find.overview import Overviews
     from metier.find.query import Query
-    from metier.find.ranking import Fit
+    from metier.find.ranking import Asked, Fit
     from metier.find.search_index import IndexedSkill, SearchIndex
     from metier.find.vectors import Embedder, Nearness
     from metier.find.visibility import Visibility
@@ -49,9 +49,14 @@ class SearchEngine:
         query: Query,
         k: int,
         accept: Callable[[Entry, IndexedSkill | None], bool],
+        *,
+        explain: bool = False,
     ) -> list[Result]:
-        """The `k` skills that fit best of those the caller may see and `accept` lets through."""
-        return self.indexes.surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept))
+        """The `k` skills that fit best of those the caller may see and `accept` lets through.
+
+        With `explain` by words alone, and each result has its score word for word.
+        """
+        return self.indexes.surely(snapshot, lambda: self._search(snapshot, caller, query, k, accept, explain=explain))
 
     @cached_property
     def _overviews(self) -> Overviews:
@@ -70,6 +75,8 @@ class SearchEngine:
         query: Query,
         k: int,
         accept: Callable[[Entry, IndexedSkill | None], bool],
+        *,
+        explain: bool,
     ) -> list[Result]:
         view = snapshot.view(caller)
         places = [
@@ -84,7 +91,7 @@ class SearchEngine:
         if corrected is not query:
             query, counts = corrected, _look_up(corrected, places)
         rarity = Rarity(counts, Totals(*map(sum, zip(Totals(), *totals, strict=True))))
-        near = self.indexes.nearness(query, {place.number: place.scopes for place in places})
+        near = None if explain else self.indexes.nearness(query, {place.number: place.scopes for place in places})
         if query.layers:
             places = [place for place in places if snapshot.places[place.number].layer in query.layers]
         entries: dict[tuple[int, int], Entry] = {}
@@ -97,13 +104,15 @@ class SearchEngine:
             return True
 
         chosen = candidates(query, places, counts, rarity, admit, near, k)
-        fits = _ranked(Ranking(query, rarity), places, chosen)
+        ranking = Ranking(query, rarity)
+        fits = _ranked(ranking, places, chosen, explain=explain)
         if near is not None:
-            _fuse(fits, near)
+            _fuse([each[:2] for each in fits], near)
         fits.sort(key=lambda item: (entries[item[0]].name not in query.names, -item[1].score, entries[item[0]].name))
         results: list[Result] = []
-        for where, fit in fits:
-            result = result_of(entries[where], fit, query)
+        for where, fit, skill, asked in fits:
+            words = ranking.words(skill, asked, fit) if explain else ()
+            result = result_of(entries[where], fit, query, words)
             # An `agents/openai.yaml` may have changed since the last refresh; the few that are shown are read again.
             if result is not None and accept(result.entry, None):
                 results.append(result)
@@ -124,17 +133,21 @@ def _fuse(fits: Sequence[tuple[tuple[int, int], Fit]], near: Nearness) -> None:
 
 
 def _ranked(
-    ranking: Ranking, places: Sequence[SearchedPlace], chosen: Mapping[int, Mapping[int, IndexedSkill]]
-) -> list[tuple[tuple[int, int], Fit]]:
-    """The candidates with their fit."""
+    ranking: Ranking,
+    places: Sequence[SearchedPlace],
+    chosen: Mapping[int, Mapping[int, IndexedSkill]],
+    *,
+    explain: bool,
+) -> list[tuple[tuple[int, int], Fit, EncodedStems, Asked]]:
+    """The candidates with their fit, and the words by which it was found out."""
     fits = []
     for place in places:
         asked = ranking.asked(place.letters)
         for id_, row in chosen[place.number].items():
             skill = _stems(row)
             fits.append(((place.number, id_), ranking.by_words(skill, asked), skill, asked))
-    ranking.by_order([each[1:] for each in fits])
-    return [each[:2] for each in fits]
+    ranking.by_order([each[1:] for each in fits], explain=explain)
+    return fits
 
 
 def _stems(row: IndexedSkill) -> EncodedStems:
