@@ -132,7 +132,10 @@ class SuiteSource:
 
         if not self.path.endswith((".yaml", ".yml")):
             try:
-                return plain_value(json.loads(self.data.decode("utf-8-sig")))
+                text = self.data.decode("utf-8-sig")
+                if self.path.endswith(".jsonl"):
+                    return plain_value([json.loads(line) for line in text.split("\n") if line.strip()])
+                return plain_value(json.loads(text))
             except (ValueError, RecursionError) as error:
                 if isinstance(error, SuiteProblem):
                     raise

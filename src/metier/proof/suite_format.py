@@ -184,18 +184,11 @@ class _PartReader:
             schema=value.get("schema"),
         )
 
-    def _server(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The tools of an MCP server, each with `result`, `error` or `function`, from the case or from a file."""
+    def _server(self, value: Mapping[str, Any]) -> tuple[Mock, ...]:
+        """The tools of an MCP server, from the case or from a file."""
         if "from" in value:
             value = self._server_file(value["from"])
-        tools = {}
-        for name, tool in value["tools"].items():
-            texts = {
-                "result": _result_text(tool.get("result", "")),
-                "function": self._function(tool.get("function", "")),
-            }
-            tools[name] = {**tool, **{key: text for key, text in texts.items() if key in tool}}
-        return {"tools": tools}
+        return tuple(self._mock({**tool, "tool": name}) for name, tool in value["tools"].items())
 
     def _server_file(self, path: str) -> Mapping[str, Any]:
         found = self._file(path)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import pattern, replace
 from metier.proof.suite import BehaviourCase, CalibrationCase, Note, RoutingCase, RuleCase, ScriptCase, Suite
 from metier.proof.suite_files import SuiteFiles, SuiteProblem, SuiteSource
-from metier.proof.suite_format import read_own_format
+from metier.proof.suite_format import build_case, read_own_format
+from metier.proof.suite_translation import SuiteTranslator
+from metier.skill import read_frontmatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +22,15 @@ MAX_BYTES = 2 * 1024 * 1024
 """Of one file with cases."""
 MAX_CASES = 2_000
 _OWN = pattern(r"evals/(?:[^/]+\.)?suite\.(?:ya?ml|json)")
+_FOREIGN = (
+    pattern(r"evals?/[^/]+\.(?:ya?ml|jsonl?)"),
+    pattern(r"evals?/[^/]+/[^/]*(?:eval|case|trigger|scenario|task|quer)[^/]*\.(?:ya?ml|jsonl?)"),
+    pattern(r"(?:tests?/)?(?:evals/)?(?:evals?|trigger|routing)[^/]*\.(?:ya?ml|jsonl?)"),
+)
+_NO_SUITE = pattern(
+    r"(?:^|[/_.-])(?:results?|reports?|baselines?|schema|grading|timing|judg\w*|summary|history|config|feedback"
+    r"|package|tsconfig|answers?|metadata|manifest|benchmark\.sample|settings|lock|workspace)(?=[/_.-]|$)"
+)
 
 
 def read_suite(package: Package) -> Suite:
@@ -28,20 +39,58 @@ def read_suite(package: Package) -> Suite:
     settings: dict[str, Any] = {}
     cases: list[AnyCase] = []
     notes: list[Note] = []
-    for path in sorted(one for one in files.paths() if _OWN.fullmatch(one))[:MAX_FILES]:
+    paths = sorted(path for path in files.paths() if is_suite(path))
+    for path in paths[:MAX_FILES]:
         source = SuiteSource(path=path, data=b"", files=files)
         try:
             source.data = files.read(path, MAX_BYTES)
             files.names[path] = None
-            more, found = read_own_format(source, source.value())
+            more, found = _read_file(source)
             settings = {**more, **settings}
             cases += found
         except SuiteProblem as problem:
             source.note(str(problem))
         notes += source.notes
+    if len(paths) > MAX_FILES:
+        notes.append(
+            Note(message=f"There are more than {MAX_FILES} files of tests: the others are left out.", is_error=True)
+        )
     if len(cases) > MAX_CASES:
         notes.append(Note(message=f"There are more than {MAX_CASES:,} cases: the others are left out.", is_error=True))
     return _merge(settings, cases[:MAX_CASES], notes, files)
+
+
+def is_suite(path: str) -> bool:
+    """Whether a file of a skill has tests in it, by its name.
+
+    >>> [is_suite(path) for path in ("evals/suite.yaml", "evals/trigger-evals.json", "evals/results.json")]
+    [True, True, False]
+    """
+    if _OWN.fullmatch(path):
+        return True
+    return any(one.fullmatch(path) for one in _FOREIGN) and not _NO_SUITE.search(path)
+
+
+def _read_file(source: SuiteSource) -> tuple[dict[str, Any], list[AnyCase]]:
+    value = source.value()
+    if _OWN.fullmatch(source.path):
+        return read_own_format(source, value)
+    translator = SuiteTranslator(source=source, skill=_skill_name(source.files))
+    translator.translate(value)
+    cases = [build_case(source, one.section, one.value, *one.at) for one in translator.cases]
+    if not translator.cases:
+        source.note("There is no case in it that can be read.", is_error=False)
+    return {"skill": translator.suite_skill} if translator.suite_skill else {}, [
+        one for one in cases if one is not None
+    ]
+
+
+def _skill_name(files: SuiteFiles) -> str:
+    try:
+        name = read_frontmatter(files.read("SKILL.md")).mapping.get("name")
+    except SuiteProblem:
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def _merge(settings: dict[str, Any], cases: list[AnyCase], notes: Iterable[Note], files: SuiteFiles) -> Suite:
