@@ -144,7 +144,7 @@ class Judge:
 
 def judge_prompt(sentence: str, evidence: dict[str, str], nonce: str) -> str:
     """The prompt for one question; nothing in the evidence can leave its lines or hide in them."""
-    parts = [f"| --- {visible(name)} ---\n{_marked(text)}" for name, text in evidence.items()]
+    parts = [f"| --- {shown(name)} ---\n{_marked(text)}" for name, text in evidence.items()]
     return _RULES.format(nonce=nonce, evidence="\n".join(parts), sentence=json.dumps(visible(sentence)))
 
 

@@ -74,7 +74,7 @@ def _as_read(text: str) -> str:
 
 def _nearest(part: str, text: str) -> str:
     """The line of a text that most resembles what was looked for."""
-    lines = [line.strip()[:_MAX_LINE] for line in text[: _MAX_LINES * _MAX_LINE].splitlines()[:_MAX_LINES]]
+    lines = [line.strip()[:_MAX_LINE] for line in text[: _MAX_LINES * _MAX_LINE].split("\n")[:_MAX_LINES]]
     lines = [line for line in lines if line]
     if not lines:
         return "it is empty"
