@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialect": {*_CORE, "hub"},
     "agent": {*_CORE, "dialect", "hub"},
     "hub": _CORE,
-    "proof": {*_CORE, "dialect", "agent", "hub"},
+    "proof": {*_CORE, "dialect", "agent", "hub", "testing"},
     "serve": {*_CORE, "dialect", "agent", "hub", "proof"},
     "cli": {*_CORE, "dialect", "agent", "hub", "proof", "serve"},
 }

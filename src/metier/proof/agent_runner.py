@@ -29,8 +29,8 @@ with optional("Tests of behaviour", "pydantic-ai-slim", extra="agent"):
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart, ToolReturnPart
     from pydantic_ai.models.wrapper import WrapperModel
 
-    from metier._scripted import ScriptedModel
     from metier.agent.models import choose_model
+    from metier.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
     from metier import Session
-    from metier._scripted import Step
     from metier.proof.budget import TrialBudget
     from metier.proof.judge import AskModel
     from metier.proof.model_price import ModelPrice
     from metier.proof.suite import BehaviourCase
     from metier.proof.trial import Arm, Trial
+    from metier.testing import Step
     from metier.tools import Tool
 
 TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")

@@ -18,6 +18,7 @@ MARGIN = 2_000
 class ModelPrice:
     """A price of one's own, in US dollars for a million tokens.
 
+    >>> from pydantic_ai.usage import RequestUsage
     >>> ModelPrice(input=3, output=15).of(RequestUsage(input_tokens=1_000, output_tokens=100))
     0.0045
     """

@@ -74,7 +74,7 @@ class Exchange:
 
     @classmethod
     def of(cls, parts: Mapping[str, str], response: ModelResponse, trial: Trial) -> Exchange:
-        """What a model was shown in a trial, and what it answered."""
+        """The exchange of a trial: what a model was shown, and its answer."""
         dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
         kept = {key: dumped[key] for key in ("parts", "usage", "model_name")}
         return cls(shown=_hash_each(parts), response=json.loads(_portable(json.dumps(kept), trial)))

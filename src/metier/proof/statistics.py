@@ -60,22 +60,14 @@ class PairedComparison:
 
 
 def compare(results: Iterable[tuple[bool, bool]], *, unproven: int = 0, bound: float = BOUND) -> PairedComparison:
-    """Compare two arms; `unproven` wins are no evidence that the first is better, but no evidence against it either.
-
-    An arm is *better* or *worse* by the exact sign test; both have *no effect* where a difference as large as the bound
-    is excluded in both directions; else the comparison is *underpowered*.
-    """
+    """Compare two arms by the results of each pair; `unproven` and `bound` are those of `lift_verdict`."""
     counted = list(results)
     pairs = len(counted)
     wins = sum(first and not second for first, second in counted)
     losses = sum(second and not first for first, second in counted)
+    verdict = lift_verdict(wins, losses, pairs, unproven=unproven, bound=bound)
     p = sign_test(wins, losses)
-    proven = sign_test(max(wins - unproven, 0), losses) <= LEVEL and wins - unproven > losses
-    verdict: LiftVerdict = "underpowered"
-    if p <= LEVEL and (losses > wins or proven):
-        verdict = "better" if wins > losses else "worse"
-    elif excludes_difference(wins, losses, pairs, bound):
-        verdict = "no effect"
+    # With a win and a loss that nobody has seen: few pairs that are all equal are no proof that all are.
     discordance = max((wins + losses + 1) / (pairs + 2), bound)
     lift = abs(wins - losses) / (pairs + 2)
     return PairedComparison(
@@ -88,6 +80,21 @@ def compare(results: Iterable[tuple[bool, bool]], *, unproven: int = 0, bound: f
         needed=pairs_needed(discordance, lift, bound) if verdict == "underpowered" and p > LEVEL else None,
         bound=bound,
     )
+
+
+def lift_verdict(wins: int, losses: int, pairs: int, *, unproven: int = 0, bound: float = BOUND) -> LiftVerdict:
+    """The verdict on an arm that passed alone in `wins` of the pairs, and failed alone in `losses`.
+
+    It is *better* or *worse* by the exact sign test, for which `unproven` of the wins are no evidence that it is better
+    and no evidence against it; it has *no effect* where a difference as large as the bound is excluded in both
+    directions; else there were too few pairs.
+    """
+    if losses > wins and sign_test(wins, losses) <= LEVEL:
+        return "worse"
+    proven = wins - unproven
+    if proven > losses and sign_test(proven, losses) <= LEVEL:
+        return "better"
+    return "no effect" if excludes_difference(wins, losses, pairs, bound) else "underpowered"
 
 
 def sign_test(wins: int, losses: int) -> float:

@@ -75,7 +75,8 @@ def traced_calls(records: Iterable[AuditRecord], made: Sequence[ModelCall], sess
 
 
 def _outcome(record: AuditRecord) -> Literal["ok", "failed", "refused"]:
-    if record.decision != "allow" or breaks_rule(record):
+    # No rule has to say that a tool which is not there cannot be called.
+    if record.code != "tool-not-found" and (record.decision != "allow" or breaks_rule(record)):
         return "refused"
     return "ok" if record.success else "failed"
 
