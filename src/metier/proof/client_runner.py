@@ -1,0 +1,295 @@
+"""Trials in real client programs, headless, each in a home folder of its own that is removed afterwards.
+
+The boundary: a client gets nothing of its user but the variables of its row in `CLIENT_PROGRAMS`. Its tool calls are
+decided by our guard, through hooks that fail closed, and the trace is what the guard recorded in a store of that home.
+A hook is no sandbox: scripts of skills run in ours, and other commands as the client runs them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from metier._aliases import TOOLS
+from metier._lazy import dataclass, field, pattern, replace
+from metier._paths import safe_rmtree
+from metier.errors import BudgetExceeded, MetierError
+from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
+from metier.library.clients import CLIENTS
+from metier.proof.client_home import make_home
+from metier.proof.clients import client_command, client_program
+from metier.proof.trial import TracedCall, Transcript
+from metier.proof.workspace_files import read_workspace
+from metier.skill import shown
+from metier.skill.tool_rules import canonical_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from anyio.abc import ByteReceiveStream, Process
+
+    from metier.guard import AuditRecord
+    from metier.proof.client_home import ClientHome
+    from metier.proof.clients import ClientOutput
+    from metier.proof.suite import BehaviourCase
+    from metier.proof.trial import Arm, Trial
+
+_MAX_OUTPUT = 64 * 1024 * 1024
+_REST_SECONDS = 2.0
+"""The time for the rest of its output once a client has ended, as a program that it left may hold the pipe."""
+_CUT = pattern(r"(?:\\u?[0-9a-f]{0,3})?… \([\d,]+ characters\)$")
+_TITLES = {name.lower(): name for name in TOOLS.values()}
+
+
+class ClientRunner:
+    """Trials in a client program, such as `claude-code`; with `model`, in one that is told which model to use."""
+
+    def __init__(self, client: str, *, model: str = "") -> None:
+        self.client = client
+        self.model = model
+        self._program = client_program(client)
+        self._title = CLIENTS[client].title
+
+    @property
+    def name(self) -> str:
+        """The name of the client, and of the model that it is told to use."""
+        return f"{self.client}:{self.model}" if self.model else self.client
+
+    def refusal(self, case: BehaviourCase, arm: Arm, number: int) -> str:
+        """The reason why it cannot run a trial: it is not there, has no key, or cannot give a case what that needs."""
+        if sys.platform == "win32":
+            return f"{self._title} runs trials on Linux and macOS."
+        try:
+            client_command(self.client)
+        except MetierError as error:
+            return f"{error.message} {error.hint}"
+        if not any(os.environ.get(key) for key in self._program.keys):
+            return f"{self._title} has no key: set {' or '.join(self._program.keys)}."
+        environment = case.environment
+        needs = {
+            "a clock": environment.now,
+            "variables for scripts": environment.env,
+            "mocks of its own tools": [one for one in environment.mocks if not one.tool.startswith("mcp__")],
+        }
+        unfit = next((need for need, is_needed in needs.items() if is_needed), "")
+        return f"{self._title} cannot be given {unfit}: use a model through our own agent." if unfit else ""
+
+    async def run(self, trial: Trial) -> Transcript:
+        """Run a trial to its end or its limits."""
+        from anyio.to_thread import run_sync
+
+        begin = time.monotonic()
+        before = await run_sync(read_workspace, trial.workspace)
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="metier-client-")))
+        try:
+            found = await self._run_in(folder, trial)
+        except BudgetExceeded as error:
+            found = Transcript(error=f"budget: {error.message}")
+        except (MetierError, OSError) as error:
+            found = Transcript(error=f"model: {self._title}: {shown(str(error), 500)}")
+        finally:
+            await run_sync(safe_rmtree, os.fspath(folder))
+        after = await run_sync(read_workspace, trial.workspace)
+        return replace(
+            found,
+            before=before.files,
+            after=after.files,
+            left_out=after.left_out,
+            model=found.model or self.model,
+            seconds=time.monotonic() - begin,
+        )
+
+    async def _run_in(self, folder: Path, trial: Trial) -> Transcript:
+        from anyio.to_thread import run_sync
+
+        options = self._program.options
+        worst = trial.max_cost
+        if worst is None and trial.budget.money is not None:
+            worst = trial.budget.money_left
+        # A client that knows no limit of money has no worst case, and is refused where money is limited.
+        async with trial.budget.hold(worst if "cost" in options else None) as hold:
+            values = {"turns": str(trial.case.max_turns), "model": self.model}
+            values["cost"] = "" if worst is None else f"{worst:.6f}"
+            home = await run_sync(make_home, self.client, folder, trial, values)
+            more = [word for name, words in options.items() if home.values.get(name) for word in words]
+            command = [*client_command(self.client), *self._program.arguments]
+            command += [word.format_map(home.values) for word in more]
+            ended = await run_program(command, trial.workspace, home, trial.max_seconds)
+            output = self._program.read(_events_in(ended.stdout))
+            hold.cost = output.cost
+        return await run_sync(self._transcript, trial, home, ended, output)
+
+    def _transcript(self, trial: Trial, home: ClientHome, ended: ClientEnd, output: ClientOutput) -> Transcript:
+        records = home.records()
+        calls = tuple(_traced_call(record) for record in records if record.event in ("call", "load", "run"))
+        paths = list(_skill_paths(calls, home.skills))
+        loads = (one for one in records if one.event == "load" and (one.skill, one.decision) == (trial.skill, "allow"))
+        digest = next((one.digest for one in loads if trial.folder is not None), "")
+        return Transcript(
+            answer=output.answer,
+            exit_code=ended.exit_code,
+            stderr=ended.stderr.decode(errors="replace"),
+            calls=calls,
+            skill_read=bool(digest),
+            digest=digest,
+            model=output.model,
+            input_tokens=output.input_tokens,
+            output_tokens=output.output_tokens,
+            cost=output.cost,
+            turns=output.turns,
+            paths=len(paths),
+            path_errors=sum(not (home.skills / path).exists() for _, path in paths),
+            script_reads=sum(tool == "Read" and path.split("/")[1] == "scripts" for tool, path in paths),
+            violations=sum(call.outcome == "refused" for call in calls),
+            error=self._error_of(trial, ended, output, bool(calls)),
+        )
+
+    def _error_of(self, trial: Trial, ended: ClientEnd, output: ClientOutput, has_calls: bool) -> str:
+        if ended.exit_code is None:
+            return f"timeout: {self._title} came to no end in {trial.max_seconds:g} seconds."
+        if output.error:
+            return shown(output.error, 500)
+        if ended.exit_code or ended.is_cut:
+            end = "printed too much" if ended.is_cut else f"ended with exit code {ended.exit_code}"
+            lines = ended.stderr.decode(errors="replace").strip().splitlines()
+            return f"model: {self._title} {end}: {shown(lines[-1] if lines else 'it said no more', 300)}"
+        if output.ends != 1:
+            # A program that it started can write into its output, but cannot keep it from writing its own end.
+            return f"model: {self._title} said {output.ends} times that it is done, where once is right."
+        if output.calls and not has_calls:
+            return f"model: {self._title} made calls that our guard was not asked about."
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientEnd:
+    """The end of a client program."""
+
+    exit_code: int | None
+    """None for one that was ended at its limit of time."""
+    stdout: bytes
+    stderr: bytes
+    is_cut: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Pipe:
+    """The output of a program, as much as is kept."""
+
+    data: bytearray = field(default_factory=bytearray)
+    is_cut: bool = False
+
+    async def drain(self, source: ByteReceiveStream | None, process: Process) -> None:
+        from anyio import EndOfStream
+
+        with contextlib.suppress(EndOfStream):
+            while source is not None:
+                self.data += await source.receive()
+                if len(self.data) > _MAX_OUTPUT:
+                    self.is_cut = True
+                    _kill_group(process)
+                    return
+
+
+async def run_program(command: Sequence[str], workspace: Path, home: ClientHome, seconds: float) -> ClientEnd:
+    """Run a program to its end or its limits; nothing that it started goes on afterwards, as far as that is found."""
+    import anyio
+
+    out, err, code = _Pipe(), _Pipe(), None
+    with open(home.folder / "prompt", "rb") as prompt:
+        process = await anyio.open_process(
+            list(command), stdin=prompt, cwd=workspace, env=dict(home.environ), start_new_session=True
+        )
+    try:
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as group:
+                group.start_soon(out.drain, process.stdout, process)
+                group.start_soon(err.drain, process.stderr, process)
+                code = await process.wait()
+                group.cancel_scope.deadline = anyio.current_time() + _REST_SECONDS
+    finally:
+        with anyio.CancelScope(shield=True):
+            _kill_group(process)
+            await anyio.to_thread.run_sync(_kill_strays, home.folder)
+            await process.aclose()
+    return ClientEnd(
+        exit_code=code, stdout=bytes(out.data), stderr=bytes(err.data[-10_000:]), is_cut=out.is_cut or err.is_cut
+    )
+
+
+def _kill_group(process: Process) -> None:
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _kill_strays(home: Path) -> None:
+    """Kill what left the group of its client: on Linux, every process that has this home among its variables."""
+    mark = b"HOME=" + os.fsencode(home)
+    for _ in range(20):
+        found = False
+        for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+            with contextlib.suppress(OSError):
+                if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                    os.kill(int(name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+
+
+def _events_in(output: bytes) -> list[dict[str, Any]]:
+    """The objects among lines of JSON."""
+    found = []
+    for line in output.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(json.loads(line))
+    return [event for event in found if isinstance(event, dict)]
+
+
+def _traced_call(record: AuditRecord) -> TracedCall:
+    """A call, load or run as our own agent has it: clients have other names for the same tools and arguments."""
+    outcome: Literal["ok", "failed", "refused"] = "refused" if record.decision != "allow" else "ok"
+    if record.event == "load":
+        return TracedCall(tool="skills_load", arguments={"skills": [record.skill]}, outcome=outcome, code=record.code)
+    if record.event == "run":
+        script, *args = record.command.split(" ")
+        outcome = "failed" if outcome == "ok" and not record.success else outcome
+        arguments: dict[str, Any] = {"script": script, "args": args}
+        return TracedCall(
+            tool="skills_run", arguments=arguments, outcome=outcome, code=record.code, result=record.output
+        )
+    tool = _TITLES.get(canonical_tool(record.tool), record.tool)
+    arguments = dict(_arguments_of(record.arguments))
+    names = {"Bash": COMMAND_ARGUMENTS, **dict.fromkeys(("Read", "Write", "Edit"), PATH_ARGUMENTS)}.get(tool, ())
+    if given := next((one for one in names if one in arguments), ""):
+        value = arguments.pop(given)
+        value = shlex.join(map(str, value)) if isinstance(value, list) else value
+        arguments["command" if tool == "Bash" else "file_path"] = value
+    return TracedCall(tool=tool, arguments=arguments, outcome=outcome, code=record.code)
+
+
+def _arguments_of(text: str) -> Mapping[str, Any]:
+    """The arguments in a record, which shortens long ones: then the text that was cut is the last of them."""
+    for whole in (text, *(_CUT.sub("", text) + end for end in ('"}', "}", '"]}', "]}"))):
+        with contextlib.suppress(ValueError, RecursionError):
+            if isinstance(found := json.loads(whole), dict):
+                return found
+    return {}
+
+
+def _skill_paths(calls: Iterable[TracedCall], skills: Path) -> Iterator[tuple[str, str]]:
+    """The tool and the path, from the folder of skills, of every file of a skill that calls name."""
+    named = re.compile(re.escape(f"{skills}/") + r"([^\s'\"`;|&()<>,*?$]+/[^\s'\"`;|&()<>,*?$]+)")
+    for call in calls:
+        for value in call.arguments.values():
+            for found in named.finditer(value if isinstance(value, str) else ""):
+                yield call.tool, found[1]
