@@ -25,7 +25,8 @@ class BehaviourSettings:
     """The choices of whoever tests behaviour: which models, how often, and for how much."""
 
     runners: tuple[TrialRunner | str, ...] = ()
-    """`scripted`, `recorded`, models such as `openai:gpt-5`, and executors; none for whatever is free and can run."""
+    """`scripted`, `recorded`, models such as `openai:gpt-5`, clients such as `claude-code` or `codex:gpt-5`, and
+    executors; none for whatever is free and can run."""
     repeats: int = 1
     arms: tuple[Arm, ...] = ("with", "without", "previous")
     """The arms to run; `previous` only for skills whose folder `previous` has."""

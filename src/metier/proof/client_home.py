@@ -79,7 +79,7 @@ def make_home(client: str, folder: Path, trial: Trial, values: Mapping[str, str]
     for source in filter(None, (trial.folder, *_neighbours(trial.neighbours))):
         shutil.copytree(source, skills / source.name, symlinks=True)
     addresses = {name: os.environ.get(name) or usual for name, usual in program.addresses.items()}
-    servers = mock_servers(trial.case.environment, folder / "servers")
+    servers = mock_servers(trial.case.environment, folder / "servers", sources=trial.sources)
     texts = {"policy.json": json.dumps(_policy(folder, trial.case.environment)), "prompt": trial.case.prompt}
     if servers:
         started = {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()}

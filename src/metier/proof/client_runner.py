@@ -131,7 +131,7 @@ class ClientRunner:
     def _transcript(self, trial: Trial, home: ClientHome, ended: ClientEnd, output: ClientOutput) -> Transcript:
         records = home.records()
         calls = tuple(_traced_call(record) for record in records if record.event in ("call", "load", "run"))
-        paths = list(_skill_paths(calls, home.skills))
+        paths = list(_skill_paths(calls, home))
         loads = (one for one in records if one.event == "load" and (one.skill, one.decision) == (trial.skill, "allow"))
         digest = next((one.digest for one in loads if trial.folder is not None), "")
         return Transcript(
@@ -286,9 +286,11 @@ def _arguments_of(text: str) -> Mapping[str, Any]:
     return {}
 
 
-def _skill_paths(calls: Iterable[TracedCall], skills: Path) -> Iterator[tuple[str, str]]:
+def _skill_paths(calls: Iterable[TracedCall], home: ClientHome) -> Iterator[tuple[str, str]]:
     """The tool and the path, from the folder of skills, of every file of a skill that calls name."""
-    named = re.compile(re.escape(f"{skills}/") + r"([^\s'\"`;|&()<>,*?$]+/[^\s'\"`;|&()<>,*?$]+)")
+    folders = (str(home.skills), f"~/{home.skills.relative_to(home.folder)}")
+    part = r"[^\s'\"`;|&()<>,*?$/]+"
+    named = re.compile(f"(?:{'|'.join(map(re.escape, folders))})/({part}/(?:{part}/?)+)")
     for call in calls:
         for value in call.arguments.values():
             for found in named.finditer(value if isinstance(value, str) else ""):

@@ -169,6 +169,7 @@ def _codex_settings(values: Mapping[str, str], servers: Servers) -> str:
     )
     return f"""\
 model_provider = "metier"
+web_search = "disabled"
 check_for_update_on_startup = false
 [features]
 apps = false

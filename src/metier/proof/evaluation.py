@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from metier._lazy import logger, replace
 from metier.errors import BudgetExceeded
+from metier.proof.clients import CLIENT_PROGRAMS
 from metier.proof.graders import grade_all, reason_of, verdict_of
 from metier.proof.judge import Judge
 from metier.proof.lift import summarize_trials
@@ -66,6 +67,11 @@ def _make_runners(subject: TestSubject, settings: BehaviourSettings, problems: l
             models = dict.fromkeys(each.model for each in recordings)
             wanted = [one.removeprefix("recorded:")] if ":" in one else models or [""] * bool(settings.runners)
             yield from (RecordedRunner(model, recordings) for model in wanted)
+        elif one.partition(":")[0] in CLIENT_PROGRAMS:
+            from metier.proof.client_runner import ClientRunner
+
+            client, _, model = one.partition(":")
+            yield ClientRunner(client, model=model)
         else:
             from metier.proof.agent_runner import ModelRunner, ScriptedRunner
 

@@ -166,7 +166,7 @@ def mock_servers(
         file = folder / f"server-{number}.json"
         content = {"mocks": [asdict(mock) for mock in mocks], "sources": texts}
         file.write_text(json.dumps(content, default=str), "utf-8")
-        commands[name] = [sys.executable, "-m", "metier.proof.mock_server", str(file)]
+        commands[name] = [sys.executable, "-P", "-m", "metier.proof.mock_server", str(file)]
     return commands
 
 
