@@ -57,6 +57,8 @@ REFUSALS = {
     "environment-denied": "Administrators say that this machine is in another environment than the one that was named.",
     "digest-mismatch, integrity-failed": "Its content is not the one that policy pins, or that was recorded.",
     "skill-disabled": "It is turned off in its place.",
+    "tests-missing, score-too-low": "Policy wants tests to be passed, or a score, which this content does not have.",
+    "tests-not-compared, tests-worse": "Policy wants no test to fail after a change that passed before it.",
     "rule-denied, source-denied": "A rule of a policy is against it, or against where it comes from.",
     "signature-missing, signer-unknown": "Policy wants a signature, and nobody has signed, or nobody who counts here.",
     "scripts-denied, hooks-denied, injection-denied": "Policy does not let this be run.",

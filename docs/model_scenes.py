@@ -137,6 +137,11 @@ SCENES: Sequence[Scene] = (
         file=_PINS,
     ),
     Scene(
+        title="A skill without the tests that policy requires",
+        steps=[LOAD],
+        file="skills: {require-tests: [form], require-score: 60}",
+    ),
+    Scene(
         title="A rule against a skill",
         steps=[LOAD],
         file="rules: [{id: R1, point: activate, effect: deny, reason: Not here.}]",

@@ -58,6 +58,7 @@ COMMANDS = {
     "new": Command("write", "write a new skill to begin with", everyday=True),
     "validate": Command("write", "say what is wrong with skills", everyday=True),
     "test": Command("write", "test skills: form, routing, scripts, rules and behaviour", everyday=True),
+    "score": Command("write", "rate skills from 0 to 100, and say what would raise the score"),
     "pack": Command("write", "make an archive of a skill; the same content always gives the same bytes"),
     "publish": Command("write", "give a version of a skill to others: to a registry's folder, by git, or by OCI"),
     "registry": Command(
@@ -107,6 +108,7 @@ OTHER_NAMES = {
     "show": "info inspect view describe details get cat print open read",
     "validate": "check lint verify",
     "test": "eval evaluate bench",
+    "score": "rate grade quality",
     "pack": "package zip bundle archive",
     "init": "setup configure onboard",
     "new": "create generate scaffold template",

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
 
 def entry_shape(
-    entry: Entry, machine: Machine, listing: ListingRule, *, is_hidden: bool = False, status: PolicyStatus | None = None
+    entry: Entry,
+    machine: Machine,
+    listing: ListingRule,
+    *,
+    is_hidden: bool = False,
+    status: PolicyStatus | None = None,
+    score: int | None = None,
 ) -> dict[str, Any]:
-    """Shape a skill as `list --json` prints it, with its listing mode and its policy status."""
+    """Shape a skill as `list --json` prints it, with its listing mode, its policy status and its recorded score."""
     is_denied = status is not None and status.status == "denied" and entry.status == "active"
     shape = {
         "name": entry.name,
@@ -38,6 +44,7 @@ def entry_shape(
         "readiness": readiness_shape(entry.readiness(machine)),
         "version": entry.skill.version,
         "tags": list(entry.skill.tags),
+        "score": score,
         "shadowed_by": entry.shadowed_by.location if entry.shadowed_by is not None else None,
         "diagnostics": [found.as_json() for found in entry.diagnostics],
     }

@@ -81,12 +81,14 @@ def run(options: Namespace) -> None:
         paint |= {3: style.outcome}
         print(table(style, ("NAME", "LAYER", "SOURCE", "STATUS", "DESCRIPTION"), sorted(cells), paint=paint))
     else:
+        scores = policy.scores(entries)
         modes = {id(entry): policy.listing(entry).mode for entry in entries if not entry.is_broken}
         columns = [
             ("NAME", [entry.name for entry in entries]),
             ("LAYER", [_layer(entry) for entry in entries]),
             ("LISTING", [modes.get(id(entry), "") for entry in entries] if {*modes.values()} - {"listed"} else []),
             ("READY", [states.get(id(entry), "") for entry in entries] if unready else []),
+            ("SCORE", [str(scores.get(entry, "")) for entry in entries] if scores else []),
             ("DESCRIPTION", [_one_line(entry) for entry in entries]),
         ]
         # A column for what is the same in every row would only take the room of the descriptions.
@@ -107,12 +109,11 @@ def _print_json(
 ) -> None:
     progress = Progress("Reading", len(entries) + len(hidden))
     machine = metier.Machine()
-    shapes = []
+    shapes, scores = [], policy.scores(entries)
     for number, entry in enumerate((*entries, *hidden)):
         is_hidden = number >= len(entries)
-        shapes.append(
-            entry_shape(entry, machine, policy.listing(entry), is_hidden=is_hidden, status=statuses.get(entry))
-        )
+        listing, status = policy.listing(entry), statuses.get(entry)
+        shapes.append(entry_shape(entry, machine, listing, is_hidden=is_hidden, status=status, score=scores.get(entry)))
         progress.step()
     progress.end()
     print_json(sorted(shapes, key=lambda shape: str(shape["name"])))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,6 +63,7 @@ class PolicyView:
         caller = library.caller
         actor = metier.guard.Actor(agent=caller.agent, tenant=caller.tenant, environment=caller.environment)
         self.governance = Governance.default()
+        self._actor = actor
         has_reserved = library.snapshot.view(caller).has_reserved
         guard = metier.Guard(governance=self.governance)
         self._excluded_skills = guard.excluded_skills(actor, by="model", has_reserved=has_reserved)
@@ -108,6 +111,20 @@ class PolicyView:
         from metier.find.visibility import listing_rule
 
         return listing_rule(entry, self._listings)
+
+    def scores(self, entries: Iterable[Entry]) -> dict[Entry, int]:
+        """Collect the recorded score of each skill that has one for exactly its content now; nothing is computed."""
+        tested = dict(itertools.chain.from_iterable(one.tested.items() for one in self.governance.states(self._actor)))
+        names = {facts["skill"] for facts in tested.values() if "score" in facts}
+        found = {}
+        for entry in entries:
+            if entry.name not in names or entry.is_broken:
+                continue
+            with contextlib.suppress(MetierError):
+                score = tested.get(self._library.digest(entry), {}).get("score", "")
+                if score.isdecimal():
+                    found[entry] = int(score)
+        return found
 
     def among(self, entries: Iterable[Entry]) -> dict[Entry, PolicyStatus]:
         """Collect the policy status of each skill that has one."""

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import metier
+from metier.cli.improvement_view import find_improvement, print_improvement
 from metier.cli.output import Style, plural, print_json
 from metier.guard.remedies import tenant_option
 from metier.hub.feedback import describe_feedback
@@ -41,10 +42,12 @@ def print_proposal(options: Namespace, scope: TenantScope, person: Person, propo
     feedback = describe_feedback(scope, proposal.skill)
     revision = scope.revisions.get(proposal.proposed_digest)
     capabilities = revision.capabilities.get("names", ()) if revision is not None else ()
+    improvement = find_improvement(scope, person, proposal)
     if options.json:
         print_json(
             {
                 "proposal": proposal,
+                "tests": improvement,
                 "capabilities": capabilities,
                 "compared_with": basis,
                 "note": basis.note,
@@ -60,6 +63,7 @@ def print_proposal(options: Namespace, scope: TenantScope, person: Person, propo
     if feedback:
         print(f"\n{style.dim('FEEDBACK ABOUT IT SO FAR')}\n  {Style.text(feedback)}")
     _print_findings(style, report, full=options.full)
+    print_improvement(style, improvement)
     _print_diff(style, proposal.diff, full=options.full)
     tenant = tenant_option(options.tenant)
     if proposal.reviewer:

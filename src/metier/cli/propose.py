@@ -10,6 +10,7 @@ import metier
 import metier.hub
 import metier.skill
 from metier.cli.identity import acting
+from metier.cli.improvement_view import find_improvement, print_improvement
 from metier.cli.output import Style, plural, print_done, print_json, print_result, table
 from metier.cli.parser import Parser, library_of
 from metier.errors import InvalidArgument, SourceUnavailable
@@ -121,7 +122,7 @@ def _update(options: Namespace, scope: TenantScope, person: Person) -> None:
     made = metier.hub.propose_update(
         library, scope, skill, change, options.why, options.evidence, author=person, guard=metier.Guard()
     )
-    _parked(options, scope, made)
+    _parked(options, scope, person, made)
 
 
 def _new(options: Namespace, scope: TenantScope, person: Person) -> None:
@@ -135,7 +136,7 @@ def _new(options: Namespace, scope: TenantScope, person: Person) -> None:
         into=options.into,
         guard=metier.Guard(),
     )
-    _parked(options, scope, made)
+    _parked(options, scope, person, made)
 
 
 def _diff(file: str) -> str:
@@ -166,9 +167,10 @@ def _files(folder: str) -> Files:
     return files_of(metier.skill.FolderPackage(absolute(expanded(folder))))
 
 
-def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> None:
+def _parked(options: Namespace, scope: TenantScope, person: Person, made: Proposal) -> None:
+    improvement = find_improvement(scope, person, made) if made.status == "open" else None
     if options.json:
-        print_json({"proposal": made, "page": str(page_of(scope, made))})
+        print_json({"proposal": made, "page": str(page_of(scope, made)), "tests": improvement})
         return
     style = Style(sys.stdout)
     if made.justification != options.why.strip():
@@ -184,6 +186,7 @@ def _parked(options: Namespace, scope: TenantScope, made: Proposal) -> None:
     else:
         print(f"  {Style.text(made.comment, 1_000)}")
     print(style.dim(f"  {Style.text(str(page_of(scope, made)), 4_096)}"))
+    print_improvement(style, improvement)
 
 
 def _list(options: Namespace, scope: TenantScope, person: Person) -> None:
@@ -227,6 +230,9 @@ def _show(options: Namespace, scope: TenantScope, person: Person) -> None:
 
 
 def _approve(options: Namespace, scope: TenantScope, person: Person) -> None:
+    guard = metier.Guard()
+    if guard.governance.effective.proposals_no_test_worse:
+        find_improvement(scope, person, metier.hub.find_proposal(scope, options.id))
     done = metier.hub.approve(
         scope,
         person,
@@ -234,7 +240,7 @@ def _approve(options: Namespace, scope: TenantScope, person: Person) -> None:
         comment=options.reason,
         apply=not options.no_apply,
         environment=options.environment or "",
-        guard=metier.Guard(),
+        guard=guard,
     )
     if done.status == "approved":
         command = f"metier propose approve {done.id}{tenant_option(options.tenant)}"

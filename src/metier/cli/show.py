@@ -59,12 +59,13 @@ def run(options: Namespace) -> None:
     listing = _listing(entry)
     policy = PolicyView(library)
     status, mode = policy.of(entry), policy.listing(entry)
+    score = policy.scores([entry]).get(entry)
     enforcement = policy.enforcement_of(entry.place, entry.folder)
     others = _others(library, entry)
     locked = _locked(entry)
     capabilities = _capabilities(entry, policy) if options.capabilities else None
     if options.json:
-        shape = entry_shape(entry, metier.Machine(), mode, status=status)
+        shape = entry_shape(entry, metier.Machine(), mode, status=status, score=score)
         shape["others"] = [
             {
                 "layer": one.layer,
@@ -109,6 +110,8 @@ def run(options: Namespace) -> None:
     if packages is not None:
         rows.append(("packages", f"declared in {', '.join(packages.files)}: {packages.problem or packages}"))
     rows.append(("listing", str(mode)))
+    if score is not None:
+        rows.append(("score", f"{score} of 100"))
     if status is not None and status.status == "denied":
         rows.append(("policy", f"{status.status}: {status.sentence}"))
     rows.extend((_field_name(key), _short(value)) for key, value in _fields(entry.skill).items())

@@ -118,6 +118,7 @@ def run(options: Namespace) -> int:
     if options.workflow:
         print(_workflow(options.workflow), end="")
         return FINE
+    from metier.cli.score import keep_results
     from metier.proof.runner import TestSettings, test_skills
 
     tiers = tuple(options.tiers or TIERS)
@@ -134,6 +135,7 @@ def run(options: Namespace) -> int:
         report = test_skills(library, entries, settings)
         comparison = base.compare(report, settings) if base is not None else None
     _write_files(options, report, comparison)
+    keep_results(options, report, entries)
     if options.json:
         print_json(report.as_dict() | ({"comparison": comparison} if comparison is not None else {}))
     else:

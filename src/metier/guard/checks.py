@@ -26,6 +26,7 @@ from metier.guard.remedies import (
     restore_or_propose,
     take_back,
 )
+from metier.guard.required_tests import compared_tests, required_tests
 from metier.guard.run_checks import file_settings
 from metier.guard.signers import is_signer
 from metier.skill import shown
@@ -446,6 +447,8 @@ CHECKS: Mapping[Check, tuple[Point, ...]] = {
     rules: _ALL,
     scanners: ("load",),
     refusal: _SIGHTS,
+    required_tests: _USES,
+    compared_tests: ("apply",),
     approval: _USES,
     script_packages: ("run", "hook"),
     tool_rules: ("call",),

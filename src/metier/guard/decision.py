@@ -169,6 +169,8 @@ class Action:
     """The layers that have another skill of the same name, or one it is taken for, where policy wants to know."""
     beside: tuple[Subject, ...] = ()
     """The skills that are active where another is to be loaded."""
+    replaces: str = ""
+    """The digest of the content that a proposal changes."""
     source: str = ""
     """The source of a skill, for an installation: `git+https://example.com/skills`."""
     pinned: bool = False

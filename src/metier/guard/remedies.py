@@ -44,6 +44,21 @@ SCAN = for_people(
     model=WITHOUT_IT,
 )
 
+COMPARE = for_people(
+    "`metier propose show` runs the tests of the skill before and after the change, and shows what is worse.",
+    model="Ask the user to have the tests compared.",
+)
+
+
+def run_tests(command: str, skill: str) -> Hint:
+    """Run the tests of a skill, called `name@source`, or find out its score, and have that recorded."""
+    return for_people(
+        "`metier {command} {name}` says what is wrong, and records the result, which counts for exactly this content.",
+        model=WITHOUT_IT,
+        command=command,
+        name=shown(skill),
+    )
+
 
 def change_policy(origin: Origin | None, model: str = WITHOUT_IT) -> Hint:
     """Change what the line of a policy file says; where that is an administrators' file, ask one of them."""

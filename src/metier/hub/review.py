@@ -14,6 +14,7 @@ from metier.hints import for_people
 from metier.hub.apply import approve_content, expire_others, put_in_place
 from metier.hub.authorisation import rule_for_agent
 from metier.hub.folder_replacement import digest_at
+from metier.hub.review_base import review_base_of
 from metier.hub.scan_findings import against
 from metier.hub.skill_location import location_at, location_in, subject_in
 from metier.skill import shown
@@ -71,7 +72,14 @@ def approve(
         _refuse(scope, "proposal.approved", person, proposal, why)
     _require(proposal, "open", "approved")
     is_agent = person.kind == "agent"
-    action = Action(point="apply", skill=subject, by="model" if is_agent else "user", path=home.location)
+    basis = review_base_of(scope, proposal.skill, proposal.location, proposal.base_digest, proposal.proposed_digest)
+    action = Action(
+        point="apply",
+        skill=subject,
+        by="model" if is_agent else "user",
+        path=home.location,
+        replaces=basis.digest,
+    )
     decision = guard.decide(action, actor)
     if is_agent and decision.is_allowed:
         decision = against(guard.context(action, actor).report) or decision

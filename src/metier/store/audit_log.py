@@ -46,7 +46,8 @@ _COLUMNS = (*_FIELDS, "actor_kind", "actor_id", "skill_ref")
 # The canonical form of a record has no spaces, and no text inside of it has a quote that is not escaped.
 DECIDING = (
     *("approval.granted", "approval.automatic", "approval.denied", "approval.revoked", "skill.quarantined"),
-    *("skill.released", "person.added", "person.removed", "token.made", "token.revoked"),
+    *("skill.released", "skill.tested", "person.added", "person.removed", "token.made", "token.revoked"),
+    "proposal.compared",
 )
 """The types of records that decisions depend on."""
 _DECISION = pattern(f'"type":"(?:{"|".join(DECIDING)})"'.replace(".", r"\."))

@@ -25,7 +25,7 @@ from metier.store.location import make_folder
 from metier.store.revisions import INSTALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from metier.store.blocks import Block
     from metier.store.connection_pool import Mark
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BATCH = 1_000
 _WORTH_SAVING = 500
 """Verified records that are worth a file."""
-_TABLES = ("granted", "against", "blocked", "people", "tokens")
+_TABLES = ("granted", "against", "blocked", "people", "tokens", "tested", "compared")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 _COLUMNS = tuple(map(attrgetter("name"), fields(Approval)))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _DECIDED_AT, _REVOKED = map(
@@ -69,11 +69,15 @@ class RecordedDecisions:
     """The kind and the roles of people by name: `user ada: admin`."""
     tokens: Mapping[str, str] = field(default_factory=dict)
     """The terms of tokens by id."""
+    tested: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The test results of contents by digest: `form` to `passed`, `score` to `71`."""
+    compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The tests that are worse after a change, by the digests before and after it; empty where none is."""
 
     def decides_as(self, earlier: RecordedDecisions) -> bool:
         """Return whether all records after an earlier state decide nothing about skills."""
-        is_same = self.granted is earlier.granted and self.against is earlier.against
-        return is_same and self.blocked is earlier.blocked and not self.fault
+        names = ("granted", "against", "blocked", "tested", "compared")
+        return all(getattr(self, name) is getattr(earlier, name) for name in names) and not self.fault
 
     def confirm(self, approval: Approval) -> Approval | None:
         """Return the approval of a row as far as the records confirm it; None for one without a record."""
@@ -211,8 +215,7 @@ class _Reading:
     def decide(self, record: Mapping[str, Any]) -> None:
         """Take over the decision of a record."""
         reason, terms, approval = (_text(record, name) for name in ("reason", "terms", "approval"))
-        notes, title = record.get("notes"), reason.partition(" ")
-        blocked = str(notes[0]) if isinstance(notes, list) and notes else ""
+        title, blocked = reason.partition(" "), next(iter(_notes(record)), "")
         match record.get("type"):
             case "approval.granted" | "approval.automatic" if not self.fault:
                 self._table("granted")[approval] = terms
@@ -233,6 +236,11 @@ class _Reading:
                 self._table("tokens")[title[0]] = terms
             case "token.revoked":
                 self._table("tokens").pop(title[0], None)
+            case "skill.tested" if not self.fault and _is_by_person(record):
+                tested, digest = self._table("tested"), _text(record, "digest")
+                tested[digest] = {**tested.get(digest, {}), **_test_facts(record)}
+            case "proposal.compared" if not self.fault and _is_by_person(record):
+                self._table("compared")[f"{_text(record, 'digest')} {_text(record, 'new_digest')}"] = _notes(record)
 
     def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
         earlier = self._tables["against"].get(approval)
@@ -247,6 +255,26 @@ class _Reading:
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _notes(record: Mapping[str, Any]) -> list[str]:
+    notes = record.get("notes")
+    return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
+def _is_by_person(record: Mapping[str, Any]) -> bool:
+    """Return whether a person vouches for a result, and no agent."""
+    return bool(_text(record, "user")) and not _text(record, "agent")
+
+
+def _test_facts(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the verdict of each tier that was run, and the score where that is known, with the skill and the time."""
+    pairs = (note.partition(" ") for note in _notes(record))
+    return {
+        **{name: value for name, _, value in pairs},
+        "skill": _text(record, "skill"),
+        "at": _text(record, "timestamp"),
+    }
 
 
 def _approval_fields(record: Mapping[str, Any], decision: str, *, is_revoked: bool = False) -> dict[str, str]:
@@ -279,6 +307,10 @@ class GovernanceState:
     """Whether somebody refused some content."""
     installs: Mapping[str, Install] = field(default_factory=_empty)
     """By the folder of the skill."""
+    tested: Mapping[str, Mapping[str, str]] = field(default_factory=_empty)
+    """The results of tests by digest, as far as people vouch for them."""
+    compared: Mapping[str, Sequence[str]] = field(default_factory=_empty)
+    """The tests that are worse after a change, by `digest digest`."""
 
 
 class _Approvals(Mapping[str, tuple[Approval, ...]]):
@@ -361,6 +393,8 @@ def _state_of(
         digests=MappingProxyType({skill: tuple(found) for skill, found in digests.items()}),
         has_refusals=has_refusals,
         installs=MappingProxyType({install.location: install for install in installs}),
+        tested=decisions.tested,
+        compared=decisions.compared,
     )
 
 

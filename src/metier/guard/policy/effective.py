@@ -183,6 +183,12 @@ class EffectivePolicy:
     """Names that only the enterprise layer may define, each with its line."""
     enterprise_names: Literal["allow", "reserve"] = "reserve"
     """Whether other layers may have skills of the names that the enterprise layer has."""
+    skills_require_score: int = 0
+    """The least score of a skill that is used."""
+    skills_require_tests: tuple[str, ...] = ()
+    """The tiers of tests that a skill must have passed to be used."""
+    proposals_no_test_worse: bool = False
+    """Whether no change is applied by which a test fails that passed before."""
     allowed_tools: Mapping[str, Located] = field(default_factory=dict)
     """Layer, source or folder to whether the `allowed-tools` of its skills are `advisory` or `enforced`."""
     rules: tuple[PolicyRule, ...] = DEFAULT_RULES

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 """The capabilities that `require-approval-for` can name."""
 SIGNATURES = ("oms", "sigstore", "none")
+TESTED_TIERS = ("form", "routing", "scripts", "rules", "behaviour")
+"""The kinds of tests that `skills.require-tests` can name."""
 _SECTION_FIELDS = {
     **{name: name for name in ("run", "scan", "audit")},
     "skill-policy.approval": "approval",
@@ -244,6 +246,22 @@ _ALL_KEYS = (
         "Only an administrator's file can allow it, and without that it is reserved in every mode.",
         field="enterprise_names",
         is_for_administrators=True,
+    ),
+    Key(
+        "skills.require-score",
+        number(0, 100, strict=max),
+        "The least score that a skill must have to be used, as `metier score` recorded it for exactly this content.",
+    ),
+    Key(
+        "skills.require-tests",
+        deny_list("[form, rules]", one_of(*TESTED_TIERS), setting=texts),
+        "The tiers of tests that exactly this content must have passed to be used, as `metier test` recorded it.",
+    ),
+    Key(
+        "proposals.no-test-worse",
+        flag(),
+        "Whether a change is applied only once the tests of the skill were run before and after it, and none that "
+        "passed before fails after it.",
     ),
     Key("tools.network", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "Tools that reach the network.", field=""),
     Key("tools.write", deny_list(TOOL_RULE_EXAMPLE, _rule_problem), "Tools that change files.", field=""),
