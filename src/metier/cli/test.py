@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from metier.proof.runner import TestSettings
     from metier.proof.suite import Suite
 
+_EXPORTS = ("pydantic-evals",)
 _WORKFLOWS = ("github", "gitlab")
 _MAX_REPORT = 64 * 1024 * 1024
 _MAX_SUITE = 4 * 1024 * 1024
@@ -59,6 +60,7 @@ def add(parser: Parser) -> None:
         default="",
     )
     _add_behaviour(parser)
+    parser.option("--export", "FORMAT", "print the tasks of one skill as a dataset of pydantic-evals", choices=_EXPORTS)
     parser.option("--workflow", "SERVICE", "print a workflow file for github or gitlab", choices=_WORKFLOWS)
     parser.flag("--full", "print all failures, and why cases were skipped")
     for name, about in _FORMATS.items():
@@ -118,6 +120,9 @@ def run(options: Namespace) -> int:
     if options.workflow:
         print(_workflow(options.workflow), end="")
         return FINE
+    if options.export:
+        print(_exported(options), end="")
+        return FINE
     from metier.cli.score import keep_results
     from metier.proof.runner import TestSettings, test_skills
 
@@ -134,8 +139,9 @@ def run(options: Namespace) -> int:
         )
         report = test_skills(library, entries, settings)
         comparison = base.compare(report, settings) if base is not None else None
+    if not options.suite:  # by another suite, nothing is known of the skill's own tests
+        keep_results(options, report, entries)
     _write_files(options, report, comparison)
-    keep_results(options, report, entries)
     if options.json:
         print_json(report.as_dict() | ({"comparison": comparison} if comparison is not None else {}))
     else:
@@ -166,6 +172,19 @@ def _workflow(service: str) -> str:
     from importlib import resources
 
     return resources.files("metier.proof").joinpath("workflows", f"{service}.yml").read_text(encoding="utf-8")
+
+
+def _exported(options: Namespace) -> str:
+    from metier.proof.suite_export import pydantic_evals_yaml
+    from metier.proof.suite_reader import read_suite
+
+    _, entries = skills_of(options)
+    if len(entries) != 1:
+        raise InvalidArgument(
+            "A dataset has the tasks of one skill.", hint="Name one: `metier test NAME --export ...`."
+        )
+    suite = _read_suite(options.suite) if options.suite else read_suite(entries[0].package)
+    return pydantic_evals_yaml(suite, entries[0].name)
 
 
 def _read_suite(path: str) -> Suite:
