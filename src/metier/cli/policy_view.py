@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -114,7 +113,7 @@ class PolicyView:
 
     def scores(self, entries: Iterable[Entry]) -> dict[Entry, int]:
         """Collect the recorded score of each skill that has one for exactly its content now; nothing is computed."""
-        tested = dict(itertools.chain.from_iterable(one.tested.items() for one in self.governance.states(self._actor)))
+        tested = self.governance.recorded_tests(self._actor)
         names = {facts["skill"] for facts in tested.values() if "score" in facts}
         found = {}
         for entry in entries:

@@ -25,7 +25,7 @@ from metier.skill.listing import Listings
 from metier.store.location import default_store, parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from metier.guard.audit.log import AuditLog, AuditRecord
     from metier.guard.audit.store_log import StoreLog
@@ -301,6 +301,16 @@ class Governance:
         if not has_files and not has_reserved:
             return None
         return InForce(effective or self.policies.current(), states, actor.tenant)
+
+    def recorded_tests(self, actor: Actor) -> Mapping[str, Mapping[str, str]]:
+        """The results of tests on record, by digest: verdicts by tier, and `score`."""
+        effective = self.policies.found()
+        if self._is_without_store(effective):
+            return {}
+        found: dict[str, Mapping[str, str]] = {}
+        for state in self.states(actor, effective):
+            found.update(state.tested)
+        return found
 
     def known_severity(self, actor: Actor, digest: str) -> str:
         """The worst finding on record for a content, `none` where nothing serious is; nothing is scanned for it."""
