@@ -66,6 +66,15 @@ def test_what_a_test_finds_is_recorded_in_the_name_of_the_user(metier: Metier, s
     assert (record["skill"], record["notes"], run.by) == ("alpha", [f"form {run.verdict}"], record["user"])
 
 
+def test_results_by_another_suite_than_that_of_the_skill_are_not_recorded(
+    metier: Metier, skills: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "easy.yaml").write_text("version: 1\nrules:\n  - {tool: Read, expect: allow}\n")
+    assert metier("test", "alpha", "--suite", tmp_path / "easy.yaml", "--skills", skills)[0] == 0
+    with Store.open() as store:
+        assert store.of().audit.search(type="skill.tested") == []
+
+
 def test_where_nothing_can_be_recorded_the_score_is_there_with_a_warning(
     metier: Metier, skills: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

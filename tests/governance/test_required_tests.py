@@ -14,7 +14,8 @@ from metier.guard import Action, Actor, Guard
 from metier.guard.audit.governance_events import actor_of, record_event
 from metier.hints import for_model
 from metier.proof.report import CaseResult, Report, SkillReport, TierResult, Verdict
-from metier.proof.result_records import OFFLINE_TIERS, record_results
+from metier.proof.result_records import OFFLINE_TIERS, benefit_of, record_results
+from metier.proof.score import KnownBenefit
 from metier.proof.suite import Note
 from metier.session.active_skills import subject_of
 from metier.store import Person, Store, TenantScope, TierRun
@@ -154,6 +155,25 @@ def test_results_of_an_agent_are_kept_and_satisfy_no_policy(
     notes = ("form passed", "rules passed")
     record_event(scope, "skill.tested", actor_of(ROBOT, scope), digest=library().digest("pdf"), notes=notes)
     assert code_of(begin) == "tests-missing"
+
+
+def test_the_benefit_of_a_content_is_what_people_said_of_it_last_and_what_models_did(
+    put: Put, library: Made, scope: TenantScope
+) -> None:
+    put("personal", "pdf")
+    entry, digest = library().get("pdf"), library().digest("pdf")
+    lifts = {"lifts": [{"over": "without", "verdict": "no effect"}]}
+    tier = TierResult.of("behaviour", [CaseResult(id="1", verdict="passed")], data={"runners": {"claude-code": lifts}})
+    report = SkillReport(name="pdf", digest=digest, location=entry.location, tiers=(tier,))
+    scope.test_results.add(TierRun(digest=digest, skill="pdf", tier="behaviour", verdict="passed", report=tier.data))
+    assert benefit_of(scope, digest) == KnownBenefit()
+    record_results(scope, AUTHOR, Report(skills=(report,)), [entry])
+    for user, agent, word in (
+        ("ada", None, "helped"), ("ada", None, "not-helped"), ("sam", None, "helped"), ("sam", "robot", "not-helped"),
+    ):  # fmt: skip
+        record_event(scope, f"feedback.{word}", Actor(user=user, agent=agent), "pdf@personal", digest=digest)
+    assert benefit_of(scope, digest) == KnownBenefit(lift="no effect", helped=1, not_helped=1)
+    assert benefit_of(scope, "sha256:other") == KnownBenefit()
 
 
 def test_who_is_no_author_records_nothing(put: Put, library: Made, scope: TenantScope) -> None:

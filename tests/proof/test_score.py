@@ -9,7 +9,7 @@ import pytest
 
 from metier import Entry
 from metier.proof.report import CaseResult, SkillReport, TierResult, Verdict
-from metier.proof.score import OUT_OF, KnownBenefit, Score, score_of
+from metier.proof.score import OUT_OF, KnownBenefit, Score, lift_of, score_of
 from metier.testing import library, skill
 
 GOOD = "Fills in PDF forms from a table of values, and checks each of its fields. Use it when somebody sends a form."
@@ -164,7 +164,21 @@ def test_only_cases_that_pass_show_that_a_script_is_tested() -> None:
 )
 def test_what_agents_do_with_it_counts_by_its_verdict(lift: str, expected: float) -> None:
     assert points(scored(FORM, benefit=KnownBenefit(lift=lift)))["helps"] == expected
-    assert points(scored(FORM, tier("behaviour", ["passed"], verdict=lift)))["helps"] == expected
+    run = tier("behaviour", ["passed"], runners={"claude-code": lifts(lift)} if lift else {})
+    assert points(scored(FORM, run))["helps"] == expected
+
+
+def lifts(verdict: str) -> dict[str, Any]:
+    """The results of one model, better than the version before and this against no skill."""
+    return {"lifts": [{"over": "previous", "verdict": "better"}, {"over": "without", "verdict": verdict}]}
+
+
+def test_of_several_models_the_worst_counts_and_a_script_of_the_skill_itself_never() -> None:
+    good, bad = lifts("better"), lifts("worse")
+    assert lift_of({"runners": {"openai:gpt-5": good, "claude-code": bad}}) == "worse"
+    assert lift_of({"runners": {"scripted": good, "recorded:openai:gpt-5": good}}) == ""
+    assert lift_of({"runners": {"scripted": good, "openai:gpt-5": lifts("no effect")}}) == "no effect"
+    assert lift_of({}) == ""
 
 
 def test_feedback_counts_in_full_only_with_several_answers() -> None:

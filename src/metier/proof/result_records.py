@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 OFFLINE_TIERS = TIERS[:-1]
 """The tiers that need no model, which a score needs the results of."""
+_MAX_VOTES = 500
 
 
-def benefit_of(scope: TenantScope | None, entry: Entry, digest: str) -> KnownBenefit:
-    """The facts about a content that are on record: its last behaviour tests, and the feedback of those who used it."""
-    if scope is None or not digest:
-        return KnownBenefit()
-    runs = [run for run in scope.test_results.latest(digest) if run.tier == "behaviour"]
-    last = max(runs, key=lambda run: run.at, default=None)
-    helped, not_helped = scope.feedback.totals(entry.reference)
-    return KnownBenefit(lift=lift_of(last.report) if last is not None else "", helped=helped, not_helped=not_helped)
+def benefit_of(scope: TenantScope, digest: str) -> KnownBenefit:
+    """The benefit of a content by the records: its last behaviour tests, and the last word of each person."""
+    votes: dict[str, bool] = {}
+    for record in scope.audit.search(type="feedback", digest=digest, limit=_MAX_VOTES):
+        if record.get("user") and not record.get("agent"):
+            votes.setdefault(record["user"], record.get("type") == "feedback.helped")
+    lift = scope.recorded_decisions().tested.get(digest, {}).get("lift", "")
+    return KnownBenefit(lift=lift, helped=sum(votes.values()), not_helped=len(votes) - sum(votes.values()))
 
 
 def record_results(
@@ -51,18 +52,26 @@ def record_results(
             require_role(person, "author", "record results of tests")
         known = scope.recorded_decisions().tested
         for entry, skill in zip(entries, report.skills, strict=True):
-            score = score_of(entry, skill, benefit_of(scope, entry, skill.digest))
+            score = score_of(entry, skill, benefit_of(scope, skill.digest) if skill.digest else None)
             scores.append(score)
             if not skill.digest:
                 continue
             has_score = all(skill.tier(tier) is not None for tier in OFFLINE_TIERS)
             _keep_rows(scope, person, entry, skill, score.score if has_score else 0)
-            facts: dict[str, str] = {tier.tier: _verdict(entry, skill, tier) for tier in skill.tiers}
+            facts = _facts(entry, skill)
             if has_score:
                 facts["score"] = str(score.score)
             if counts and person.kind != "agent" and not facts.items() <= known.get(skill.digest, {}).items():
                 _record(scope, person, entry, skill, facts)
     return scores
+
+
+def _facts(entry: Entry, skill: SkillReport) -> dict[str, str]:
+    """The verdicts of the offline tiers that were run, and that of a model in the tier of behaviour."""
+    facts: dict[str, str] = {one.tier: _verdict(entry, skill, one) for one in skill.tiers if one.tier in OFFLINE_TIERS}
+    behaviour = skill.tier("behaviour")
+    lift = lift_of(behaviour.data) if behaviour is not None else ""
+    return facts | ({"lift": lift} if lift else {})
 
 
 def _verdict(entry: Entry, skill: SkillReport, tier: TierResult) -> str:
@@ -96,6 +105,7 @@ def _keep_rows(scope: TenantScope, person: Person, entry: Entry, skill: SkillRep
             tier=tier.tier,
             verdict=tier.verdict,
             score=score,
+            runner=", ".join(tier.data.get("runners", ())),
             cases=len(tier.cases),
             passed=tier.count("passed"),
             failed=tier.count("failed"),

@@ -35,15 +35,17 @@ _SAFETY = {"none": 1.0, "info": 1.0, "low": 0.8, "medium": 0.4}
 """The share that a skill keeps with its worst finding; nothing from `high` on."""
 _LIFT = {"better": 1.0, "no effect": 0.2, "underpowered": 0.2}
 """The share by the verdict of the behaviour tests; nothing where the agent did worse with the skill."""
+_SELF_MADE = ("scripted", "recorded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBenefit:
-    """The facts about a content that no run of its offline tests tells: they come from the store."""
+    """The facts about a content that no run of its offline tests tells: they come from the records."""
 
     lift: str = ""
     """The verdict of its latest behaviour tests: `better`, `worse`, `no effect` or `underpowered`."""
     helped: int = 0
+    """People who say that it helped, by their last word."""
     not_helped: int = 0
 
 
@@ -227,7 +229,7 @@ def _lift(known: _Known) -> _Mark:
     if tier is not None:
         lift = lift_of(tier.data) or lift
     if not lift:
-        advice = f"Find out whether agents do better with it: `metier test {known.report.name} --tier behaviour`."
+        advice = f"Find out whether agents do better with it: `metier test {known.report.name} --with MODEL`."
         return _Mark(0, "Whether agents do better with it is not known.", advice)
     advice = "Improve it until agents do better with it than without it."
     return _Mark(_LIFT.get(lift, 0.0), f"Its behaviour tests say: {lift}.", advice)
@@ -237,7 +239,7 @@ def _feedback(known: _Known) -> _Mark:
     helped, total = known.benefit.helped, known.benefit.helped + known.benefit.not_helped
     if not total:
         return _Mark(0, "Nobody has said whether it helps.", "Have its users say whether it helped: `metier feedback`.")
-    reason = f"It helped in {helped} of {total} answers."
+    reason = f"{helped} of {total} people say that it helped."
     return _Mark(helped / total * min(1, total / _VOTES), reason, "Have more of its users say that it helped them.")
 
 
@@ -263,9 +265,18 @@ _CRITERIA: tuple[tuple[ScorePart, int, Callable[[_Known], _Mark | None]], ...] =
 
 
 def lift_of(data: Mapping[str, Any]) -> str:
-    """The verdict on the behaviour with and without a skill, in the data of that tier; empty where it has none."""
-    found = data.get("verdict")
-    return found if found in (*_LIFT, "worse") else ""
+    """The verdict on agents with a skill and without it, in the data of the tier of behaviour; empty where it has none.
+
+    Of several models the worst counts. The files of a skill say what a scripted or a recorded model does: that is no
+    evidence for it.
+    """
+    found = [
+        lift["verdict"]
+        for runner, summary in data.get("runners", {}).items()
+        for lift in summary["lifts"]
+        if runner.partition(":")[0] not in _SELF_MADE and lift["over"] == "without"
+    ]
+    return min(found, key=lambda verdict: _LIFT.get(verdict, 0.0), default="")
 
 
 def _has_cases(suite: Suite) -> bool:

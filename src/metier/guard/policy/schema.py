@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 APPROVABLE = (*CAPABILITY_NAMES, "new-capability")
 """The capabilities that `require-approval-for` can name."""
 SIGNATURES = ("oms", "sigstore", "none")
-TESTED_TIERS = ("form", "routing", "scripts", "rules", "behaviour")
+TESTED_TIERS = ("form", "routing", "scripts", "rules")
 """The kinds of tests that `skills.require-tests` can name."""
 _SECTION_FIELDS = {
     **{name: name for name in ("run", "scan", "audit")},
