@@ -143,6 +143,8 @@ def _terms(effective: EffectivePolicy) -> dict[str, int]:
         "signers of folders": -len(effective.sources_signers.get("dir:*", [""] * 100)),
         "signers of repositories": -len(effective.sources_signers.get("git+*", [""] * 100)),
         "checkpoints": -effective.audit.checkpoint_every,
+        "queries": int(effective.usage_queries == "none"),
+        "days of usage": -effective.usage_keep_days,
         "rescan": -(effective.scan.rescan_after or 10**12),
         "score": effective.skills_require_score,
         "tests": len(effective.skills_require_tests),

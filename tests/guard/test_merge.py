@@ -84,6 +84,8 @@ CASES = {
     "audit.checkpoint-every": ("100", "1000", "10"),
     "audit.key": ("ours", "theirs", "ours"),
     "notify": ("{run: [ours]}", "{run: [theirs]}", "{run: [ours]}"),
+    "usage.queries": ("text", "text", "none"),
+    "usage.keep-days": ("100", "1000", "10"),
     "protect.fail": ("open", "open", "closed"),
     "protect.scripts": ("sandbox", "allow", "refuse"),
     "protect.skills": ("conversation", "prompt", "conversation"),

@@ -37,8 +37,8 @@ _OTHER_TOOLS = (
     "ask_user ask_user_question askuserquestion bashoutput code_execution computer enterplanmode execute_code "
     "exitplanmode killbash killshell listmcpresources lsp memory monitor readmcpresource sendmessage skill "
     "slashcommand task_output taskcreate taskget tasklist taskoutput taskstop taskupdate think todoread toolsearch "
-    "get_skill list_skills propose_skill propose_skill_update read_skill read_skill_resource skills_load skills_read "
-    "skills_run skills_search skills_unload"
+    "get_skill list_skills propose_skill propose_skill_update read_skill read_skill_resource skills_feedback "
+    "skills_load skills_read skills_run skills_search skills_unload"
 )
 """Tools that agents have under one name, and at the end those that control skills."""
 

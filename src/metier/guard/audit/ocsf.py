@@ -101,6 +101,6 @@ def _resources(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _unmapped(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What OCSF has no attribute for: by the names of OpenTelemetry where there is one, else by our own."""
+    """The fields that OCSF has no attribute for: by the names of OpenTelemetry where there is one, else by our own."""
     told = ("reason", "code", "type", "timestamp", "seq", "tenant", "correlation_id", "user")
     return {GEN_AI.get(name, f"metier.{name}"): value for name, value in record.items() if name not in told}
