@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import asdict
+from metier.proof.suite import TextMatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +53,8 @@ def _evaluators(assertion: Assertion) -> Iterator[dict[str, Any]]:
         yield {"LLMJudge": {"rubric": assertion.target, "include_input": True}}
     elif assertion.kind == "seconds" and assertion.value is not None:
         yield {"MaxDuration": assertion.value}
-    elif assertion.kind == "answer" and match is not None:
-        if not (match.excludes or match.regex or match.json) and match.equals is None:
-            yield from ({"Contains": text} for text in match.contains)
+    elif assertion.kind == "answer" and match == TextMatch(contains=match.contains if match else ()):
+        yield from ({"Contains": text} for text in match.contains)
 
 
 def _plain(value: Any) -> Any:

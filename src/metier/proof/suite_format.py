@@ -104,8 +104,8 @@ def _explain(flaw: Any) -> str:
             known = _at_path(flaw.schema_path[:-1]).get("properties", {})
             listed = f"There are {', '.join(f'`{one}`' for one in known)}." if len(known) < 12 else ""
             return f"There is no key {shown(name, 60)!r} here. {did_you_mean(name, known) or listed}".strip()
-        case "required":
-            return f"`{flaw.kind.value}` is missing."
+        case "required" | "anyOf":
+            return f"`{flaw.kind.value if flaw.kind.name == 'required' else 'prompt'}` is missing."
         case "type":
             return f"It must be {_type_names(flaw.kind.types)}, not {shown(json.dumps(flaw.instance), 60)}."
         case "enum":

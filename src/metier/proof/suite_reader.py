@@ -25,8 +25,10 @@ _OWN = pattern(r"evals/(?:[^/]+\.)?suite\.(?:ya?ml|json)")
 _FOREIGN = (
     pattern(r"evals?/[^/]+\.(?:ya?ml|jsonl?)"),
     pattern(r"evals?/[^/]+/[^/]*(?:eval|case|trigger|scenario|task|quer)[^/]*\.(?:ya?ml|jsonl?)"),
-    pattern(r"(?:tests?/)?(?:evals/)?(?:evals?|trigger|routing)[^/]*\.(?:ya?ml|jsonl?)"),
+    pattern(r"(?:tests?/)?(?:evals/)?(?:evals?|trigger[-_]\w+)[^/]*\.(?:ya?ml|jsonl?)"),
 )
+# A file with another name and no case in it is something else, such as input.
+_SAYS_TESTS = pattern(r"eval|trigger|routing|route|case|scenario|quer|test|prompt|task|suite|benchmark")
 _NO_SUITE = pattern(
     r"(?:^|[/_.-])(?:results?|reports?|baselines?|schema|grading|timing|judg\w*|summary|history|config|feedback"
     r"|package|tsconfig|answers?|metadata|manifest|benchmark\.sample|settings|lock|workspace)(?=[/_.-]|$)"
@@ -39,18 +41,22 @@ def read_suite(package: Package) -> Suite:
     settings: dict[str, Any] = {}
     cases: list[AnyCase] = []
     notes: list[Note] = []
-    paths = sorted(path for path in files.paths() if is_suite(path))
-    for path in paths[:MAX_FILES]:
+    paths = sorted((_OWN.fullmatch(path) is None, path) for path in files.paths() if is_suite(path))
+    for _, path in paths[:MAX_FILES]:
+        if path in files.names:
+            continue  # a file that another suite uses
         source = SuiteSource(path=path, data=b"", files=files)
+        found: list[AnyCase] = []
         try:
             source.data = files.read(path, MAX_BYTES)
-            files.names[path] = None
             more, found = _read_file(source)
             settings = {**more, **settings}
             cases += found
         except SuiteProblem as problem:
             source.note(str(problem))
-        notes += source.notes
+        if found or _SAYS_TESTS.search(path.rpartition("/")[2]):
+            files.names[path] = None
+            notes += source.notes
     if len(paths) > MAX_FILES:
         notes.append(
             Note(message=f"There are more than {MAX_FILES} files of tests: the others are left out.", is_error=True)

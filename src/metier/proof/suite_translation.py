@@ -9,20 +9,13 @@ import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metier._lazy import dataclass, field, pattern
-from metier.proof.linear_regex import regex_problem
-from metier.proof.suite_files import SuiteProblem, input_path, relative_path
+from metier.proof.suite_checks import CHECK_ROLES, CheckTranslator, first_of, items_of
+from metier.proof.suite_files import SuiteProblem, input_path
 from metier.proof.suite_variants import (
-    ANSWERS,
     FILE_NAME_KEYS,
     FILE_SOURCE_KEYS,
     FILE_TEXT_KEYS,
-    LABEL_KEYS,
-    PATH_KEYS,
-    SENTENCE_KEYS,
     TRUTH,
-    TYPE_KEYS,
-    TYPES,
-    VALUE_KEYS,
     WRAPPERS,
     plain_key,
     roles_of,
@@ -30,18 +23,14 @@ from metier.proof.suite_variants import (
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Iterator
 
     from metier.proof.suite_files import SuiteSource
 
-MAX_SENTENCE = 1_000
+MAX_ASSERTIONS = 200
+"""Of one case."""
 _PATH = pattern(r"[\w.-]+(?:/[\w.-]+)*\.(?:md|txt)")
-_LITERAL = pattern(r"[\\.+*?()|\[\]{}^$#&~-]")
 _ROUTES = pattern(r"trigger|routing|route|activation")
-_SENTENCES = {"sentences", "rejected", "by-name"}
-_REJECTED = "Must not occur: "
-_CHECKS = {"contains", "any", "excludes", "regex", "called", "not-called", "artifacts", *_SENTENCES}
 
 
 class TranslatedCase(NamedTuple):
@@ -91,16 +80,13 @@ class SuiteTranslator:
         if isinstance(value, dict) and _is_case(value):
             self._add_case(value, at, should_trigger)
         elif isinstance(value, dict):
-            mine = [
-                key for key in value if self.skill and key == self.skill and _has_prompts(value[key], is_listed=False)
-            ]
-            for key in value:
-                if mine and key not in mine and not roles_of(key):
-                    self._leave(*at, key)  # the cases of another skill
+            # Beside the cases of the skill itself there are those of other ones.
+            is_mine = bool(self.skill) and _has_prompts(value.get(self.skill), is_listed=False)
             for key, one in value.items():
-                if mine and key not in mine and not roles_of(key):
-                    continue
-                self._read_member(key, one, (*at, key), should_trigger)
+                if is_mine and key != self.skill and not roles_of(key):
+                    self._leave(*at, key)
+                else:
+                    self._read_member(key, one, (*at, key), should_trigger)
         elif isinstance(value, list):
             for number, one in enumerate(value):
                 if isinstance(one, str) and should_trigger is not None:
@@ -133,7 +119,7 @@ class SuiteTranslator:
         used: set[tuple[object, ...]] = set()
         prompt = self._prompt(parts, used)
         if not prompt:
-            self.source.note("The case has no prompt that can be used.", *at, is_error=False)
+            self.source.note("The case has no prompt: a conversation of several turns is none.", *at, is_error=False)
             return
         case: dict[str, Any] = {**_identity(parts, used), "prompt": prompt}
         triggers = self._trigger(parts, used, should_trigger)
@@ -176,7 +162,7 @@ class SuiteTranslator:
 
     def _trigger(self, parts: list[_Part], used: set[tuple[object, ...]], should_trigger: bool | None) -> bool | None:
         """Whether a prompt should bring the skill up; None for a case of behaviour."""
-        is_open = self._is_routing() or not any(_CHECKS & set(part.roles) for part in parts)
+        is_open = self._is_routing() or not any({*CHECK_ROLES, "output"} & set(part.roles) for part in parts)
         for role in ("trigger", "no-trigger", "maybe", "routed-to"):
             for part in parts:
                 truth = _truth(part.value) if role in part.roles and (role != "maybe" or is_open) else None
@@ -209,10 +195,11 @@ class SuiteTranslator:
         """The parts of a case of behaviour besides its prompt."""
         result: dict[str, Any] = {}
         assertions: list[Any] = []
+        checks = CheckTranslator(leave=self._leave)
         for part in parts:
             if part.at in used:
                 continue
-            role = next((one for one in part.roles if one in _CHECKS), "")
+            role = next((one for one in part.roles if one in CHECK_ROLES), "")
             if "output" in part.roles or ("maybe" in part.roles and part.key != "category"):
                 if isinstance(part.value, str) and "expected_output" not in result and part.value.strip():
                     result["expected_output"] = part.value
@@ -227,101 +214,31 @@ class SuiteTranslator:
                 if isinstance(part.value, int) and 0 < part.value <= most:
                     result[part.roles[0]] = part.value
                     used.add(part.at)
-            elif role and (found := list(self._assertions(role, part.value, part.at))):
+            elif role and (found := list(checks.assertions(role, part.value, part.at))):
                 assertions += found
                 used.add(part.at)
             elif role and part.value in ([], {}, "", None):
                 used.add(part.at)
-        return {**result, "assertions": assertions[:200]} if assertions else result
-
-    def _assertions(self, role: str, value: Any, at: tuple[object, ...]) -> Iterator[Any]:
-        """The assertions that a part of a case is, in our own format."""
-        if role in _SENTENCES:
-            if role == "by-name":
-                yield from self._by_name({str(at[-1]): value}, at[:-1], "")
-            else:
-                yield from self._sentences(value, at, _REJECTED if role == "rejected" else "")
-            return
-        if role == "any" and isinstance(value, list) and any(isinstance(one, list) for one in value):
-            for one in value:
-                yield from self._assertions(role, one, at)
-            return
-        texts = _texts(value)
-        if role in ("called", "not-called"):
-            names = texts or [name for one in _items(value) for name in _texts(_first(one, ("tool", "name"))[1])]
-            yield from ({role: name} for name in names)
-        elif role == "artifacts":
-            yield from (_file_check("file", text, {}) or _sentence(f"There is {text}") for text in texts)
-        elif texts:
-            yield _text_check(role, texts) or _sentence(f"{role}: {', '.join(texts)}")
-
-    def _sentences(self, value: Any, at: tuple[object, ...], begin: str) -> Iterator[Any]:
-        if isinstance(value, str):
-            if value.strip():
-                yield _sentence(begin + value)
-        elif isinstance(value, list):
-            for number, one in enumerate(value):
-                yield from self._sentences(one, (*at, number), begin)
-        elif isinstance(value, dict):
-            yield from self._check(value, at, begin)
-        elif value is not None:
-            self._leave(*at)
-
-    def _check(self, value: dict[str, Any], at: tuple[object, ...], begin: str) -> Iterator[Any]:
-        """The assertion that a mapping is: by its type, by its keys, or by the sentence in it."""
-        plain = {plain_key(key): one for key, one in value.items()}
-        if plain.get("expected") is False:
-            begin = begin or _REJECTED
-        type_key, type_name = _first(plain, TYPE_KEYS, lambda one: isinstance(one, str) and plain_key(one) in TYPES)
-        if type_name and not begin and (check := _typed_check(plain_key(type_name), type_key, plain)):
-            yield check
-            unused = {"name", "description", "title"} & plain.keys()
-        elif found := [
-            check
-            for key, one in value.items()
-            for role in roles_of(key)
-            if role in _CHECKS - _SENTENCES and not begin
-            for check in self._assertions(role, one, (*at, key))
-        ]:
-            yield from found
-            unused = {key for key in plain if not (_CHECKS - _SENTENCES) & set(roles_of(key))}
-        else:
-            key, text = _first(plain, SENTENCE_KEYS, lambda one: isinstance(one, str) and bool(one.strip()))
-            if not key and any(name in plain for name in LABEL_KEYS):
-                key = "all"
-                text = "; ".join(f"{name}: {one}" for name, one in plain.items() if isinstance(one, str | int | list))
-            yield from [_sentence(begin + text)] if key else self._by_name(value, at, begin)
-            unused = {one for one in plain if one != key} if key not in ("", "all") else set()
-        for name in value:
-            if plain_key(name) in unused:
-                self._leave(*at, name)
-
-    def _by_name(self, value: dict[str, Any], at: tuple[object, ...], begin: str) -> Iterator[Any]:
-        """The sentences of a mapping by name: `{"uses_tests": true, "speaks": "German"}`."""
-        for name, one in value.items():
-            words = plain_key(name).replace("_", " ") or name
-            if one is True:
-                yield _sentence(begin + words)
-            elif texts := _texts(one):
-                yield from (_sentence(f"{begin}{words}: {text}") for text in texts)
-            else:
-                self._leave(*at, name)
+        if len(assertions) > MAX_ASSERTIONS:
+            message = f"The case has more than {MAX_ASSERTIONS} assertions: the others are left out."
+            self.source.note(message, *parts[0].at[:-1])
+        return {**result, "assertions": assertions[:MAX_ASSERTIONS]} if assertions else result
 
 
 def _is_case(value: dict[str, Any]) -> bool:
     """Whether a mapping is a case: it has a prompt, or a text that may be one beside another part of a case."""
     parts = list(_parts(value, ()))
-    if any({"prompt", "turns", "prompt-file"} & set(part.roles) and _is_text_or_turns(part.value) for part in parts):
+    if any(
+        {"prompt", "prompt-file"} & set(part.roles) and _is_text(part.value) and part.value.strip() for part in parts
+    ):
         return True
     others = any({*part.roles} - {"maybe-prompt", "id", "name", "suite-skill", "skip", "maybe"} for part in parts)
     maybe = any("maybe" in part.roles and part.key.startswith("expect") for part in parts)
     return (others or maybe) and any(
-        "maybe-prompt" in part.roles and isinstance(part.value, str) and part.value.strip() for part in parts
+        ("maybe-prompt" in part.roles and isinstance(part.value, str) and part.value.strip())
+        or ("turns" in part.roles and isinstance(part.value, list) and part.value)
+        for part in parts
     )
-
-
-def _is_text_or_turns(value: Any) -> bool:
-    return (isinstance(value, str) and bool(value.strip())) or (bool(_only_message(value)))
 
 
 def _parts(value: dict[str, Any], at: tuple[object, ...], depth: int = 0) -> Iterator[_Part]:
@@ -382,40 +299,23 @@ def _only_message(value: Any) -> str:
     messages = []
     for one in value if isinstance(value, list) else ():
         if isinstance(one, dict) and str(one.get("role", "user")) in ("user", "human"):
-            one = _first(one, ("content", "text", "message", "user", "prompt", "input"))[1]
+            one = first_of(one, ("content", "text", "message", "user", "prompt", "input"))[1]
         elif isinstance(one, dict):
             continue
         messages.append(one)
     return messages[0] if len(messages) == 1 and isinstance(messages[0], str) else ""
 
 
-def _first(value: Any, keys: Iterable[str], fits: Any = lambda one: one is not None) -> tuple[str, Any]:
-    """The first of some keys that a mapping has with a value that fits, and that value."""
-    found = value if isinstance(value, dict) else {}
-    return next(((key, found[key]) for key in keys if key in found and fits(found[key])), ("", None))
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _texts(value: Any) -> list[str]:
-    """The texts of a text, a number or a list of them; none for anything else."""
-    items = _items(value)
-    is_plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in items)
-    return [str(one) for one in items if str(one).strip()][:100] if is_plain else []
-
-
 def _files(value: Any, folder: str) -> list[str] | dict[str, Any]:
     """The files of a case, as paths or as a mapping of contents; empty where they cannot be understood."""
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-        return [_origin(path, folder) for path in _items(value) if path.strip()]
+        return [_origin(path, folder) for path in items_of(value) if path.strip()]
     if isinstance(value, dict) and all(isinstance(one, str | dict) for one in value.values()):
         value = [{**({"content": one} if isinstance(one, str) else one), "path": name} for name, one in value.items()]
     files: dict[str, Any] = {}
     for one in value if isinstance(value, list) else ():
         name, text, origin = (
-            _first(one, keys, _is_text)[1] for keys in (FILE_NAME_KEYS, FILE_TEXT_KEYS, FILE_SOURCE_KEYS)
+            first_of(one, keys, _is_text)[1] for keys in (FILE_NAME_KEYS, FILE_TEXT_KEYS, FILE_SOURCE_KEYS)
         )
         origin = one if isinstance(one, str) else origin or (name if text is None else None)
         if origin is None and text is None:
@@ -432,61 +332,3 @@ def _origin(path: str, folder: str) -> str:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
-
-
-def _sentence(text: str) -> dict[str, str]:
-    return {"text": text.strip()}
-
-
-def _condition(condition: str, texts: list[str]) -> dict[str, Any] | None:
-    """Conditions on a text; None for expressions that cannot be searched for."""
-    if condition == "icontains":
-        texts = [f"(?i){_LITERAL.sub(_escape, text)}" for text in texts]
-    elif condition == "any":
-        texts = ["(?i)" + "|".join(_LITERAL.sub(_escape, text) for text in texts)]
-    elif condition == "equals":
-        return {condition: texts[0]}
-    elif condition != "regex":
-        return {condition: texts}
-    return None if any(regex_problem(text) for text in texts) else {"regex": texts}
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\{match[0]}"
-
-
-def _text_check(condition: str, texts: list[str]) -> dict[str, Any] | None:
-    found = _condition(condition, texts)
-    return {"answer": found} if found is not None else None
-
-
-def _file_check(kind: str, path: str, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """An assertion about a file; None where the path is a pattern, or leaves the workspace."""
-    try:
-        plain = relative_path(path)
-    except SuiteProblem:
-        return None
-    if found is None or any(one in plain for one in "*?{<[ ") or len(plain) > MAX_SENTENCE:
-        return None
-    return {kind: {"path": plain, **found} if kind == "file" else plain}
-
-
-def _typed_check(type_name: str, type_key: str, value: dict[str, Any]) -> dict[str, Any] | None:
-    """The assertion of a mapping with a type that the table has; None where parts of it cannot be used."""
-    kind, condition = TYPES[type_name]
-    rest = {key: one for key, one in value.items() if key != type_key}
-    texts = next((found for key in VALUE_KEYS if (found := _texts(rest.get(key)))), [])
-    path = next((one for key in PATH_KEYS if isinstance(one := rest.get(key), str)), "")
-    if kind == "skill-read":
-        return {"skill-read": True}
-    if kind == "judge":
-        sentence = ", ".join(texts) or str(rest.get("description", ""))
-        return {"judge": sentence[:MAX_SENTENCE]} if sentence.strip() else None
-    if not texts and not (kind in ("file", "no-file") and path and not condition):
-        return None
-    if kind in ("called", "not-called"):
-        return {kind: texts[0]} if len(texts) == 1 else None
-    match = _condition(condition, texts) if condition else {}
-    if kind == "answer" and plain_key(path) in ANSWERS:
-        return {"answer": match} if match is not None else None
-    return _file_check("file" if kind == "answer" else kind, path or (texts[0] if not condition else ""), match)

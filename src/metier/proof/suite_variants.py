@@ -47,8 +47,8 @@ _KEYS = {
     "artifacts": "expected_files output_files required_artifacts expected_artifacts required_files files_created",
     # Routing.
     "trigger": "should should_trigger should_activate should_fire should_invoke should_load should_match"
-    " should_use_skill expect_activation expect_trigger expected_trigger expected_activation expected_triggered must_trigger trigger"
-    " triggers activates invoke is_positive expected_invocation trigger_expected",
+    " should_use_skill expect_activation expect_trigger expected_trigger expected_activation expected_triggered"
+    " must_trigger trigger triggers activates invoke is_positive expected_invocation trigger_expected",
     "no-trigger": "should_not_trigger should_not_activate must_not_trigger is_negative",
     "routed-to": "expected_skill expect_skill expected_skills preferred_skill correct_skill route_to expected_route"
     " skills_expected_to_activate",
@@ -71,16 +71,8 @@ _BY_NAME = (
 )
 """Beginnings of keys that the table does not have, whose values are sentences after the key itself."""
 WRAPPERS = (
-    "execution",
-    "setup",
-    "expected",
-    "expect",
-    "checks",
-    "assertions",
-    "input",
-    "inputs",
-    "context",
-    "expectations",
+    *("execution", "setup", "expected", "expect", "expectations", "checks", "assertions", "input", "inputs", "context"),
+    "vars",
 )
 """Keys of a case below which its parts may stand once more, in a mapping."""
 
