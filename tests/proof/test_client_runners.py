@@ -338,7 +338,7 @@ StandIn = Callable[[str], ClientRunner]
         ("print('PASS')", "model: Claude Code said 0 times that it is done, where once is right."),
         (f"print({end('12')!r}); print({end()!r})", "model: Claude Code said 2 times that it is done"),
         (f"print({end('Overloaded', is_error=True)!r})", "model: Overloaded"),
-        ("os.kill(os.getpid(), 9)", "model: Claude Code ended with exit code -9"),
+        ("os.kill(os.getpid(), 9)", "model: Claude Code ended with exit code 137"),
         ("sys.stdout.write('[' * 70_000_000)", "model: Claude Code printed too much"),
         (f"print('['  * 100_000); print({end()!r}, '\\n7\\n[1]\\n\"x\"'); sys.exit(3)", "ended with exit code 3"),
         (

@@ -6,17 +6,17 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass, fields
+from metier._lazy import dataclass, fields, replace
 from metier.errors import PartMissing
 from metier.guard.audit.log import AuditRecord
 from metier.library.clients import CLIENTS, in_home
 from metier.proof.clients import client_program
 from metier.proof.mocks import mock_servers
+from metier.run import Job, Limits, PlainRunner
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ _FROM_USER = (
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
 """The variables that every client gets: how programs are found, and how the network is reached."""
-_SECONDS = 60.0
+_PROTECT_SECONDS = 60.0
+_LIMITS = Limits(output_bytes=64 * 2**20, memory_bytes=2**36, file_bytes=2**30, open_files=2**16)
+"""Much more than a script has: the runtimes of clients reserve memory by the gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class ClientHome:
 
     client: str
     folder: Path
+    workspace: Path
     environ: Mapping[str, str]
     """All variables of the client."""
     values: Mapping[str, str]
@@ -52,6 +55,13 @@ class ClientHome:
     @property
     def _store(self) -> str:
         return _store_url(self.folder)
+
+    def job(self, command: Sequence[str], stdin: bytes, seconds: float) -> Job:
+        """A program of this user in the workspace, with no variables but those of the trial."""
+        return Job(
+            argv=tuple(command), folder=str(self.workspace), env=self.environ, stdin=stdin, sandbox=False,
+            limits=replace(_LIMITS, seconds=seconds),
+        )  # fmt: skip
 
     def records(self) -> list[AuditRecord]:
         """The records of its conversations and their scripts; raises `PartMissing` where the log is not whole."""
@@ -80,7 +90,7 @@ def make_home(client: str, folder: Path, trial: Trial, values: Mapping[str, str]
         shutil.copytree(source, skills / source.name, symlinks=True)
     addresses = {name: os.environ.get(name) or usual for name, usual in program.addresses.items()}
     servers = mock_servers(trial.case.environment, folder / "servers", sources=trial.sources)
-    texts = {"policy.json": json.dumps(_policy(folder, trial.case.environment)), "prompt": trial.case.prompt}
+    texts = {"policy.json": json.dumps(_policy(folder, trial.case.environment))}
     if servers:
         started = {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()}
         texts["servers.json"] = json.dumps({"mcpServers": started})
@@ -107,8 +117,12 @@ def make_home(client: str, folder: Path, trial: Trial, values: Mapping[str, str]
         "METIER_POLICY": os.pathsep.join(filter(None, policies)),
         "METIER_HOOK_IDLE": "5",
     }
-    home = ClientHome(client=client, folder=folder, environ=environ, values=values)
-    _install_hooks(home, trial.workspace)
+    home = ClientHome(client=client, folder=folder, workspace=trial.workspace, environ=environ, values=values)
+    protect = (sys.executable, "-I", "-m", "metier", "protect", client, "--user")
+    done = PlainRunner().run_blocking(home.job(protect, b"", _PROTECT_SECONDS))
+    if not done.is_success:
+        why = shown((done.stderr.strip().splitlines() or ["it took too long"])[-1], 300)
+        raise PartMissing(f"Our hooks could not be installed: {why}", hint="`metier doctor` says what is missing.")
     return home
 
 
@@ -136,25 +150,6 @@ def _policy(folder: Path, environment: Environment) -> dict[str, Any]:
         "run": {"network": "restricted", "hosts": hosts} if hosts else {"network": "none"},
         "tools": {} if hosts else {"deny": list(NETWORK_TOOLS)},
     }
-
-
-def _install_hooks(home: ClientHome, workspace: Path) -> None:
-    """Have `metier protect` write our hooks into the client's settings, with nothing but the variables of the trial."""
-    command: Sequence[str] = (sys.executable, "-I", "-m", "metier", "protect", home.client, "--user")
-    done = subprocess.run(
-        command,
-        cwd=workspace,
-        env=dict(home.environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
-        raise PartMissing(
-            f"Our hooks could not be installed: {shown(last, 300)}", hint="`metier doctor` says what is missing."
-        )
 
 
 def _record(row: Mapping[str, Any]) -> AuditRecord:

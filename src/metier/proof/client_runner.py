@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._aliases import TOOLS
-from metier._lazy import dataclass, field, pattern, replace
+from metier._lazy import pattern, replace
 from metier._paths import safe_rmtree
 from metier.errors import BudgetExceeded, MetierError
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
@@ -29,23 +28,20 @@ from metier.proof.client_home import make_home
 from metier.proof.clients import client_command, client_program
 from metier.proof.trial import TracedCall, Transcript
 from metier.proof.workspace_files import read_workspace
+from metier.run import PlainRunner
 from metier.skill import shown
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from anyio.abc import ByteReceiveStream, Process
+    from collections.abc import Iterable, Iterator, Mapping
 
     from metier.guard import AuditRecord
     from metier.proof.client_home import ClientHome
     from metier.proof.clients import ClientOutput
     from metier.proof.suite import BehaviourCase
     from metier.proof.trial import Arm, Trial
+    from metier.run import Outcome
 
-_MAX_OUTPUT = 64 * 1024 * 1024
-_REST_SECONDS = 2.0
-"""The time for the rest of its output once a client has ended, as a program that it left may hold the pipe."""
 _CUT = pattern(r"(?:\\u?[0-9a-f]{0,3})?… \([\d,]+ characters\)$")
 _TITLES = {name.lower(): name for name in TOOLS.values()}
 
@@ -123,12 +119,12 @@ class ClientRunner:
             more = [word for name, words in options.items() if home.values.get(name) for word in words]
             command = [*client_command(self.client), *self._program.arguments]
             command += [word.format_map(home.values) for word in more]
-            ended = await run_program(command, trial.workspace, home, trial.max_seconds)
-            output = self._program.read(_events_in(ended.stdout))
+            outcome = await PlainRunner().run(home.job(command, trial.case.prompt.encode(), trial.max_seconds))
+            output = self._program.read(_events_in(outcome.stdout))
             hold.cost = output.cost
-        return await run_sync(self._transcript, trial, home, ended, output)
+        return await run_sync(self._transcript, trial, home, outcome, output)
 
-    def _transcript(self, trial: Trial, home: ClientHome, ended: ClientEnd, output: ClientOutput) -> Transcript:
+    def _transcript(self, trial: Trial, home: ClientHome, outcome: Outcome, output: ClientOutput) -> Transcript:
         records = home.records()
         calls = tuple(_traced_call(record) for record in records if record.event in ("call", "load", "run"))
         paths = list(_skill_paths(calls, home))
@@ -136,8 +132,8 @@ class ClientRunner:
         digest = next((one.digest for one in loads if trial.folder is not None), "")
         return Transcript(
             answer=output.answer,
-            exit_code=ended.exit_code,
-            stderr=ended.stderr.decode(errors="replace"),
+            exit_code=outcome.exit_code,
+            stderr=outcome.stderr,
             calls=calls,
             skill_read=bool(digest),
             digest=digest,
@@ -150,18 +146,19 @@ class ClientRunner:
             path_errors=sum(not (home.skills / path).exists() for _, path in paths),
             script_reads=sum(tool == "Read" and path.split("/")[1] == "scripts" for tool, path in paths),
             violations=sum(call.outcome == "refused" for call in calls),
-            error=self._error_of(trial, ended, output, bool(calls)),
+            error=self._error_of(outcome, output, has_calls=bool(calls)),
         )
 
-    def _error_of(self, trial: Trial, ended: ClientEnd, output: ClientOutput, has_calls: bool) -> str:
-        if ended.exit_code is None:
-            return f"timeout: {self._title} came to no end in {trial.max_seconds:g} seconds."
+    def _error_of(self, outcome: Outcome, output: ClientOutput, *, has_calls: bool) -> str:
+        if outcome.timed_out:
+            return f"timeout: {self._title} came to no end in {outcome.duration_ms / 1000:.0f} seconds."
         if output.error:
             return shown(output.error, 500)
-        if ended.exit_code or ended.is_cut:
-            end = "printed too much" if ended.is_cut else f"ended with exit code {ended.exit_code}"
-            lines = ended.stderr.decode(errors="replace").strip().splitlines()
-            return f"model: {self._title} {end}: {shown(lines[-1] if lines else 'it said no more', 300)}"
+        if outcome.is_truncated:
+            return f"model: {self._title} printed too much."
+        if outcome.exit_code:
+            last = (outcome.stderr.strip().splitlines() or ["it said no more"])[-1]
+            return f"model: {self._title} ended with exit code {outcome.exit_code}: {shown(last, 300)}"
         if output.ends != 1:
             # A program that it started can write into its output, but cannot keep it from writing its own end.
             return f"model: {self._title} said {output.ends} times that it is done, where once is right."
@@ -170,83 +167,7 @@ class ClientRunner:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientEnd:
-    """The end of a client program."""
-
-    exit_code: int | None
-    """None for one that was ended at its limit of time."""
-    stdout: bytes
-    stderr: bytes
-    is_cut: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Pipe:
-    """The output of a program, as much as is kept."""
-
-    data: bytearray = field(default_factory=bytearray)
-    is_cut: bool = False
-
-    async def drain(self, source: ByteReceiveStream | None, process: Process) -> None:
-        from anyio import EndOfStream
-
-        with contextlib.suppress(EndOfStream):
-            while source is not None:
-                self.data += await source.receive()
-                if len(self.data) > _MAX_OUTPUT:
-                    self.is_cut = True
-                    _kill_group(process)
-                    return
-
-
-async def run_program(command: Sequence[str], workspace: Path, home: ClientHome, seconds: float) -> ClientEnd:
-    """Run a program to its end or its limits; nothing that it started goes on afterwards, as far as that is found."""
-    import anyio
-
-    out, err, code = _Pipe(), _Pipe(), None
-    with open(home.folder / "prompt", "rb") as prompt:
-        process = await anyio.open_process(
-            list(command), stdin=prompt, cwd=workspace, env=dict(home.environ), start_new_session=True
-        )
-    try:
-        with anyio.move_on_after(seconds):
-            async with anyio.create_task_group() as group:
-                group.start_soon(out.drain, process.stdout, process)
-                group.start_soon(err.drain, process.stderr, process)
-                code = await process.wait()
-                group.cancel_scope.deadline = anyio.current_time() + _REST_SECONDS
-    finally:
-        with anyio.CancelScope(shield=True):
-            _kill_group(process)
-            await anyio.to_thread.run_sync(_kill_strays, home.folder)
-            await process.aclose()
-    return ClientEnd(
-        exit_code=code, stdout=bytes(out.data), stderr=bytes(err.data[-10_000:]), is_cut=out.is_cut or err.is_cut
-    )
-
-
-def _kill_group(process: Process) -> None:
-    if sys.platform != "win32":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _kill_strays(home: Path) -> None:
-    """Kill what left the group of its client: on Linux, every process that has this home among its variables."""
-    mark = b"HOME=" + os.fsencode(home)
-    for _ in range(20):
-        found = False
-        for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
-            with contextlib.suppress(OSError):
-                if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                    os.kill(int(name), signal.SIGKILL)
-                    found = True
-        if not found:
-            return
-
-
-def _events_in(output: bytes) -> list[dict[str, Any]]:
+def _events_in(output: str) -> list[dict[str, Any]]:
     """The objects among lines of JSON."""
     found = []
     for line in output.splitlines():
