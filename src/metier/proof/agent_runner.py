@@ -88,6 +88,7 @@ class ModelRunner:
     def __init__(self, model: Model | str, *, price: ModelPrice | None = None) -> None:
         """`price` is what the model costs, where genai-prices does not know that or it is another."""
         self._given = model
+        self._model: Model | None = None
         self._price = price
         self.recorded: dict[tuple[str, Arm], dict[int, tuple[Exchange, ...]]] = {}
         """The requests and answers of its trials that came to an end, by case and arm, and by number."""
@@ -100,15 +101,21 @@ class ModelRunner:
     def refusal(self, case: BehaviourCase, arm: Arm, number: int) -> str:
         """The reason why the model cannot be used, or not for this case."""
         try:
-            choose_model(self._given)
+            self._choose()
         except MetierError as error:
             return f"{error.message} {error.hint}"
         return unmet_need(case)
 
+    def _choose(self) -> Model:
+        if self._model is None:
+            self._model = choose_model(self._given)
+        return self._model
+
     async def run(self, trial: Trial) -> Transcript:
         """Run a trial, and keep what was asked and answered."""
-        model = TrialModel(choose_model(self._given), trial, self._price)
-        transcript = await run_agent(trial, model)
+        # Its connections are those of one event loop, and end with it.
+        async with TrialModel(self._choose(), trial, self._price) as model:
+            transcript = await run_agent(trial, model)
         if not transcript.error:
             kept = self.recorded.setdefault((trial.case.id, trial.arm), {})
             kept[trial.number] = tuple(model.exchanges)
@@ -192,7 +199,8 @@ def judge_of(model: Model | str, budget: TrialBudget, price: ModelPrice | None =
     async def ask(prompt: str) -> str:
         from pydantic_ai import Agent as Engine
 
-        return (await Engine(MeteredModel(choose_model(model), budget, price=price)).run(prompt)).output
+        async with MeteredModel(choose_model(model), budget, price=price) as metered:
+            return (await Engine(metered).run(prompt)).output
 
     return ask
 
