@@ -15,6 +15,7 @@ from pydantic_ai.usage import UsageLimits
 
 from metier.dialect.pydantic_ai import Skills
 from metier.guard import AuditRecord, MemoryLog, Policy
+from metier.proof.model_table import ModelRow
 from metier.run import PlainRunner
 from metier.testing import library, skill
 
@@ -83,6 +84,8 @@ class Measured:
     """Times it wanted to read a script instead of running it."""
     refused: int
     """Calls of a tool that the skill does not allow."""
+    tokens: int
+    """Tokens of all tasks that came to an end."""
     failures: tuple[str, ...]
     """What ended a task before its end."""
 
@@ -90,6 +93,21 @@ class Measured:
     def share(self) -> float:
         """The share of paths that were wrong."""
         return self.path_errors / self.paths if self.paths else 0.0
+
+    @property
+    def row(self) -> ModelRow:
+        """The row of the model in the table of all models."""
+        return ModelRow(
+            model=self.model,
+            trials=self.tasks,
+            passed=self.done,
+            paths=self.paths,
+            path_errors=self.path_errors,
+            script_reads=self.script_reads,
+            violations=self.refused,
+            tokens=self.tokens / self.tasks,
+            cost=None,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON holds it."""
@@ -114,6 +132,7 @@ async def measure(model: Model, asked: Iterable[Task], folder: Path) -> Measured
     skills = library(FORMS, LETTERS, TAXES, into=folder / "skills")
     limiter = anyio.CapacityLimiter(AT_ONCE)
     answers: dict[int, str] = {}
+    tokens: dict[int, int] = {}
     failures: dict[int, str] = {}
     logs = [MemoryLog() for _ in todo]
 
@@ -132,6 +151,7 @@ async def measure(model: Model, asked: Iterable[Task], folder: Path) -> Measured
             try:
                 run = await agent.run(task.text, usage_limits=UsageLimits(request_limit=MAX_REQUESTS))
                 answers[number] = run.output
+                tokens[number] = run.usage.total_tokens
             except AgentRunError as error:
                 failures[number] = f"{type(error).__name__}: {error}"
 
@@ -147,6 +167,7 @@ async def measure(model: Model, asked: Iterable[Task], folder: Path) -> Measured
         path_errors=_count(logs, lambda record: record.event in ("read", "run") and record.code in PATH_ERRORS),
         script_reads=_count(logs, lambda record: record.event == "read" and record.code == "script-read"),
         refused=_count(logs, lambda record: record.event == "call" and record.code == "tool-not-allowed"),
+        tokens=sum(tokens.values()),
         failures=tuple(failures[number] for number in sorted(failures)),
     )
 

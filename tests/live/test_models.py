@@ -22,6 +22,8 @@ from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.live.scenario import TARGET, Measured, measure, tasks
 
+from metier.proof.model_table import ModelRow, table_of
+
 pytestmark = pytest.mark.live
 
 MODELS = {"OPENAI": "gpt-5", "ANTHROPIC": "claude-sonnet-5-5", "GEMINI": "gemini-2.5-pro"}
@@ -46,6 +48,13 @@ async def real_model(provider: str, key: str) -> AsyncIterator[Model]:
             client.close()
 
 
+def results_folder() -> Path:
+    """The folder for what was measured."""
+    folder = Path(os.environ.get("METIER_LIVE_RESULTS") or "live-results")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="module", params=sorted(MODELS))
 def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """What a model did, also written to a file."""
@@ -60,10 +69,16 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             return await measure(model, asked, tmp_path_factory.mktemp("live"))
 
     found = anyio.run(run)
-    folder = Path(os.environ.get("METIER_LIVE_RESULTS") or "live-results")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{provider.lower()}.json").write_text(json.dumps(found.as_dict(), indent=2) + "\n", encoding="utf-8")
+    (results_folder() / f"{provider.lower()}.json").write_text(
+        json.dumps(found.as_dict(), indent=2) + "\n", encoding="utf-8"
+    )
     return found
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[ModelRow]:
+    """The rows of the models that were measured."""
+    return []
 
 
 def test_no_task_breaks_off(measured: Measured) -> None:
@@ -81,3 +96,10 @@ def test_the_model_gets_few_paths_wrong(measured: Measured) -> None:
 
 def test_the_model_ends_with_what_the_script_says(measured: Measured) -> None:
     assert measured.done >= 0.9 * measured.tasks
+
+
+def test_the_model_keeps_to_the_limits_beside_those_before_it(measured: Measured, rows: list[ModelRow]) -> None:
+    rows.append(measured.row)
+    table = table_of(rows)
+    (results_folder() / "models.md").write_text(table.as_markdown(), encoding="utf-8")
+    assert table.is_within_limits, table.verdicts

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from tests.live.scenario import Measured, measure, tasks
 
+from metier.proof.model_table import table_of
 from metier.testing import ScriptedModel
 
 LOAD = ("skills_load", {"skills": ["order-forms"]})
@@ -37,10 +38,17 @@ def test_a_model_that_does_everything_right(tmp_path: Path) -> None:
         "path_errors": 0,
         "script_reads": 0,
         "refused": 0,
+        "tokens": found.tokens,
         "failures": (),
         "share": 0.0,
         "target": 0.05,
     }
+
+
+def test_what_is_measured_is_a_row_beside_other_models(tmp_path: Path) -> None:
+    found = measured(tmp_path, LOAD, read("scripts/check.py"), "I give up.")
+    assert found.row.tokens > 0
+    assert table_of([found.row]).verdicts[found.model] == {"path errors": True, "script reads": False, "tokens": None}
 
 
 @pytest.mark.parametrize("path", ["references/countries.md", "../codes/countries.md", "fields.md"])
