@@ -389,6 +389,21 @@ def test_every_executor_has_a_lift_of_its_own() -> None:
     assert lifts == {"lift over no skill [fake]": "better", "lift over no skill [other]": "underpowered"}
 
 
+def test_the_verdict_of_a_tier_is_that_of_all_executors_together() -> None:
+    other = FakeRunner(helps)
+    other.name = "other"
+    found = behaviour_of(*CASES[:4], runners=(FakeRunner(helps), other))
+    assert {case.data["verdict"] for case in found.cases if case.id.startswith("lift")} == {"underpowered"}
+    assert (found.data["verdict"], found.data["lift"]["pairs"]) == ("better", 8)
+
+
+def test_a_script_is_no_evidence_that_a_skill_helps() -> None:
+    found = behaviour_of(*CASES)
+    assert not [case for case in found.cases if case.id.startswith("lift")]
+    assert "verdict" not in found.data
+    assert found.data["runners"]["scripted"]["lifts"][0]["wins"] == 8
+
+
 def test_the_data_of_a_tier_are_json_values() -> None:
     json.dumps([case.data for case in behaviour_of(FILL).cases] + [behaviour_of(FILL).data])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 log = logger("metier.proof")
 
+SCRIPTED = "scripted"
+"""The executor whose trials are no evidence for or against a skill."""
 _HOW = "Give the case `steps`, or run it with a model: `metier test NAME --tier behaviour --with openai:gpt-5`."
 
 
@@ -49,9 +51,13 @@ async def evaluate(subject: TestSubject, settings: BehaviourSettings) -> TierRes
     cases = [
         *(CaseResult(id=note.path, verdict="failed", reason=note.message) for note in problems),
         *(result for case in subject.suite.behaviour for result in _case_results(case, runners, results, settings)),
-        *(lift.as_case(name) for name, summary in summaries.items() for lift in summary.lifts),
+        *(lift.as_case(name) for name, one in summaries.items() if name != SCRIPTED for lift in one.lifts),
     ]
-    data = {"runners": {name: summary.as_dict() for name, summary in summaries.items()}}
+    data: dict[str, Any] = {"runners": {name: summary.as_dict() for name, summary in summaries.items()}}
+    # What an author has written for both arms says nothing of the difference between them.
+    whole = summarize_trials((one for one in results if one.runner != SCRIPTED), settings.bound)
+    if lift := next((one for one in whole.lifts if one.over == "without"), None):
+        data |= {"verdict": lift.comparison.verdict, "lift": lift.as_dict()}
     return TierResult.of("behaviour", cases, cost=settings.budget.spent - spent, data=data)
 
 
@@ -75,7 +81,7 @@ def _make_runners(subject: TestSubject, settings: BehaviourSettings, problems: l
         else:
             from metier.proof.agent_runner import ModelRunner, ScriptedRunner
 
-            yield ScriptedRunner() if one == "scripted" else ModelRunner(one, price=settings.prices.get(one))
+            yield ScriptedRunner() if one == SCRIPTED else ModelRunner(one, price=settings.prices.get(one))
 
 
 class _Work:

@@ -42,9 +42,9 @@ class ArmSummary:
     @classmethod
     def of(cls, results: Sequence[TrialResult]) -> ArmSummary:
         """The summary of trials that came to an end; at least one."""
-        cases: dict[str, list[bool]] = {}
+        cases: dict[tuple[str, str], list[bool]] = {}
         for one in results:
-            cases.setdefault(one.case, []).append(one.has_outcome)
+            cases.setdefault((one.runner, one.case), []).append(one.has_outcome)
         passed = sum(one.has_outcome for one in results)
         ks = sorted({1, min(map(len, cases.values()))})
         rows = [(len(outcomes), sum(outcomes)) for outcomes in cases.values()]
@@ -87,8 +87,9 @@ class Lift:
     def sentence(self) -> str:
         """The verdict with the numbers behind it."""
         found = self.comparison
+        pairs = "1 pair" if found.pairs == 1 else f"{found.pairs} pairs"
         text = (
-            f"{found.verdict}: {100 * found.lift:+.0f} points in {found.pairs} pairs "
+            f"{found.verdict}: {100 * found.lift:+.0f} points in {pairs} "
             f"({found.wins} won, {found.losses} lost, p = {found.p:.2g})."
         )
         if self.unproven:
@@ -127,7 +128,7 @@ class RunnerSummary:
 
 
 def summarize_trials(results: Iterable[TrialResult], bound: float) -> RunnerSummary:
-    """The summary of all trials of one executor."""
+    """The summary of all trials of one executor, or of several together."""
     arms: dict[Arm, list[TrialResult]] = {}
     for one in results:
         if one.is_comparable:
@@ -140,8 +141,8 @@ def summarize_trials(results: Iterable[TrialResult], bound: float) -> RunnerSumm
 
 
 def _lift(over: Arm, first: Iterable[TrialResult], second: Iterable[TrialResult], bound: float) -> Lift | None:
-    others = {(one.case, one.number): one for one in second}
-    pairs = [(one, others[one.case, one.number]) for one in first if (one.case, one.number) in others]
+    others = {one.pair: one for one in second}
+    pairs = [(one, others[one.pair]) for one in first if one.pair in others]
     if not pairs:
         return None
     unproven = sum(one.is_unread and one.has_outcome and not other.has_outcome for one, other in pairs)

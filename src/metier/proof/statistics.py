@@ -136,7 +136,7 @@ def power_of(pairs: int, discordance: float, difference: float) -> float:
     share = (1 + difference / discordance) / 2
     rejected = _rejections(share)
     chances = _binomial(pairs, min(discordance, 1.0))
-    return math.fsum(chance * reject for chance, reject in zip(chances, rejected, strict=False))
+    return max(0.0, math.fsum(chance * reject for chance, reject in zip(chances, rejected, strict=False)))
 
 
 def _rejections(share: float) -> Iterator[float]:

@@ -37,6 +37,11 @@ class TrialResult:
     grades: tuple[Grade, ...] = ()
 
     @property
+    def pair(self) -> tuple[str, str, int]:
+        """The trial that it is in each arm: executor, case and repetition."""
+        return self.runner, self.case, self.number
+
+    @property
     def is_comparable(self) -> bool:
         """Whether it says something of its arm, which a provider that failed does not."""
         return self.verdict != "skipped" and not self.transcript.error.startswith("model:")
