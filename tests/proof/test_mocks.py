@@ -87,13 +87,6 @@ def test_rules_decide_about_mocks_as_they_do_about_tools() -> None:
     assert found.code == "tool-not-allowed"
 
 
-def test_the_files_of_a_suite_are_there_for_its_mocks_and_not_for_the_skill() -> None:
-    files = skill("a", files={"evals/mocks.py": PYTHON, "notes.md": "x"})
-    with subject_of(library(files).get("a"), Suite(files=("evals/mocks.py",))) as subject:
-        assert subject.sources == {"evals/mocks.py": PYTHON}
-        assert sorted(path.name for path in subject.folder.iterdir()) == ["SKILL.md", "notes.md"]
-
-
 def converse(command: list[str], *messages: Any) -> list[dict[str, Any]]:
     """The answers of a server to messages, each a line."""
     lines = [one if isinstance(one, str) else json.dumps(one) for one in messages]

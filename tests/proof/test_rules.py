@@ -38,8 +38,17 @@ def test_the_guard_is_asked_and_says_by_which_rule(tool: str, arguments: dict[st
 def test_another_decision_fails_with_the_reason_of_the_guard() -> None:
     (found,) = rules_of(RuleCase(id="1", tool="Bash", arguments={"command": "rm x"}, expect="allow")).cases
     assert found.verdict == "failed"
-    assert found.reason.startswith("It is deny and not allow: Skill 'release' cannot use tool 'Bash'.")
+    assert found.reason.startswith("It is denied, and should be allowed: Skill 'release' cannot use tool 'Bash'.")
     assert found.data["rule"] == "release: allowed-tools"
+
+
+def test_a_call_that_is_allowed_and_should_not_be_has_a_hint() -> None:
+    (found,) = rules_of(RuleCase(id="1", tool="Bash", arguments={"command": "git push"}, expect="deny")).cases
+    assert (
+        found.reason
+        == "It is allowed, and should be denied: Bash(git:*) allows it. (release: allowed-tools Bash(git:*))"
+    )
+    assert "allowed-tools" in found.hint
 
 
 def test_the_policy_of_this_machine_counts_and_is_named(own_home: Path) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from metier.proof.subject import TestSubject
     from metier.proof.suite import RuleCase
 
+_WORDS = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
+
 
 def run_rules(subject: TestSubject) -> TierResult:
     """Ask the guard about each call of the suite; nothing is called."""
@@ -41,12 +43,14 @@ def _decide(session: Session, skill: str, case: RuleCase) -> CaseResult:
         "reason": shown(decision.reason, 500),
         "decided_by": _source_of(decision, skill),
     }
-    reason = f"It is {decision.outcome} and not {case.expect}: {shown(decision.reason, 400)} ({data['rule']})"
+    words = f"It is {_WORDS[decision.outcome]}, and should be {_WORDS[case.expect]}"
+    reason = f"{words}: {shown(decision.reason, 400)} ({data['rule']})"
+    hint = shown(for_person(decision.hint), 500) or "Say in `allowed-tools` what the skill needs, and no more."
     return CaseResult(
         id=case.id,
         verdict="passed" if is_expected else "failed",
         reason="" if is_expected else reason,
-        hint="" if is_expected else shown(for_person(decision.hint), 500),
+        hint="" if is_expected else hint,
         data=data,
     )
 

@@ -58,11 +58,6 @@ class TestSubject:
         """The copy of the skill, without its tests."""
         return self.root / "skills" / self.name
 
-    @property
-    def sources(self) -> dict[str, bytes]:
-        """The files of its suite, from which functions of mocks are taken."""
-        return {path: data for path, (mode, data) in self.files.items() if path in self.suite.files and mode != "link"}
-
     def workspace(self, files: Mapping[str, bytes] | None = None) -> Path:
         """Make a folder to work in, with these files in it and no others."""
         folder = self.root / f"work-{next(self._numbers)}"
