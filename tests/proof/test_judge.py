@@ -13,7 +13,9 @@ from metier.errors import MetierError
 from metier.proof.graders import grade_all
 from metier.proof.judge import MAX_SHOWN, Judge, judge_from_model
 from metier.proof.suite import Assertion, BehaviourCase, CalibrationCase
+from metier.proof.suite_reader import read_suite
 from metier.proof.trial import Transcript
+from metier.skill import MemoryPackage
 
 KIND = Assertion(kind="judge", target="The answer is in French.", paths=("notes.md",))
 CASE = BehaviourCase(id="1", prompt="Répondez.", expected_output="A greeting.")
@@ -41,6 +43,15 @@ def test_a_judge_grades_by_the_task_the_aim_the_answer_and_the_files_that_are_li
     for line in ("| Répondez.", "| A greeting.", "| Bonjour.", "| Salut.", '"The answer is in French."'):
         assert line in model.prompts[2]
     assert "| (there is no such file)" in model.prompts[-1]
+
+
+def test_a_suite_lists_the_files_that_a_judge_is_shown() -> None:
+    suite = {
+        "evals": [{"prompt": "Hi.", "assertions": [{"judge": {"sentence": "It is kind.", "files": ["notes.md"]}}]}]
+    }
+    package = MemoryPackage({"SKILL.md": "", "evals/suite.json": json.dumps(suite)})
+    (assertion,) = read_suite(package).behaviour[0].assertions
+    assert assertion == Assertion(kind="judge", target="It is kind.", paths=("notes.md",))
 
 
 def test_each_question_has_a_number_of_its_own() -> None:
@@ -87,8 +98,9 @@ def test_a_judge_that_fails_later_leaves_that_sentence_open() -> None:
     assert anyio.run(Judge(fails_later).grade, KIND, TEXT).why == "the model failed: ValueError: over\\x1b"
 
 
-def test_a_trial_with_more_text_than_a_judge_reads_fails() -> None:
-    found = anyio.run(Judge(HonestJudge()).grade, KIND, Transcript(answer="x" * MAX_SHOWN, after=TEXT.after))
+@pytest.mark.each("answer", ["x" * MAX_SHOWN, "\U000e0041" * (MAX_SHOWN // 8)])
+def test_a_trial_with_more_text_than_a_judge_reads_fails(answer: str) -> None:
+    found = anyio.run(Judge(HonestJudge()).grade, KIND, Transcript(answer=answer, after=TEXT.after))
     assert (found.passed, "characters for a judge to read" in found.why) == (False, True)
 
 

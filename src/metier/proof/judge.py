@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from metier._lazy import dataclass
 from metier.errors import MetierError
 from metier.proof.suite import CalibrationCase
 from metier.proof.text_match import quoted, strict_json
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 60_000
 """Characters of all that a judge is shown of one trial; a trial with more fails, as a part could hide anything."""
+_Verdict: TypeAlias = "tuple[bool, str]"
+"""Whether the sentence holds, and why."""
 _MAX_REPLY = 20_000
 _MAX_CALIBRATION = 20
 
@@ -69,14 +70,6 @@ class AskModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeVerdict:
-    """The reply of a judge, where it is one."""
-
-    holds: bool
-    why: str
-
-
 class Judge:
     """Grades assertions of the kind `judge` by a model that is calibrated first.
 
@@ -102,7 +95,11 @@ class Judge:
         if problem := await self.problem():
             return Grade(assertion=assertion, passed=None, why=f"The judge cannot be used: {problem}")
         evidence = _evidence(assertion, transcript, case)
-        if sum(map(len, evidence.values())) > MAX_SHOWN:
+        # A character that is written as its code is up to ten.
+        if (
+            sum(map(len, evidence.values())) > MAX_SHOWN
+            or sum(len(visible(one)) for one in evidence.values()) > MAX_SHOWN
+        ):
             why = f"There are more than {MAX_SHOWN:,} characters for a judge to read."
             return Grade(assertion=assertion, passed=False, why=why)
         try:
@@ -111,7 +108,8 @@ class Judge:
             return Grade(assertion=assertion, passed=None, why=_failure(error))
         if verdict is None:
             return Grade(assertion=assertion, passed=False, why="The judge gave no verdict.")
-        return Grade(assertion=assertion, passed=verdict.holds, why=f"The judge says: {verdict.why}")
+        holds, why = verdict
+        return Grade(assertion=assertion, passed=holds, why=f"The judge says: {why}")
 
     async def problem(self) -> str:
         """Calibrate once, and return why the judge cannot be used; empty if it can."""
@@ -129,15 +127,15 @@ class Judge:
                 verdict = await self._decide(case.sentence, {"answer": case.answer})
             except Exception as error:
                 return _failure(error)
-            if verdict is None or verdict.holds is not case.holds:
-                outcome = "no verdict" if verdict is None else f"{str(verdict.holds).lower()}"
+            if verdict is None or verdict[0] is not case.holds:
+                outcome = "no verdict" if verdict is None else str(verdict[0]).lower()
                 return (
                     f"it graded a known case wrongly. {quoted(case.sentence)} of the answer {quoted(case.answer)} is "
                     f"{str(case.holds).lower()}, and it gave {outcome}."
                 )
         return ""
 
-    async def _decide(self, sentence: str, evidence: dict[str, str]) -> JudgeVerdict | None:
+    async def _decide(self, sentence: str, evidence: dict[str, str]) -> _Verdict | None:
         nonce = secrets.token_hex(16)
         return _verdict_in(await self._ask(judge_prompt(sentence, evidence, nonce)), nonce)
 
@@ -174,7 +172,7 @@ def _is_visible(c: str) -> bool:
     return c in "\n\t" or (c.isprintable() and not ("\ufe00" <= c <= "\ufe0f" or "\U000e0100" <= c <= "\U000e01ef"))
 
 
-def _verdict_in(reply: object, nonce: str) -> JudgeVerdict | None:
+def _verdict_in(reply: object, nonce: str) -> _Verdict | None:
     """The verdict that a reply is, as a whole; None for anything else."""
     if not isinstance(reply, str) or len(reply) > _MAX_REPLY:
         return None
@@ -187,7 +185,7 @@ def _verdict_in(reply: object, nonce: str) -> JudgeVerdict | None:
         return None
     if not isinstance(value["holds"], bool) or not isinstance(value["why"], str):
         return None
-    return JudgeVerdict(holds=value["holds"], why=shown(value["why"], 300))
+    return value["holds"], shown(value["why"], 300)
 
 
 def _failure(error: Exception) -> str:

@@ -264,6 +264,9 @@ def _assertion(kind: AssertionKind, value: Any) -> Assertion:
         return Assertion(kind=kind, target=relative_path(value["path"]), match=match)
     if kind in ("file", "no-file", "unchanged"):
         return Assertion(kind=kind, target=relative_path(value))
+    if kind == "judge" and isinstance(value, dict):
+        files = tuple(relative_path(path) for path in value.get("files", ()))
+        return Assertion(kind=kind, target=value["sentence"], paths=files)
     return Assertion(kind=kind, target="" if kind == "skill-read" else value)
 
 
