@@ -126,7 +126,8 @@ def trial_of(skill: Path, tmp_path: Path, case: BehaviourCase = CASE, **more: An
     """A trial in a new workspace."""
     workspace = tmp_path / f"work-{len(list(tmp_path.glob('work-*')))}"
     workspace.mkdir()
-    return Trial(**{"case": case, "arm": "with", "skill": "totals", "folder": skill, "workspace": workspace} | more)
+    terms: dict[str, Any] = {"case": case, "arm": "with", "skill": "totals", "folder": skill, "workspace": workspace}
+    return Trial(**terms | more)
 
 
 def connect(client: str, model: Recorder, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -184,9 +185,12 @@ def test_a_suite_has_the_same_verdicts_in_every_client(
 def test_the_same_suite_has_these_verdicts_with_our_agent_on_the_wire_scripted_and_replayed(
     total: int, skill: Path, tmp_path: Path, own_home: Path
 ) -> None:
-    steps = [("skills_load", {"skills": ["totals"]}), ("skills_run", {"script": "scripts/add.py", "args": ["4", "8"]})]
+    steps: list[Call] = [
+        ("skills_load", {"skills": ["totals"]}),
+        ("skills_run", {"script": "scripts/add.py", "args": ["4", "8"]}),
+    ]
     commands = [f"echo {total} > total.txt", "touch forbidden"][: 2 if total == 12 else 1]
-    calls = [*steps, *(("Bash", {"command": command}) for command in commands)]
+    calls: list[Call] = [*steps, *(("Bash", {"command": command}) for command in commands)]
     (tmp_path / "model").mkdir()
     with recorded_model(fixtures(calls, f"The sum is {total}."), tmp_path / "model") as model:
         provider = OpenAIProvider(base_url=f"{model.url}/v1", api_key="none")

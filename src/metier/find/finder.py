@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from metier.find.catalog import Catalog
     from metier.find.catalog_format import Format
     from metier.find.results import Result
-    from metier.find.search_index import IndexedSkill
     from metier.find.search_engine import SearchEngine
+    from metier.find.search_index import IndexedSkill
     from metier.find.vectors import Embedder
     from metier.library import Entry, Layer, Machine, SkillIndex
     from metier.skill.listing import ListingMode
