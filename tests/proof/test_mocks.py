@@ -26,10 +26,12 @@ MOCKS = (
     Mock(tool="weather", result="sunny", description="Tells the weather."),
     Mock(tool="mcp__mail__send", result="sent"),
 )
-CRM = {"crm": {"tools": {
-    "find": {"function": "evals/mocks.py:find", "description": "Finds people.", "schema": SCHEMA},
-    "count": {"result": "2"},
-}}}  # fmt: skip
+CRM = {
+    "crm": (
+        Mock(tool="find", function="evals/mocks.py:find", description="Finds people.", schema=SCHEMA),
+        Mock(tool="count", result="2"),
+    )
+}
 HERE = Environment(mocks=MOCKS, mcp=CRM)
 SOURCES = {"evals/mocks.py": PYTHON, "evals/other.py": b""}
 

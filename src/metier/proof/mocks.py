@@ -24,7 +24,7 @@ from metier.skill.tool_rules import canonical_tool
 from metier.tools.tool import DEFAULT_TIMEOUT, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from metier.proof.suite import Environment
@@ -127,7 +127,7 @@ def mock_tools(
     ('weather', 'sunny', 'no-mock')
     """
     of_servers = (
-        replace(one, tool=f"mcp__{name}__{one.tool}") for name, several in _servers(environment) for one in several
+        replace(one, tool=f"mcp__{name}__{one.tool}") for name, several in environment.mcp.items() for one in several
     )
     waiting = _by_tool((*environment.mocks, *of_servers))
     tools: list[Tool] = []
@@ -144,17 +144,11 @@ def _by_tool(mocks: Iterable[Mock]) -> dict[str, list[Mock]]:
     return found
 
 
-def _servers(environment: Environment) -> Iterator[tuple[str, list[Mock]]]:
-    """The MCP servers of a case, each with its tools by the names that it gives them itself."""
-    for name, server in environment.mcp.items():
-        yield name, [Mock(tool=tool, **answer) for tool, answer in server["tools"].items()]
-
-
 def mock_servers(
     environment: Environment, folder: Path, *, sources: Mapping[str, bytes] | None = None
 ) -> dict[str, list[str]]:
     """Write a file for each MCP server of a case, and return the commands that start them, by the servers' names."""
-    servers = dict(_servers(environment))
+    servers = {name: list(mocks) for name, mocks in environment.mcp.items()}
     for mock in environment.mocks:
         if found := _MCP_TOOL.fullmatch(mock.tool):
             servers.setdefault(found[1], []).append(replace(mock, tool=found[2]))

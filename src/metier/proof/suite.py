@@ -89,8 +89,8 @@ class Environment:
     now: str = ""
     """The moment that scripts and agents are told it is, in ISO 8601."""
     env: Mapping[str, str] = field(default_factory=dict)
-    mcp: Mapping[str, Any] = field(default_factory=dict)
-    """MCP servers by name, each with its tools and their answers, played from the suite."""
+    mcp: Mapping[str, tuple[Mock, ...]] = field(default_factory=dict)
+    """MCP servers by name, each with its tools, by the names that the server itself gives them."""
     network: tuple[str, ...] = ()
     """Hosts that the case may reach; none by default. Policy has the last word."""
 
