@@ -59,6 +59,7 @@ def add(parser: Parser) -> None:
         "say what changed since a report that --json printed, or since the version in a folder or a git state: .@main",
         default="",
     )
+    parser.flag("--network", "also run cases that reach hosts, which their suite names")
     _add_behaviour(parser)
     parser.option("--export", "FORMAT", "print the tasks of one skill as a dataset of pydantic-evals", choices=_EXPORTS)
     parser.option("--workflow", "SERVICE", "print a workflow file for github or gitlab", choices=_WORKFLOWS)
@@ -134,6 +135,7 @@ def run(options: Namespace) -> int:
         settings = TestSettings(
             tiers=tiers,
             suite=_read_suite(options.suite) if options.suite else None,
+            network=options.network,
             listener=listener,
             behaviour=_behaviour(options, base),
         )

@@ -41,6 +41,8 @@ class TestSettings:
     tiers: tuple[Tier, ...] = TIERS
     suite: Suite | None = None
     """The suite of all skills, instead of their own."""
+    network: bool = False
+    """Whether cases are run that reach the hosts which their suite names; policy has the last word about those."""
     listener: Listener | None = None
     behaviour: BehaviourSettings = field(default_factory=BehaviourSettings)
 
@@ -58,7 +60,7 @@ test_skills.__test__ = False  # type: ignore[attr-defined]
 
 def _test_skill(library: Library, entry: Entry, settings: TestSettings) -> SkillReport:
     try:
-        with subject_of(entry, settings.suite) as subject:
+        with subject_of(entry, settings.suite, network=settings.network) as subject:
             tiers = tuple(_run_tier(tier, library, subject, settings) for tier in settings.tiers)
             return SkillReport(
                 name=subject.name,

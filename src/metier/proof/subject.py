@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metier import Guard, Library, Policy
-from metier._lazy import dataclass, field
+from metier._lazy import dataclass, field, replace
 from metier._paths import safe_rmtree
 from metier.guard import MemoryLog
 from metier.hub.skill_files import without_links
 from metier.proof.clock import ClockRunner
+from metier.proof.suite import Note
 from metier.proof.suite_reader import read_suite
 from metier.skill.package import checked_path, files_of
 
@@ -99,12 +100,16 @@ def _agree(action: Action, decision: Decision) -> bool:
 
 
 @contextlib.contextmanager
-def subject_of(entry: Entry, suite: Suite | None = None) -> Iterator[TestSubject]:
-    """A skill made ready for tests, from its own files; with `suite`, by that one instead of its own."""
+def subject_of(entry: Entry, suite: Suite | None = None, *, network: bool = False) -> Iterator[TestSubject]:
+    """A skill made ready for tests, from its own files; with `suite`, by that one instead of its own.
+
+    Whoever wrote a suite is not who runs it: cases that name hosts are only there with `network`.
+    """
     package = entry.package
     digest = package.digest()
     files = files_of(package, digest)
     found = read_suite(package) if suite is None else suite
+    found = found if network else _without_network(found)
     root = Path(tempfile.mkdtemp(prefix="metier-test-"))
     try:
         write_files(root / "skills" / entry.name, files_without_tests(files, found))
@@ -120,6 +125,24 @@ def subject_of(entry: Entry, suite: Suite | None = None) -> Iterator[TestSubject
         )
     finally:
         safe_rmtree(os.fspath(root))
+
+
+def _without_network(suite: Suite) -> Suite:
+    """The suite without the cases that name hosts, and with a note about each of those."""
+    cases = [("scripts", case) for case in suite.scripts] + [("evals", case) for case in suite.behaviour]
+    notes = [
+        Note(message=f"It reaches {', '.join(case.environment.network)}, and was left out.", at=f"{part} {case.id}")
+        for part, case in cases
+        if case.environment.network
+    ]
+    if not notes:
+        return suite
+    return replace(
+        suite,
+        scripts=tuple(case for case in suite.scripts if not case.environment.network),
+        behaviour=tuple(case for case in suite.behaviour if not case.environment.network),
+        notes=(*suite.notes, *notes),
+    )
 
 
 def files_without_tests(files: Files, suite: Suite) -> dict[str, tuple[FileMode, bytes]]:
