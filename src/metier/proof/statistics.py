@@ -177,7 +177,7 @@ def pairs_needed(discordance: float, lift: float, bound: float) -> int | None:
     If the lift is larger than the bound, it decides that there is a difference of that size. If not, it decides either
     way: a difference of the bound is found, and so is none.
     """
-    discordance = max(discordance, lift)
+    discordance = max(discordance, lift, bound)
     if lift > bound:
         return _first(lambda pairs: power_of(pairs, discordance, lift) >= POWER)
     found = _first(lambda pairs: power_of(pairs, discordance, bound) >= POWER)
