@@ -193,6 +193,34 @@ def test_a_model_that_never_answers_is_stopped_by_time_and_what_it_did_is_kept()
     assert "form.txt" in found.after
 
 
+SLEEPS = "import os, time\nfor _ in range(3):\n    os.fork()\ntime.sleep(60)\n"
+
+
+@pytest.mark.parametrize("call", [("Bash", {"command": "sleep 60"}), RUN], ids=["a command", "a script that forks"])
+def test_whatever_a_trial_has_started_ends_with_its_time(call: tuple[str, dict[str, Any]]) -> None:
+    files = skill("forms", "Do.", description="Fills in forms.", files={"scripts/check.py": SLEEPS})
+    case = replace(FILL, steps=(ModelStep(calls=(LOAD,)), ModelStep(calls=(call,)), ModelStep(say="Done.")))
+    found = transcript_of(ScriptedRunner(), case, files=files, max_seconds=1.0)
+    assert found.error.startswith("timeout:")
+
+
+def test_an_agent_that_the_skill_starts_is_traced_and_counted_too() -> None:
+    files = skill("forms", "Write form.txt.", description="Fills in forms.", context="fork")
+    steps = [ModelStep(calls=(LOAD,)), ModelStep(calls=(WRITE,)), ModelStep(say="Written."), ModelStep(say="Done.")]
+    found = transcript_of(ScriptedRunner(), replace(FILL, steps=tuple(steps)), files=files)
+    assert (found.answer, found.turns, found.skill_read) == ("Done.", 4, True)
+    assert [(one.tool, one.arguments) for one in found.calls] == [WRITE, LOAD]
+
+
+def test_a_skill_that_asks_for_another_model_does_not_get_around_the_budget() -> None:
+    files = skill("forms", "Do.", description="Fills in forms.", model="openai:gpt-5-mini")
+    budget = TrialBudget(money=10.0)
+    model = model_of(does_as_told, usage=RequestUsage(input_tokens=1_000, output_tokens=100))
+    found = transcript_of(ModelRunner(model, price=PRICE), files=files, budget=budget)
+    assert (found.turns, found.model) == (3, "fake")
+    assert budget.spent == pytest.approx(3 * 0.002)
+
+
 def test_a_provider_that_fails_is_an_error_of_the_model_and_costs_nothing() -> None:
     def fail(*_: Any) -> Any:
         raise ModelHTTPError(503, "fake", body="overloaded")
