@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "metier policy show": ("new", ["-m", "metier", "policy", "show"]),
     "metier approve list": ("used", ["-m", "metier", "approve", "list"]),
     "metier audit tail": ("used", ["-m", "metier", "audit", "tail"]),
+    "metier stats": ("used", ["-m", "metier", "stats"]),
     "metier run": ("used", ["-m", "metier", "run", "skill-000001", "run.py"]),
     "the script of `metier run` alone": ("used", ["../.claude/skills/skill-000001/scripts/run.py"]),
 }

@@ -277,7 +277,7 @@ def test_what_policy_only_watched_is_told_with_what_would_have_denied_it(metier:
     assert out.splitlines()[-1] == f"[AUDIT] exit code: 0, duration: 1.5 ms, {told}"
 
 
-@pytest.mark.each(("form", "count"), [("jsonl", 12), ("cloudevents", 12), ("otlp", 1)])
+@pytest.mark.each(("form", "count"), [("jsonl", 12), ("cloudevents", 12), ("ocsf", 12), ("otlp", 1)])
 def test_an_export_for_programs_is_json_in_lines(metier: Command, trail: int, form: str, count: int) -> None:
     code, out, _ = metier("audit", "export", "--format", form)
     assert code == 0

@@ -135,13 +135,13 @@ def acting(
 
 @contextlib.contextmanager
 def looking(options: Namespace) -> Iterator[tuple[TenantScope, Person]]:
-    """Open the store and its user for a dry run; where there is no store yet, a temporary one stands for it."""
-    import tempfile
-
+    """Open the store and its user to look only; where there is no store yet, a temporary one stands for it."""
     if has_store():
         with acting(options, create=False) as found:
             yield found
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder, metier.store.Store.open(f"sqlite:///{folder}/metier.db") as empty:
         scope = empty.of(options.tenant or "")
         yield scope, who(scope)

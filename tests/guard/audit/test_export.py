@@ -82,6 +82,7 @@ def test_otlp_is_what_a_collector_reads() -> None:
     assert values["metier.exit_code"].int_value == 3
     assert values["metier.duration_ms"].double_value == 0.5
     assert values["metier.success"].HasField("bool_value")
+    assert values["gen_ai.tool.name"].string_value == "Bash"
     assert [one.string_value for one in values["metier.active"].array_value.values] == ["notes", "pdf"]
     found = json.loads(line)["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert ["traceId" in one for one in found] == [True, False]
@@ -93,7 +94,31 @@ def test_many_records_go_in_several_requests() -> None:
     assert counts == [500, 500, 1]
 
 
-@pytest.mark.each("form", ["jsonl", "cloudevents", "otlp", "text"])
+def test_an_ocsf_event_has_what_its_class_requires() -> None:
+    """The attributes that API Activity of OCSF 1.3.0 requires, and the constraints of their objects."""
+    load = {**CALL, "event": "load", "type": "skill.activated", "decision": "allow", "success": True, "tool": ""}
+    about = {"skill": "pdf", "source": "acme", "digest": "sha256:1", "agent": "clerk", "model": "gpt-5", "session": "s"}
+    denied, loaded = (json.loads(line) for line in lines("ocsf", link(CALL, "acme"), link({**load, **about})))
+    for event in (denied, loaded):
+        assert (event["category_uid"], event["class_uid"]) == (6, 6003)
+        assert event["activity_id"] in (2, 99)
+        assert event["type_uid"] == 6003 * 100 + event["activity_id"]
+        assert event["time"] == 1_767_261_600_250
+        assert event["metadata"]["version"] == "1.3.0"
+        assert event["metadata"]["product"]["vendor_name"]
+        assert event["api"]["operation"]
+        assert event["src_endpoint"].keys() & {"ip", "uid", "name", "hostname", "svc_name"}
+        assert event["actor"].keys() & {"process", "user", "session", "app_name"}
+    assert (denied["severity"], denied["status"], denied["status_detail"]) == ("Medium", "Failure", "Not allowed.")
+    assert (denied["metadata"]["tenant_uid"], denied["metadata"]["correlation_uid"]) == ("acme", CALL["correlation_id"])
+    assert (loaded["severity_id"], loaded["status_id"]) == (1, 1)
+    assert loaded["actor"] == {"app_name": "clerk", "user": {"name": "sam"}, "session": {"uid": "s"}}
+    assert loaded["resources"] == [{"name": "pdf@acme", "type": "skill", "uid": "sha256:1"}]
+    names = {"gen_ai.skill.name": "pdf", "gen_ai.request.model": "gpt-5", "gen_ai.agent.name": "clerk"}
+    assert names.items() <= loaded["unmapped"].items()
+
+
+@pytest.mark.each("form", ["jsonl", "cloudevents", "otlp", "ocsf", "text"])
 def test_nothing_in_a_record_breaks_a_format_or_forges_a_line(form: Format) -> None:
     unreadable = ChainedRecord(tenant="", seq=2, record=None, text="{", previous="", hash="")
     found = lines(form, link(ODD), unreadable, link({}))
