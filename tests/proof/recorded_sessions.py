@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from metier import Guard, Library, Policy, Session
@@ -20,15 +20,17 @@ from metier.tools import FunctionTool
 
 ADMIN = Person(name="grace", roles=frozenset({"admin"}))
 IN_FORCE = """version: 1
-skill-policy: {require-approval-for: [inline-exec], approval: {auto: {scan-max: low, no-new-capabilities: true}}}
+skill-policy: {require-approval-for: [scripts]}
 tools: {deny: ["Bash(rm:*)"], ask: [WebFetch]}
 rules: [{id: R1, point: script-run, skill: "old-*", effect: deny}]
 """
+AUTOMATIC = IN_FORCE.replace("[scripts]}", "[scripts], approval: {auto-approve-when: {scan-max: low}}}")
 STRICTER = """version: 1
+skill-policy: {require-approval-for: [scripts]}
 tools: {deny: ["Bash(rm:*)", "Bash(git push:*)", "Write(*.env)"], ask: [WebFetch, Edit]}
 rules:
 - {id: R1, point: script-run, skill: "old-*", effect: deny}
-- {id: R2, point: read-resource, skill: "reader", effect: deny}
+- {id: R2, point: read-resource, skill: reader, effect: deny}
 """
 SCRIPT = {"scripts/count.sh": "echo 1\n"}
 SKILLS: dict[tuple[str, str], tuple[str, dict[str, str]]] = {
@@ -91,7 +93,7 @@ def _tool(name: str) -> FunctionTool:
 TOOLS = tuple(_tool(name) for name in ("Bash", "Read", "Write", "Edit", "WebFetch"))
 
 
-def act(session: Session, chance: random.Random, *, runs: bool = False, loads: bool = True) -> None:
+def act(session: Session, chance: random.Random, *, runs: bool = False) -> None:
     """Do something of what sessions do; what is refused is no less on record."""
     executor = session.executor(TOOLS)
     name = chance.choice([name for _, name in SKILLS])
@@ -105,7 +107,7 @@ def act(session: Session, chance: random.Random, *, runs: bool = False, loads: b
         lambda: _read_script(session, executor),
         *[lambda: asyncio.run(executor.execute(*chance.choice(CALLS)))] * 5,
     ]
-    weights = [3 if loads else 0, int(loads), 2, int(runs and bool(scripts)), 1, *[1] * 5]
+    weights = [3, 1, 2, 9 if runs and scripts else 0, 1, *[1] * 5]
     with contextlib.suppress(MetierError):
         chance.choices(ways, weights)[0]()
 
@@ -128,7 +130,7 @@ def govern(scope: TenantScope, chance: random.Random) -> None:
     elif way == 1:
         for given in scope.approvals.all()[-1:]:
             if not given.revoked_at:
-                revoke(scope, ADMIN, given.id, reason="Not now.")
+                revoke(scope, effective, ADMIN, given.id, reason="Not now.")
     elif way == 2:
         quarantine(scope, ADMIN, "name", chance.choice(("plain", "counter", "look")), reason="It is odd.")
     else:
@@ -136,8 +138,10 @@ def govern(scope: TenantScope, chance: random.Random) -> None:
             release(scope, ADMIN, block.kind, block.value, reason="It is fine.")
 
 
-def record_sessions(library: Library, workspace: Path, scope: TenantScope, count: int, *, seed: int = 1) -> list[str]:
-    """Record sessions, some inside of others, with people who decide in between; return their ids."""
+def record_sessions(
+    library: Library, workspace: Path, count: int, *, scope: TenantScope | None = None, seed: int = 1
+) -> list[str]:
+    """Record sessions, some inside of others; with a scope, people decide in between. Return their ids."""
     chance, ids = random.Random(seed), []
     workspace.mkdir(exist_ok=True)
     for number in range(count):
@@ -147,15 +151,11 @@ def record_sessions(library: Library, workspace: Path, scope: TenantScope, count
         with library.session(guard=guard, workspace=workspace, user="ada") as session:
             ids.append(session.id)
             for _ in range(chance.randrange(3, 9)):
-                act(session, chance, runs=number % 20 == 0)
-                if chance.random() < 0.12:
+                act(session, chance, runs=number % 4 == 0)
+                if scope is not None and chance.random() < 0.12:
                     govern(scope, chance)
             if chance.random() < 0.1 and session.active:
                 with contextlib.suppress(MetierError), session.child("helper") as child:
                     for _ in range(3):
                         act(child, chance)
     return ids
-
-
-def pairs_of(records: Iterator[object]) -> list[object]:
-    return list(records)

@@ -87,16 +87,16 @@ def _opened(options: Namespace) -> Iterator[tuple[RecordedLog, Replay]]:
 
     def replay(scope: TenantScope | None) -> Replay:
         instead = read_contents(options.contents, library, () if scope is None else (scope,))
-        return Replay(library, scope, policies=policies, instead=instead)
+        return Replay(library, scope, policies=policies, instead=instead, has_past=not options.file)
 
-    if options.file or not has_store():
-        log = (
-            log_of_file(Path(options.file), key_file()) if options.file else RecordedLog(iter(()), 0, is_verified=True)
-        )
-        yield log, replay(None)
-        return
-    with acting(options, create=False) as (scope, _):
-        yield log_of_store(scope, key_file()), replay(scope)
+    with acting(options, create=False) if has_store() else contextlib.nullcontext((None, None)) as (scope, _):
+        if options.file:
+            log = log_of_file(Path(options.file), key_file())
+        elif scope is not None:
+            log = log_of_store(scope, key_file())
+        else:
+            log = RecordedLog(iter(()), 0, is_verified=True)
+        yield log, replay(scope)
 
 
 def _policies(path: str | None) -> Policies | None:

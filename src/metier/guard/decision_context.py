@@ -252,7 +252,9 @@ class DecisionContext:
             return None
         scope = self.governance.known_scope(self.actor)
         decided = scope.approvals.of(self.subject.digest) if scope is not None else ()
-        if any(one.revoked_at or one.decision == "denied" for one in decided):
+        against = [one.revoked_at or one.decided_at for one in decided if one.revoked_at or one.decision == "denied"]
+        at = self.states[-1].at
+        if any(not at or moment <= at for moment in against):
             return None  # what a person took back or said no to, policy does not give again
         from metier.guard.approvals.decisions import automatic_approval
 

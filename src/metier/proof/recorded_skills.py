@@ -15,7 +15,7 @@ from metier.skill.package import digest_of_files, files_of
 from metier.source.memory import MemorySource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metier import Entry, Library
     from metier.skill.package import Files
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DIGEST = pattern(r"(?:sha256:)?([0-9a-f]{7,64})")
 _MOST_RECORDS = 10_000
 """Records of a skill that are looked through for contents of it."""
+_MOST_PARENTS = 10
 
 
 class SkillLabel(NamedTuple):
@@ -68,7 +69,12 @@ class RecordedSkills:
         self._library, self._scopes, self._instead = library, scopes, instead
         self._loaded: dict[tuple[str, str], SkillLabel] = {}
         self._roots: dict[tuple[str, str], str] = {}
+        self._parents: dict[str, str] = {}
         self._found: dict[SkillLabel, RecordedSkill] = {}
+
+    def note_parent(self, session: str, parent: str) -> None:
+        """Note the session that started another one: its skills are held against that one, too."""
+        self._parents[session] = parent
 
     def note(self, session: str, label: SkillLabel, root: str) -> None:
         """Note a skill that a session loaded, by its whole digest, and the folder of its copy."""
@@ -83,7 +89,14 @@ class RecordedSkills:
         label = SkillLabel(label.name, label.source or known.source, known.digest)
         if label not in self._found:
             self._found[label] = self._look(label, layer or "project", trusted=trusted)
-        return replace(self._found[label], root=self._roots.get((session, label.digest), ""))
+        roots = (self._roots.get((one, label.digest)) for one in self._family(session))
+        return replace(self._found[label], root=next(filter(None, roots), ""))
+
+    def _family(self, session: str) -> Iterator[str]:
+        """A session and those that led to it; no more than there can be."""
+        for _ in range(_MOST_PARENTS):
+            yield session
+            session = self._parents.get(session, "")
 
     def _look(self, label: SkillLabel, layer: str, *, trusted: bool) -> RecordedSkill:
         digest = label.digest

@@ -139,17 +139,19 @@ class Replay:
         *,
         policies: Policies | None = None,
         instead: Mapping[str, Files] | None = None,
+        has_past: bool = True,
     ) -> None:
         """Decide about skills of a library and of the store, under the policy in force here or that of `policies`.
 
-        `scope` is where the records come from; without it, approvals and quarantines of that time are not known.
+        `scope` is where the records come from; for others, which have no past in it, and without it, approvals and
+        quarantines of their time are not known.
         """
-        self._library, self._scope = library, scope
+        self._library = library
         self._scopes = () if scope is None else (scope, *([scope.store.of("")] if scope.tenant else []))
-        url = scope.store.url if scope is not None else None
-        self.governance = Governance(policies, store=url)
+        has_past = has_past and scope is not None
+        self.governance = Governance(policies, store=scope.store.url if has_past and scope is not None else None)
         self._skills = RecordedSkills(library, self._scopes, instead or {})
-        self._past = [one.past_states() for one in self._scopes]
+        self._past = [one.past_states() for one in self._scopes if has_past]
         self._sessions: dict[str, Session | None] = {}
         self._active: dict[str, dict[str, SkillLabel]] = {}
         self._last: dict[tuple[str, str], int] = {}
@@ -160,6 +162,8 @@ class Replay:
         """Yield the decisions of all sessions, or of one, from a time on; all records are needed for what they load."""
         for seq, record in records:
             own, event = _text(record, "session"), record.get("event")
+            if parent := _text(record, "parent"):
+                self._skills.note_parent(own, parent)
             if event in _DECIDED and own:
                 if session in (None, own) and _text(record, "timestamp") >= since:
                     yield self._replayed(seq, record)
@@ -208,7 +212,7 @@ class Replay:
         for rule in (then.rule, now.rule):
             if rule in _BY_PRESENT:
                 yield _BY_PRESENT[rule]
-        if self._scope is None and _OF_STATE & {then.code, now.code}:
+        if not self._past and _OF_STATE & {then.code, now.code}:
             yield "state-unknown"
         if asked.record.get("event") == "load" and self.governance.effective.scan.commands:
             yield "scanners-now"
@@ -268,13 +272,13 @@ class Replay:
             asked.codes.append(f"arguments-{lacks}")
         try:
             arguments = json.loads(_text(record, "arguments") or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = None
         if not isinstance(arguments, dict):
             asked.codes.append("arguments-shortened")
             return None
         workspace = facts.get("workspace", "")
-        if not os.path.isdir(workspace):
+        if facts and not os.path.isdir(workspace):
             asked.codes.append("workspace-gone")
         texts = [one for one in record.get("skills") or () if isinstance(one, str)]
         active = [self._loaded(session, asked, SkillLabel.of(text)) for text in texts]
