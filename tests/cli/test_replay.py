@@ -70,7 +70,7 @@ def test_another_content_takes_the_place_of_the_one_that_was_used(metier: Metier
         ("deny", "allow"),
         ("allow", "deny"),
     ]
-    digest = json.loads(metier("--skills", "skills", "list", "--json")[1])["skills"][0]["digest"]
+    digest = json.loads(metier("--skills", "skills", "list", "--json")[1])[0]["digest"]
     assert shape(metier, "--all", "--with", f"totals@{digest[7:15]}")["counts"]["equal"] == 3
 
 
