@@ -291,23 +291,33 @@ def test_a_client_sends_nothing_to_anybody_but_the_model(
 
 
 @pytest.mark.slow
-def test_claude_code_ends_at_its_limits_of_requests_and_of_money(
+@pytest.mark.parametrize("client", ["claude-code", "gemini"])
+def test_a_client_ends_at_its_limit_of_requests(
+    client: str, skill: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [SHELL[client](f"echo {number}") for number in range(6)]
+    short = replace(CASE, max_turns=2)
+    (tmp_path / "model").mkdir()
+    with recorded_model(fixtures(calls, "Done."), tmp_path / "model") as model:
+        found = play(client, model, trial_of(skill, tmp_path, short), monkeypatch, tmp_path)
+        assert len(model.requests) == 2
+    assert found.error.startswith("turns: "), found.error
+
+
+@pytest.mark.slow
+def test_claude_code_ends_at_its_limit_of_money(
     skill: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = [SHELL["claude-code"](f"echo {number}") for number in range(6)]
+    budget = TrialBudget(money=1.0)
+    trial = trial_of(skill, tmp_path, max_cost=0.0003, budget=budget)
     (tmp_path / "model").mkdir()
     with recorded_model(fixtures(calls, "Done."), tmp_path / "model") as model:
-        short = replace(CASE, max_turns=2)
-        found = play("claude-code", model, trial_of(skill, tmp_path, short), monkeypatch, tmp_path)
-        assert found.error.startswith("turns: ")
-        model.begin()
-        budget = TrialBudget(money=1.0)
-        found = play(
-            "claude-code", model, trial_of(skill, tmp_path, max_cost=0.0003, budget=budget), monkeypatch, tmp_path
-        )
+        found = play("claude-code", model, trial, monkeypatch, tmp_path)
+        assert len(model.requests) == 1
     assert found.error.startswith("budget: ")
     assert found.cost is not None
-    assert (len(model.requests), budget.spent) == (1, found.cost)
+    assert budget.spent == found.cost
 
 
 # --- a program that looks like a client -------------------------------------------------------------------------------
@@ -339,8 +349,8 @@ StandIn = Callable[[str], ClientRunner]
     ("code", "error"),
     [
         ("sys.exit('no \\x1b[2J model')", r"model: Claude Code ended with exit code 1: no \x1b[2J model"),
-        ("print('PASS')", "model: Claude Code said 0 times that it is done, where once is right."),
-        (f"print({end('12')!r}); print({end()!r})", "model: Claude Code said 2 times that it is done"),
+        ("print('PASS')", "model: Claude Code did not say that it is done."),
+        (f"print({end('12')!r}); print({end()!r})", "integrity: Claude Code said 2 times that it is done."),
         (f"print({end('Overloaded', is_error=True)!r})", "model: Overloaded"),
         ("os.kill(os.getpid(), 9)", "model: Claude Code ended with exit code 137"),
         ("sys.stdout.write('[' * 70_000_000)", "model: Claude Code printed too much"),
@@ -348,7 +358,7 @@ StandIn = Callable[[str], ClientRunner]
         (
             "print(json.dumps({'type': 'assistant', 'message': {'content': [{'type': 'tool_use'}]}})); "
             f"print({end()!r})",
-            "model: Claude Code made calls that our guard was not asked about.",
+            "integrity: Claude Code made calls that our guard was not asked about.",
         ),
     ],
 )
@@ -429,7 +439,7 @@ def test_records_that_were_changed_are_an_error(stand_in: StandIn, skill: Path, 
     honest = anyio.run(stand_in(f"{ask}; print({end()!r})").run, trial_of(skill, tmp_path))
     assert (honest.error, [one.tool for one in honest.calls]) == ("", ["Bash"])
     changed = anyio.run(stand_in(f"{ask}; {change}; print({end()!r})").run, trial_of(skill, tmp_path))
-    assert "The audit log of the trial was changed." in changed.error
+    assert changed.error == "integrity: The audit log of the trial was changed."
 
 
 # --- before anything is started ---------------------------------------------------------------------------------------

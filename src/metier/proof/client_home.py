@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, fields, replace
-from metier.errors import PartMissing
+from metier.errors import IntegrityFailed, PartMissing
 from metier.guard.audit.log import AuditRecord
 from metier.library.clients import CLIENTS, in_home
 from metier.proof.clients import client_program
@@ -31,7 +31,7 @@ _FROM_USER = (
 )
 """The variables that every client gets: how programs are found, and how the network is reached."""
 _PROTECT_SECONDS = 60.0
-_LIMITS = Limits(output_bytes=64 * 2**20, memory_bytes=2**36, file_bytes=2**30, open_files=2**16)
+_LIMITS = Limits(output_bytes=64 * 2**20, memory_bytes=2**46, file_bytes=2**30, open_files=2**16)
 """Much more than a script has: the runtimes of clients reserve memory by the gigabyte."""
 
 
@@ -64,14 +64,14 @@ class ClientHome:
         )  # fmt: skip
 
     def records(self) -> list[AuditRecord]:
-        """The records of its conversations and their scripts; raises `PartMissing` where the log is not whole."""
+        """The records of its conversations and their scripts; raises `IntegrityFailed` where the log is not whole."""
         from metier.guard.audit.keys import known_keys
         from metier.guard.audit.verification import verify_store
         from metier.store import Store
 
         key = self.folder / ".config/metier/keys/audit.ed25519"
         if not verify_store(known_keys(key), self._store, key_file=key).is_ok:
-            raise PartMissing("The audit log of the trial was changed.", hint="Look at what the skill does.")
+            raise IntegrityFailed("The audit log of the trial was changed.", hint="Look at what the skill does.")
         store = Store.peek(self._store)
         with store or contextlib.nullcontext():
             rows = [one.record or {} for one in store.of().audit.walk()] if store is not None else []
@@ -86,8 +86,10 @@ def make_home(client: str, folder: Path, trial: Trial, values: Mapping[str, str]
     """
     program = client_program(client)
     skills = _skills_folder(client, folder)
-    for source in filter(None, (trial.folder, *_neighbours(trial.neighbours))):
-        shutil.copytree(source, skills / source.name, symlinks=True)
+    sources = {one.name: one for one in _neighbours(trial.neighbours)} | {trial.skill: trial.folder}
+    for name, source in sources.items():
+        if source is not None:
+            shutil.copytree(source, skills / name, symlinks=True)
     addresses = {name: os.environ.get(name) or usual for name, usual in program.addresses.items()}
     servers = mock_servers(trial.case.environment, folder / "servers", sources=trial.sources)
     texts = {"policy.json": json.dumps(_policy(folder, trial.case.environment))}
@@ -146,6 +148,7 @@ def _policy(folder: Path, environment: Environment) -> dict[str, Any]:
     return {
         "version": 1,
         "store": _store_url(folder),
+        "audit": {"max-arguments": 65_536},
         "protect": {"fail": "closed", "scripts": "sandbox"},
         "run": {"network": "restricted", "hosts": hosts} if hosts else {"network": "none"},
         "tools": {} if hosts else {"deny": list(NETWORK_TOOLS)},

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._aliases import TOOLS
-from metier._lazy import pattern, replace
+from metier._lazy import replace
 from metier._paths import safe_rmtree
-from metier.errors import BudgetExceeded, MetierError
+from metier.errors import BudgetExceeded, IntegrityFailed, MetierError
 from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
 from metier.library.clients import CLIENTS
 from metier.proof.client_home import make_home
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from metier.proof.trial import Arm, Trial
     from metier.run import Outcome
 
-_CUT = pattern(r"(?:\\u?[0-9a-f]{0,3})?… \([\d,]+ characters\)$")
 _TITLES = {name.lower(): name for name in TOOLS.values()}
 
 
@@ -90,6 +89,8 @@ class ClientRunner:
             found = await self._run_in(folder, trial)
         except BudgetExceeded as error:
             found = Transcript(error=f"budget: {error.message}")
+        except IntegrityFailed as error:
+            found = Transcript(error=f"integrity: {error.message}")
         except (MetierError, OSError) as error:
             found = Transcript(error=f"model: {self._title}: {shown(str(error), 500)}")
         finally:
@@ -128,6 +129,7 @@ class ClientRunner:
         records = home.records()
         calls = tuple(_traced_call(record) for record in records if record.event in ("call", "load", "run"))
         paths = list(_skill_paths(calls, home))
+        is_cut = any(not _arguments_of(one.arguments) and one.arguments not in ("", "{}") for one in records)
         loads = (one for one in records if one.event == "load" and (one.skill, one.decision) == (trial.skill, "allow"))
         digest = next((one.digest for one in loads if trial.folder is not None), "")
         return Transcript(
@@ -147,6 +149,7 @@ class ClientRunner:
             script_reads=sum(tool == "Read" and path.split("/")[1] == "scripts" for tool, path in paths),
             violations=sum(call.outcome == "refused" for call in calls),
             error=self._error_of(outcome, output, has_calls=bool(calls)),
+            notes=("The arguments of a call were too long to be kept.",) if is_cut else (),
         )
 
     def _error_of(self, outcome: Outcome, output: ClientOutput, *, has_calls: bool) -> str:
@@ -159,11 +162,13 @@ class ClientRunner:
         if outcome.exit_code:
             last = (outcome.stderr.strip().splitlines() or ["it said no more"])[-1]
             return f"model: {self._title} ended with exit code {outcome.exit_code}: {shown(last, 300)}"
-        if output.ends != 1:
+        if not output.ends:
+            return f"model: {self._title} did not say that it is done."
+        if output.ends > 1:
             # A program that it started can write into its output, but cannot keep it from writing its own end.
-            return f"model: {self._title} said {output.ends} times that it is done, where once is right."
+            return f"integrity: {self._title} said {output.ends} times that it is done."
         if output.calls and not has_calls:
-            return f"model: {self._title} made calls that our guard was not asked about."
+            return f"integrity: {self._title} made calls that our guard was not asked about."
         return ""
 
 
@@ -199,11 +204,9 @@ def _traced_call(record: AuditRecord) -> TracedCall:
 
 
 def _arguments_of(text: str) -> Mapping[str, Any]:
-    """The arguments in a record, which shortens long ones: then the text that was cut is the last of them."""
-    for whole in (text, *(_CUT.sub("", text) + end for end in ('"}', "}", '"]}', "]}"))):
-        with contextlib.suppress(ValueError, RecursionError):
-            if isinstance(found := json.loads(whole), dict):
-                return found
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(text), dict):
+            return found
     return {}
 
 
@@ -211,7 +214,7 @@ def _skill_paths(calls: Iterable[TracedCall], home: ClientHome) -> Iterator[tupl
     """The tool and the path, from the folder of skills, of every file of a skill that calls name."""
     folders = (str(home.skills), f"~/{home.skills.relative_to(home.folder)}")
     part = r"[^\s'\"`;|&()<>,*?$/]+"
-    named = re.compile(f"(?:{'|'.join(map(re.escape, folders))})/({part}/(?:{part}/?)+)")
+    named = re.compile(f"(?:{'|'.join(map(re.escape, folders))})/({part}(?:/{part})+)")
     for call in calls:
         for value in call.arguments.values():
             for found in named.finditer(value if isinstance(value, str) else ""):
