@@ -1,6 +1,7 @@
 """Regular expressions of suites: searched for in linear time, whoever wrote the expression and the text.
 
-The engine is the one of the JSON Schema validator, so there is no look-around, and no reference to a group.
+The engine is the one of the JSON Schema validator, so there is no look-around, and no reference to a group. `^` and `$`
+stand for the beginning and the end of each line.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def regex_problem(regex: str) -> str:
 def regex_found(regex: str, text: str) -> bool:
     """Whether an expression that can be used is found somewhere in a text.
 
-    >>> regex_found("(?m)^total: [0-9]+$", "rows: 3\\ntotal: 12")
+    >>> regex_found("^total: [0-9]+$", "rows: 3\\ntotal: 12")
     True
     """
     return bool(_validator(regex).is_valid(text.encode(errors="replace").decode()))
@@ -40,4 +41,4 @@ def regex_found(regex: str, text: str) -> bool:
 def _validator(regex: str) -> Any:
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for({"pattern": regex}, pattern_options=jsonschema_rs.RegexOptions())
+    return jsonschema_rs.validator_for({"pattern": f"(?m){regex}"}, pattern_options=jsonschema_rs.RegexOptions())
