@@ -96,6 +96,15 @@ def test_a_state_of_a_repository_is_a_version_before(metier: Call, skills: Path,
     assert code == 1 and "worse: good form references" in out
 
 
+def test_a_model_that_was_named_and_cannot_run_is_no_success(metier: Call, project: Path) -> None:
+    suite = "version: 1\nevals: [{id: one, prompt: Do it., steps: [{say: Done.}], assertions: [{answer: Done}]}]\n"
+    library(skill("good", files={"evals/suite.yaml": suite}), into=project / "skills")
+    command = ("--skills", project / "skills", "test", "--tier", "behaviour")
+    assert metier(*command, "--with", "scripted")[0] == 0
+    code, _, err = metier(*command, "--with", "scripted", "--with", "nobody:model")
+    assert code == 1 and "nobody:model ran nothing" in err
+
+
 def test_a_version_before_is_not_fetched_from_elsewhere(metier: Call, skills: Path) -> None:
     code, _, err = metier("--skills", skills, "test", "--compare", "acme/skills@v1")
     assert code == 2 and "not on this machine" in err

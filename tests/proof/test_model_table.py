@@ -65,10 +65,10 @@ def test_the_table_is_made_of_trials_with_the_skill_only() -> None:
     json.dumps(table.as_dict())
 
 
-def test_what_exceeds_a_limit_is_bold_and_names_cannot_break_the_table() -> None:
+def test_what_exceeds_a_limit_is_marked_and_names_cannot_break_the_table() -> None:
     text = table_of([row("a|b\n"), row("two", tokens=2_000.0)]).as_markdown()
     lines = text.splitlines()
     assert len(lines) == 4
     assert "a\\|b" in lines[2]
-    assert "**2,000 (+100 %)**" in lines[3]
-    assert "**" not in lines[2]
+    assert "2,000 (+100 %) !" in lines[3]
+    assert "!" not in lines[2]

@@ -16,7 +16,7 @@ from metier._json_object import read_plain
 from metier._lazy import replace
 from metier._paths import is_inside, write_file
 from metier.cli.exit_codes import FINE, PROBLEMS
-from metier.cli.output import print_done, print_json, short_path
+from metier.cli.output import print_done, print_json, print_warning, short_path
 from metier.cli.parser import Parser, library_of, positive
 from metier.cli.test_view import TestProgress, print_comparison, print_report
 from metier.errors import InvalidArgument
@@ -151,7 +151,19 @@ def run(options: Namespace) -> int:
         if comparison is not None:
             print_comparison(comparison)
     is_worse = comparison is not None and comparison.is_worse
-    return PROBLEMS if is_worse or report.verdict == "failed" else FINE
+    is_idle = _warn_of_idle_runners(options.runners, report)
+    return PROBLEMS if is_worse or is_idle or report.verdict == "failed" else FINE
+
+
+def _warn_of_idle_runners(names: list[str], report: Report) -> bool:
+    """Whether something was to run behaviour and did not run one case: that is no test, and is said."""
+    cases = [case for skill in report.skills for tier in skill.tiers if tier.tier == "behaviour" for case in tier.cases]
+    run = {case.data.get("runner", "") for case in cases}
+    idle = [name for name in names if cases and not any(one.startswith(name) for one in run)]
+    for name in idle:
+        reason = next((case.reason for case in cases if case.id.endswith(f"[{name}]")), "No case can run with it.")
+        print_warning(f"{name} ran nothing. {reason}")
+    return bool(idle)
 
 
 def _behaviour(options: Namespace, base: _Base | None) -> BehaviourSettings:

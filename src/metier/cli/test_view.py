@@ -51,8 +51,20 @@ def print_report(report: Report, *, full: bool = False) -> None:
     print(table(style, ("SKILL", *(tier.upper() for tier in tiers)), rows, paint=paint))
     for skill in report.skills:
         _print_skill(style, skill, full=full)
+    _print_models(style, report)
     print()
     print(_sum(style, report))
+
+
+def _print_models(style: Style, report: Report) -> None:
+    """Print the models beside each other, where any were asked."""
+    from metier.proof.model_table import HEAD, report_table
+
+    found = report_table(report)
+    if found is not None:
+        print(f"\n{table(style, HEAD, found.cells(), paint={0: style.strong})}")
+        if not found.is_within_limits:
+            print(style.warn("! is beyond a limit: path errors below 5 %, no script read, tokens within 20 %."))
 
 
 def _row(skill: SkillReport, tiers: list[Tier]) -> tuple[str, ...]:

@@ -10,13 +10,16 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from metier.proof.report import TierResult
+    from metier.proof.report import Report, TierResult
 
 MAX_PATH_ERRORS = 0.05
 """The share of paths that a model may get wrong, which must stay below it."""
 MAX_SCRIPT_READS = 0
 MAX_MORE_TOKENS = 0.2
 """The share of tokens by which a trial may exceed that of the model with the fewest."""
+
+HEAD = ("MODEL", "PASSED", "PATH ERRORS", "SCRIPT READS", "VIOLATIONS", "TOKENS", "USD")
+"""The columns of the table for people."""
 
 Limit: TypeAlias = Literal["path errors", "script reads", "tokens"]
 
@@ -86,30 +89,33 @@ class ModelTable:
         """The tokens of a model by those of the one with the fewest."""
         return row.tokens / self.fewest_tokens if self.fewest_tokens else None
 
-    def as_markdown(self) -> str:
-        """The table for people; what exceeds a limit is bold."""
-        lines = [
-            "| model | trials | passed | path errors | script reads | violations | tokens | cost |",
-            "|---|---|---|---|---|---|---|---|",
-        ]
-        for row in self.rows:
-            ratio = self.ratio(row)
-            more = f" ({100 * (ratio - 1):+.0f} %)" if ratio is not None else ""
-            cells = (
-                shown(row.model, 80).replace("|", "\\|"),
-                str(row.trials),
-                f"{100 * row.pass_rate:.0f} %",
-                self._cell(row, "path errors", f"{100 * row.path_error_rate:.1f} %"),
-                self._cell(row, "script reads", str(row.script_reads)),
-                str(row.violations),
-                self._cell(row, "tokens", f"{row.tokens:,.0f}{more}"),
-                "" if row.cost is None else f"${row.cost:.2f}",
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-        return "\n".join(lines) + "\n"
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows for people, below `HEAD`; what exceeds a limit ends with an exclamation mark."""
+        return [self._cells(row) for row in self.rows]
 
-    def _cell(self, row: ModelRow, limit: Limit, text: str) -> str:
-        return f"**{text}**" if self.verdicts[row.model][limit] is False else text
+    def _cells(self, row: ModelRow) -> tuple[str, ...]:
+        ratio = self.ratio(row)
+        more = f" ({100 * (ratio - 1):+.0f} %)" if ratio is not None else ""
+        limits = self.verdicts[row.model]
+
+        def marked(limit: Limit, text: str) -> str:
+            return f"{text} !" if limits[limit] is False else text
+
+        return (
+            row.model,
+            f"{row.passed} of {row.trials}",
+            marked("path errors", f"{100 * row.path_error_rate:.1f} %"),
+            marked("script reads", str(row.script_reads)),
+            str(row.violations),
+            marked("tokens", f"{row.tokens:,.0f}{more}"),
+            "" if row.cost is None else f"{row.cost:.2f}",
+        )
+
+    def as_markdown(self) -> str:
+        """The table as Markdown."""
+        rows = [[shown(cell, 80).replace("|", "\\|") for cell in row] for row in (HEAD, *self.cells())]
+        rows.insert(1, ["---"] * len(HEAD))
+        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def table_of(rows: Iterable[ModelRow]) -> ModelTable:
@@ -130,6 +136,12 @@ def _verdicts(row: ModelRow, fewest: float, *, is_only: bool) -> dict[Limit, boo
         "script reads": row.script_reads <= MAX_SCRIPT_READS if row.trials else None,
         "tokens": within,
     }
+
+
+def report_table(report: Report) -> ModelTable | None:
+    """The table of a report; None where no model was asked."""
+    found = model_table(tier for skill in report.skills for tier in skill.tiers if tier.tier == "behaviour")
+    return found if any(row.model != "scripted" for row in found.rows) else None
 
 
 def model_table(results: Iterable[TierResult]) -> ModelTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from metier.proof.model_table import HEAD, report_table
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def html_of(report: Report, comparison: Comparison | None = None) -> str:
         f" · {report.cost:.2f} USD</p>",
         *_html_overview(report),
         *(_html_changes(comparison) if comparison is not None else ()),
+        *_html_models(report),
     ]
     for number, skill in enumerate(report.skills):
         parts += _html_skill(skill, f"skill-{number}")
@@ -85,6 +87,17 @@ def _bar(skill: SkillReport) -> str:
         f'<svg width="120" height="10" role="img" aria-label="{told}"><title>{told}</title>{"".join(parts)}</svg>'
         f'<span class="dim">{told}</span>'
     )
+
+
+def _html_models(report: Report) -> Iterator[str]:
+    """The models beside each other, where any were asked."""
+    table = report_table(report)
+    if table is not None:
+        head = "".join(f"<th>{name.capitalize()}</th>" for name in HEAD)
+        yield f"<table><caption>Models with skills (! is beyond a limit)</caption><tr>{head}</tr>"
+        for row in table.cells():
+            yield f"<tr>{''.join(f'<td>{_html(cell)}</td>' for cell in row)}</tr>"
+        yield "</table>"
 
 
 def _html_changes(comparison: Comparison) -> Iterator[str]:
@@ -169,6 +182,9 @@ def markdown_of(report: Report, comparison: Comparison | None = None) -> str:
         cells = [f"{_MARKS[tier.verdict]} {_share(tier)}" for tier in skill.tiers]
         cells += [""] * (len(_tiers(report)) - len(cells))
         lines.append(f"| {_markdown(skill.name)} | " + " | ".join(cells) + " |")
+    table = report_table(report)
+    if table is not None:
+        lines += ["", table.as_markdown()]
     for skill in report.skills:
         lines += _markdown_failures(skill)
     lines += ["", f"metier {report.version}, {report.seconds:.1f} s, {report.cost:.2f} USD", ""]

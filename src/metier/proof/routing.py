@@ -1,9 +1,9 @@
 """The tier of routing: prompts that should bring a skill up, and those that should not.
 
-Each prompt is searched in the whole library as agents search it, by words alone, so that the answer is the same on every
-machine. A prompt that should bring the skill up passes when the skill is among the first `top`. One that should not
-passes unless the skill is plainly meant: first, ahead of the next by a tenth, and with a third of the words of the prompt
-in its name or description. A search has a first result for nearly every prompt; alone that says nothing.
+Each prompt is searched in the whole library as agents search it, by words alone, so that the answer is the same on
+every machine. A prompt that should bring the skill up passes when the skill is among the first `top`. One that should
+not passes unless the skill is plainly meant: first, ahead of the next by a tenth, and with a third of the words of the
+prompt in its name or description. A search has a first result for nearly every prompt; alone that says nothing.
 """
 
 from __future__ import annotations
