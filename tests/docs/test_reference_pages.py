@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 JSON = (REFERENCE / "json.md").read_text(encoding="utf-8")
 ENVIRONMENT = (REFERENCE / "environment.md").read_text(encoding="utf-8")
-INTERNAL = {"METIER_JOB", "METIER_HOOK_PATH"}
-"""What only our own processes say to each other."""
+INTERNAL = {"METIER_JOB", "METIER_HOOK_PATH", "METIER_CLIENT_"}
+"""What only our own processes say to each other, and the beginning of names."""
 
 REQUEST = asdict(ApprovalRequest(digest="", skill=""))
 APPROVAL = asdict(Approval(digest="", skill="", decided_by=""))

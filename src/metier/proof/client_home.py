@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import dataclass, fields, replace
 from metier.errors import IntegrityFailed, PartMissing
 from metier.guard.audit.log import AuditRecord
+from metier.hints import for_people
 from metier.library.clients import CLIENTS, in_home
 from metier.proof.clients import client_program
 from metier.proof.mocks import mock_servers
@@ -124,7 +125,9 @@ def make_home(client: str, folder: Path, trial: Trial, values: Mapping[str, str]
     done = PlainRunner().run_blocking(home.job(protect, b"", _PROTECT_SECONDS))
     if not done.is_success:
         why = shown((done.stderr.strip().splitlines() or ["it took too long"])[-1], 300)
-        raise PartMissing(f"Our hooks could not be installed: {why}", hint="`metier doctor` says what is missing.")
+        raise PartMissing(
+            f"Our hooks could not be installed: {why}", hint=for_people("`metier doctor` says what is missing.")
+        )
     return home
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metier._json_object import parse_object, value_at
 from metier._lazy import dataclass
 from metier.errors import InvalidArgument
+from metier.hints import for_people
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def read_verdicts(data: bytes, path: str) -> dict[CaseKey, str]:
     except (ValueError, TypeError, KeyError) as error:
         reason = shown(str(error), 200) if type(error) is ValueError else "it is no report of `metier test --json`"
         raise InvalidArgument(
-            f"{shown(path, 300)} cannot be compared with: {reason}.", hint="Write one with `metier test --json`."
+            f"{shown(path, 300)} cannot be compared with: {reason}.",
+            hint=for_people("Write one with `metier test --json`."),
         ) from None
     return found
 
