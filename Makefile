@@ -97,6 +97,7 @@ bench-quick: $(RULES) ## watch the hot paths: fails if one has become twice as s
 
 docs: $(READY) ## write the reference pages from the code
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/pictures.py
 
 texts: $(READY) ## print every text that a model can get, as one page
 	@$(BIN)/python docs/model_texts.py
