@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = Path(__file__).parent / "pictures"
+BUNDLED = Path(__file__).parents[1] / "src" / "metier" / "bundled"
 ROW, COLUMN, LEFT, TOP = 19, 8.43, 16, 44
 _CODES = {"1": "bold", "2": "dim", "31": "bad", "32": "good", "33": "warn"}
 _STYLE = """\
@@ -125,7 +126,8 @@ def play(scene: Scene) -> list[str]:
             file = here / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        command = f'#!/bin/sh\nexec "{sys.executable}" -m metier "$@"\n'
+        # Beside the skill there are those that come with the package, whatever else this environment has.
+        command = f'#!/bin/sh\nexec "{sys.executable}" -m metier --skills "{BUNDLED}" "$@"\n'
         (home / "metier").write_text(command)
         (home / "metier").chmod(0o755)
         keep = {name: os.environ[name] for name in ("PYTHONPATH", "LANG") if name in os.environ}
@@ -148,13 +150,12 @@ def _steady(line: str) -> str:
 
 def draw(title: str, lines: list[str]) -> str:
     """An SVG with the lines as a terminal shows them."""
-    wrapped = [part for line in lines for part in _wrap(line)]
-    width = int(max(len(_plain(line)) for line in wrapped) * COLUMN) + 2 * LEFT
-    height = TOP + len(wrapped) * ROW + 8
+    wrapped = [_wrap(line) for line in lines]
+    width = int(max(len(_plain(row)) for rows in wrapped for row in rows) * COLUMN) + 2 * LEFT
+    height = TOP + sum(map(len, wrapped)) * ROW + 8
+    spans = [row for rows in wrapped for row in _spans(rows)]
     rows = "\n".join(
-        f'<text x="{LEFT}" y="{TOP + ROW * at}">{"".join(_spans(line))}</text>'
-        for at, line in enumerate(wrapped, start=1)
-        if line
+        f'<text x="{LEFT}" y="{TOP + ROW * at}">{row}</text>' for at, row in enumerate(spans, start=1) if row
     )
     told = html.escape(f"{title}: {_plain(lines[0])}")
     return (
@@ -181,16 +182,20 @@ def _wrap(line: str, width: int = 110) -> list[str]:
     return rows
 
 
-def _spans(line: str) -> Iterator[str]:
+def _spans(rows: list[str]) -> Iterator[str]:
+    """The rows of one line as text of SVG; a colour lasts until it ends, also in the next row."""
     classes: list[str] = []
-    for part in re.split(r"(\x1b\[[0-9;]*m)", line):
-        if part.startswith("\x1b["):
-            code = part[2:-1]
-            classes = [] if code in ("", "0") else [*classes, _CODES.get(code, "")]
-        elif part:
-            name = " ".join(filter(None, classes))
-            text = html.escape(part, quote=False)
-            yield f'<tspan class="{name}">{text}</tspan>' if name else f"<tspan>{text}</tspan>"
+    for row in rows:
+        spans = ""
+        for part in re.split(r"(\x1b\[[0-9;]*m)", row):
+            if part.startswith("\x1b["):
+                code = part[2:-1]
+                classes = [] if code in ("", "0") else [*classes, _CODES.get(code, "")]
+            elif part:
+                name = " ".join(filter(None, classes))
+                text = html.escape(part, quote=False)
+                spans += f'<tspan class="{name}">{text}</tspan>' if name else f"<tspan>{text}</tspan>"
+        yield spans
 
 
 def main() -> int:
