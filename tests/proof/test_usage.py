@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -22,7 +24,8 @@ from metier.proof.token_rates import cost_of
 from metier.proof.usage import roll_up
 from metier.proof.usage_report import usage_report
 from metier.store import Store, TenantScope
-from metier.store.usage import COUNTERS, UsageTable
+from metier.store.connection_pool import ConnectionPool
+from metier.store.usage import COUNTERS
 
 __all__ = ["store_url"]
 ALL = ("0001-01-01", "9999-12-31")
@@ -115,29 +118,25 @@ class Crash(Exception):
 
 @given(
     history=st.lists(RECORDS, max_size=30),
-    cuts=st.lists(st.tuples(st.integers(1, 7), st.sampled_from(["none", "before", "inside", "after"])), max_size=8),
+    cuts=st.lists(st.tuples(st.integers(1, 7), st.integers(0, 12)), max_size=8),
     keeps_queries=st.booleans(),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_counters_are_those_of_a_full_recount_wherever_it_was_interrupted(
-    store_url: str, history: list[dict[str, Any]], cuts: list[tuple[int, str]], keeps_queries: bool
+    store_url: str, history: list[dict[str, Any]], cuts: list[tuple[int, int]], keeps_queries: bool
 ) -> None:
     with Store.open(store_url) as store:
         number = len(store.tenants())
         scope, whole = store.of(f"cut-{number}"), store.of(f"whole-{number}")
         left = list(history)
-        for batch, crash in cuts:
-            added, left = left[:batch], left[batch:]
-            if added:
-                scope.audit.append_all(lambda added=added: added)  # type: ignore[misc]
-            with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
-                _crash(patch, crash)
-                roll_up(scope, batch=batch, keeps_queries=keeps_queries)
-                raise Crash
-        for one in (scope, whole):
-            rest = left if one is scope else history
-            if rest:
-                one.audit.append_all(lambda rest=rest: rest)  # type: ignore[misc]
+        for count, crash in cuts:
+            added, left = left[:count], left[count:]
+            scope.audit.append_all(lambda added=added: added)  # type: ignore[misc]
+            with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Crash):
+                crash_at(patch, crash)
+                roll_up(scope, batch=max(1, count // 2), keeps_queries=keeps_queries)
+        for one, rest in ((scope, left), (whole, history)):
+            one.audit.append_all(lambda rest=rest: rest)  # type: ignore[misc]
             roll_up(one, keeps_queries=keeps_queries)
         assert everything(scope) == everything(whole)
         assert by_day(scope) == recounted(scope)
@@ -147,21 +146,22 @@ def test_counters_are_those_of_a_full_recount_wherever_it_was_interrupted(
         assert everything(scope) == everything(whole)
 
 
-def _crash(patch: pytest.MonkeyPatch, when: str) -> None:
-    """End the next batch before it is written, between its counters and its cursor, or after it."""
-    add = UsageTable.add
+def crash_at(patch: pytest.MonkeyPatch, number: int) -> None:
+    """End what is done at the write of this number, before it or after it; nothing of a transaction stays then."""
+    writes = itertools.count()
+    for name in ("change", "change_all"):
+        write = getattr(ConnectionPool, name)
 
-    def crashing(self: UsageTable, counts: Any, **given: int) -> bool:
-        if when == "before":
-            raise Crash
-        with self._rows.transaction():
-            add(self, counts, **given)
-            if when == "inside":
+        def crashing(self: ConnectionPool, *given: Any, write: Any = write) -> Any:
+            at = next(writes) * 2
+            if at == number:
                 raise Crash
-        raise Crash
+            done = write(self, *given)
+            if at + 1 == number:
+                raise Crash
+            return done
 
-    if when != "none":
-        patch.setattr(UsageTable, "add", crashing)
+        patch.setattr(ConnectionPool, name, crashing)
 
 
 def fill(scope: TenantScope, count: int) -> None:

@@ -40,6 +40,10 @@ def calls_of(response: Any, provider: Provider) -> list[Call]:
         ) from None
 
 
+_OUTPUT = ("output_tokens", "completion_tokens", "candidates_token_count", "thoughts_token_count")
+"""The tokens that an answer has, as each provider calls them."""
+
+
 def origin_of(response: Any) -> tuple[str, int, int]:
     """The model that gave a response, how many tokens it took and how many it has, where it says so."""
     found = _as_json(response)
@@ -48,8 +52,7 @@ def origin_of(response: Any) -> tuple[str, int, int]:
     used = found.get("usage") or found.get("usage_metadata")
     used = used if isinstance(used, Mapping) else {}
     total = _count(used.get("total_tokens")) or _count(used.get("total_token_count"))
-    names = ("output_tokens", "completion_tokens", "candidates_token_count")
-    output = next(filter(None, (_count(used.get(name)) for name in names)), 0)
+    output = sum(_count(used.get(name)) for name in _OUTPUT)
     tokens = total or _count(used.get("input_tokens")) + output
     return str(found.get("model") or found.get("model_version") or ""), tokens, output
 

@@ -67,6 +67,31 @@ def test_a_response_without_calls_has_no_answer(folder: Path, provider: Any, res
 
 
 @pytest.mark.each(
+    ("provider", "response"),
+    [
+        ("openai", {"choices": [{"message": {"tool_calls": [OPENAI_CALL]}}], "usage": {"completion_tokens": 3}}),
+        ("openai-responses", {"output": [ITEM], "usage": {"input_tokens": 7, "output_tokens": 3}}),
+        ("anthropic", {"content": [USE], "usage": {"output_tokens": 3}}),
+        (
+            "gemini",
+            {
+                "parts": [{"function_call": PART}],
+                "usage_metadata": {"candidates_token_count": 2, "thoughts_token_count": 1},
+            },
+        ),
+    ],
+)
+def test_the_record_of_a_call_tells_of_the_tokens_of_the_answer(folder: Path, provider: Any, response: Any) -> None:
+    log = MemoryLog()
+    usage = "usage_metadata" if provider == "gemini" else "usage"
+    total = "total_token_count" if provider == "gemini" else "total_tokens"
+    response = {**response, "model": "m", usage: {**response[usage], total: 10}}
+    Skills(folder, provider=provider, audit=log).conversation().answer_blocking(response)
+    (told,) = [record for record in log.records if record.tokens_out is not None]
+    assert (told.event, told.model, told.tokens_in, told.tokens_out) == ("call", "m", 7, 3)
+
+
+@pytest.mark.each(
     ("provider", "response", "name"),
     [
         ("anthropic", {"content": [USE | {"type": "server_tool_use", "name": "web_fetch"}]}, "web_fetch"),
