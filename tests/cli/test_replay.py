@@ -52,7 +52,7 @@ def test_another_policy_names_each_decision_that_changes(metier: Metier, session
     assert (one["status"], one["then"]["outcome"], one["now"]) == (
         "changed",
         "allow",
-        {"outcome": "deny", "rule": rule, "code": "tool-not-allowed"},
+        {"outcome": "deny", "rule": rule, "code": "tool-not-allowed", "would": ""},
     )
     assert (found["by_rule"], found["by_skill"]) == ({rule: 1}, {"totals": 1})
     code, out, _ = metier("--skills", "skills", "replay", "--all", "--policy", "stricter.yaml", "--check")

@@ -15,7 +15,7 @@ from tests.proof.recorded_sessions import ADMIN, AUTOMATIC, IN_FORCE, STRICTER, 
 from metier import Guard, Library, Policy, Session
 from metier.errors import IntegrityFailed, InvalidArgument, Refused
 from metier.guard import FileLog
-from metier.guard.approvals.quarantine import quarantine
+from metier.guard.approvals.quarantine import quarantine, release
 from metier.guard.policy.files import Policies
 from metier.proof import Replay, ReplayReport, log_of_file, log_of_store
 from metier.proof.recorded_skills import read_contents
@@ -111,6 +111,17 @@ def test_a_stricter_policy_is_answered_as_a_real_session_under_it_is(
         f"tools: ask Edit ({stricter}:3 (enterprise))",
         f"rule R2 ({stricter}:6 (enterprise))",
     }
+
+
+def test_a_policy_that_only_watches_names_what_it_would_refuse(
+    library: Library, scope: TenantScope, tmp_path: Path
+) -> None:
+    with library.session(workspace=tmp_path, guard=Guard()) as session:
+        call(session, "Read", file_path="a.md")
+        call(session, "Edit", file_path="a.md", old_string="a", new_string="b")
+    watching = Policies(texts=[("enterprise", "version: 1\nmode: audit\ntools: {deny: [Edit]}")])
+    found = replayed(library, scope, policies=watching)
+    assert [(str(one.now), one.status) for one in found] == [("allow", "equal"), ("allow (would deny)", "changed")]
 
 
 def test_another_content_of_a_skill_is_decided_about_in_its_place(
@@ -298,3 +309,17 @@ def test_a_strange_record_is_unclear_and_nothing_else(record: dict[str, object],
     (found,) = Replay(library).run([(1, record)])
     assert found.status == "unclear"
     assert set(found.codes) <= UNCLEAR.keys()
+
+
+def test_a_tenant_has_the_quarantines_of_the_whole_installation(
+    library: Library, scope: TenantScope, tmp_path: Path
+) -> None:
+    ours = library.as_caller(tenant="acme")
+    quarantine(scope, ADMIN, "name", "plain", reason="It is odd.")
+    with ours.session(workspace=tmp_path, guard=Guard()) as session, pytest.raises(Refused):
+        session.load("plain")
+    release(scope, ADMIN, "name", "plain", reason="It is fine.")
+    with ours.session(workspace=tmp_path, guard=Guard()) as session:
+        session.load("plain")
+    found = replayed(ours, scope.store.of("acme"))
+    assert [(one.then.outcome, one.status) for one in found] == [("deny", "equal"), ("allow", "equal")]

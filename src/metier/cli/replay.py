@@ -168,5 +168,4 @@ def _print_counts(style: Style, title: str, counts: Counter[str]) -> None:
 def _row(one: ReplayedDecision, style: Style) -> list[str]:
     why = ", ".join(one.codes) or (one.now.rule if one.now is not None else "")
     what = " ".join(filter(None, (one.point, one.skill, one.what)))[:200]
-    now = one.now.outcome if one.now is not None else "?"
-    return [str(one.seq), style.when(one.at), what, one.then.outcome, now, why]
+    return [str(one.seq), style.when(one.at), what, str(one.then), str(one.now or "?"), why]

@@ -48,18 +48,24 @@ UNCLEAR: Mapping[str, str] = {
     "changed-meanwhile": "Somebody decided about skills while it was under way.",
     "lock-now": "The lock file is as it is now.",
     "installs-now": "The record of what is installed is as it is now.",
+    "names-now": "The names of the skills of the enterprise layer are as they are now.",
     "scanners-now": "Other scanners count with what they say now.",
     "failed": "It could not be decided again.",
 }
 """Why a decision cannot be replayed exactly, by code."""
 _DECIDED = frozenset({"load", "call", "read", "run", "hook", "inject"})
-_BY_PRESENT = {"lock": "lock-now", "integrity": "installs-now", "installs": "installs-now"}
+_BY_PRESENT = {
+    "lock": "lock-now",
+    "integrity": "installs-now",
+    "installs": "installs-now",
+    "skills.enterprise-names: reserve": "names-now",
+}
 """Checks that look at what is there now, with the code of what they make of the past."""
 _OF_STATE = frozenset(
     {"skill-quarantined", "integrity-failed", "skill-disabled", "approval-needed", "approval-denied", "name-reserved"}
 )
 _MOST = 10_000
-_NEAR = 10_000
+_NEAR = 1_000
 """Records before one among which others may have been written while it was under way."""
 
 
@@ -70,6 +76,11 @@ class ReplayOutcome:
     outcome: str
     rule: str
     code: str
+    would: str = ""
+    """The outcome that a policy in the mode `audit` would enforce."""
+
+    def __str__(self) -> str:
+        return f"{self.outcome} (would {self.would})" if self.would else self.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +107,7 @@ class ReplayedDecision:
         """The result of the comparison."""
         if self.codes or self.now is None:
             return "unclear"
-        if self.now.outcome != self.then.outcome:
+        if (self.now.outcome, self.now.would) != (self.then.outcome, self.then.would):
             return "changed"
         return "equal" if self.now == self.then else "other-rule"
 
@@ -123,7 +134,8 @@ class ReplayReport:
         self.counts[one.status] += 1
         self.by_code.update(one.codes)
         if one.status == "changed" and one.now is not None:
-            self.by_rule[one.now.rule if one.now.outcome != "allow" else one.then.rule] += 1
+            decides = one.now if one.now.outcome != "allow" or one.now.would else one.then
+            self.by_rule[decides.rule] += 1
             self.by_skill[one.skill] += 1
         if one.status != "equal" and len(self.decisions) < _MOST:
             self.decisions.append(one)
@@ -167,7 +179,8 @@ class Replay:
             if event in _DECIDED and own:
                 if session in (None, own) and _text(record, "timestamp") >= since:
                     yield self._replayed(seq, record)
-                self._last[own, _text(record, "digest")] = seq
+                if digest := _text(record, "digest"):
+                    self._last[own, digest] = seq
             if event in ("load", "unload"):
                 self._follow(own, record)
 
@@ -183,7 +196,8 @@ class Replay:
             del self._active[session]
 
     def _replayed(self, seq: int, record: Mapping[str, Any]) -> ReplayedDecision:
-        then = ReplayOutcome(outcome=_text(record, "decision"), rule=_text(record, "rule"), code=_text(record, "code"))
+        outcome, rule, code, would = (_text(record, name) for name in ("decision", "rule", "code", "would"))
+        then = ReplayOutcome(outcome=outcome, rule=rule, code=code, would=would)
         asked = _Asked(record=record, facts=_facts(record))
         try:
             decision: Decision | None = self._decide(seq, asked)
@@ -210,8 +224,8 @@ class Replay:
     def _doubts(self, asked: _Asked, then: ReplayOutcome, now: ReplayOutcome) -> Iterator[str]:
         """The codes of a difference that need not be one of policy or content."""
         for rule in (then.rule, now.rule):
-            if rule in _BY_PRESENT:
-                yield _BY_PRESENT[rule]
+            if (check := rule.partition(" (")[0]) in _BY_PRESENT:
+                yield _BY_PRESENT[check]
         if not self._past and _OF_STATE & {then.code, now.code}:
             yield "state-unknown"
         if asked.record.get("event") == "load" and self.governance.effective.scan.commands:
@@ -390,7 +404,8 @@ def _compared(decision: Decision, then: ReplayOutcome, *, has_failed: bool) -> R
     elif not decision.is_allowed and then.code == decision.as_error().code:
         code = then.code
     rule = decision.rule
-    return ReplayOutcome(outcome=decision.outcome, rule=then.rule if _is_cut(then.rule, rule) else rule, code=code)
+    rule = then.rule if _is_cut(then.rule, rule) else rule
+    return ReplayOutcome(outcome=decision.outcome, rule=rule, code=code, would=decision.would or "")
 
 
 def _is_cut(kept: str, whole: str) -> bool:
