@@ -11,20 +11,22 @@ from typing import Any
 
 MAX_REGEX = 2_000
 """Characters of an expression."""
+_MAX_COMPILED = 2**19
+"""Bytes of what it is made into: making more takes long."""
 
 
 def regex_problem(regex: str) -> str:
     """The reason why an expression cannot be used; empty if it can.
 
     >>> regex_problem("^[0-9]+$"), regex_problem("(?=a)b")
-    ('', 'is no regular expression without look-around and references to groups')
+    ('', 'is no regular expression without look-around and references to groups, or repeats too much')
     """
     if len(regex) > MAX_REGEX:
         return f"has more than {MAX_REGEX:,} characters"
     try:
         _validator(regex)
     except ValueError:
-        return "is no regular expression without look-around and references to groups"
+        return "is no regular expression without look-around and references to groups, or repeats too much"
     return ""
 
 
@@ -41,4 +43,5 @@ def regex_found(regex: str, text: str) -> bool:
 def _validator(regex: str) -> Any:
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for({"pattern": f"(?m){regex}"}, pattern_options=jsonschema_rs.RegexOptions())
+    options = jsonschema_rs.RegexOptions(size_limit=_MAX_COMPILED)
+    return jsonschema_rs.validator_for({"pattern": f"(?m){regex}"}, pattern_options=options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, pattern
-from metier.proof.linear_regex import regex_problem
 from metier.proof.suite_files import SuiteProblem, relative_path
 from metier.proof.suite_variants import (
     ANSWERS,
@@ -27,6 +26,7 @@ SENTENCE_ROLES = {"sentences", "rejected", "by-name"}
 CHECK_ROLES = {"contains", "any", "excludes", "regex", "called", "not-called", "artifacts", *SENTENCE_ROLES}
 """The roles of keys below which assertions stand."""
 MAX_SENTENCE = 1_000
+MAX_TEXTS = 100
 _REJECTED = "Must not occur: "
 _LITERAL = pattern(r"[\\.+*?()|\[\]{}^$#&~-]")
 
@@ -37,6 +37,8 @@ class CheckTranslator:
 
     leave: Callable[..., None]
     """Takes the place of each part that is not used."""
+    regex_problem: Callable[[str], str]
+    """Says why an expression cannot be used."""
 
     def assertions(self, role: str, value: Any, at: tuple[object, ...]) -> Iterator[Any]:
         """The assertions that a part of a case is, in our own format."""
@@ -53,11 +55,11 @@ class CheckTranslator:
         texts = texts_of(value)
         if role in ("called", "not-called"):
             names = texts or [name for one in items_of(value) for name in texts_of(first_of(one, ("tool", "name"))[1])]
-            yield from ({role: name} for name in names)
+            yield from ({role: name} if len(name) <= MAX_SENTENCE else _sentence(f"{role}: {name}") for name in names)
         elif role == "artifacts":
             yield from (_file_check("file", text, {}) or _sentence(f"There is {text}") for text in texts)
         elif texts:
-            yield _text_check(role, texts) or _sentence(f"{role}: {', '.join(texts)}")
+            yield self._text_check(role, texts) or _sentence(f"{role}: {', '.join(texts)}")
 
     def _sentences(self, value: Any, at: tuple[object, ...], begin: str) -> Iterator[Any]:
         if isinstance(value, str):
@@ -77,7 +79,7 @@ class CheckTranslator:
         if plain.get("expected") is False:
             begin = begin or _REJECTED
         type_key, type_name = first_of(plain, TYPE_KEYS, lambda one: isinstance(one, str) and plain_key(one) in TYPES)
-        if type_name and not begin and (check := _typed_check(plain_key(type_name), type_key, plain)):
+        if type_name and not begin and (check := self._typed_check(plain_key(type_name), type_key, plain)):
             yield check
             unused = {"name", "description", "title"} & plain.keys()
         elif found := [
@@ -111,6 +113,42 @@ class CheckTranslator:
             else:
                 self.leave(*at, name)
 
+    def _condition(self, condition: str, texts: list[str]) -> dict[str, Any] | None:
+        """Conditions on a text; None for expressions that cannot be searched for."""
+        if condition == "icontains":
+            texts = [f"(?i){_LITERAL.sub(_escape, text)}" for text in texts]
+        elif condition == "any":
+            texts = ["(?i)" + "|".join(_LITERAL.sub(_escape, text) for text in texts)]
+        elif condition == "equals":
+            return {condition: texts[0]}
+        elif condition != "regex":
+            return {condition: texts} if len(texts) <= MAX_TEXTS else None
+        return None if len(texts) > MAX_TEXTS or any(self.regex_problem(text) for text in texts) else {"regex": texts}
+
+    def _text_check(self, condition: str, texts: list[str]) -> dict[str, Any] | None:
+        found = self._condition(condition, texts)
+        return {"answer": found} if found is not None else None
+
+    def _typed_check(self, type_name: str, type_key: str, value: dict[str, Any]) -> dict[str, Any] | None:
+        """The assertion of a mapping with a type that the table has; None where parts of it cannot be used."""
+        kind, condition = TYPES[type_name]
+        rest = {key: one for key, one in value.items() if key != type_key}
+        texts = next((found for key in VALUE_KEYS if (found := texts_of(rest.get(key)))), [])
+        path = next((one for key in PATH_KEYS if isinstance(one := rest.get(key), str)), "")
+        if kind == "skill-read":
+            return {"skill-read": True}
+        if kind == "judge":
+            sentence = ", ".join(texts) or str(rest.get("description", ""))
+            return {"judge": sentence} if sentence.strip() and len(sentence) <= MAX_SENTENCE else None
+        if not texts and not (kind in ("file", "no-file") and path and not condition):
+            return None
+        if kind in ("called", "not-called"):
+            return {kind: texts[0]} if len(texts) == 1 and len(texts[0]) <= MAX_SENTENCE else None
+        match = self._condition(condition, texts) if condition else {}
+        if kind == "answer" and plain_key(path) in ANSWERS:
+            return {"answer": match} if match is not None else None
+        return _file_check("file" if kind == "answer" else kind, path or (texts[0] if not condition else ""), match)
+
 
 def first_of(value: Any, keys: Iterable[str], fits: Any = lambda one: one is not None) -> tuple[str, Any]:
     """The first of some keys that a mapping has with a value that fits, and that value."""
@@ -126,33 +164,15 @@ def texts_of(value: Any) -> list[str]:
     """The texts of a text, a number or a list of them; none for anything else."""
     items = items_of(value)
     is_plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in items)
-    return [str(one) for one in items if str(one).strip()][:100] if is_plain else []
+    return [str(one) for one in items if str(one).strip()] if is_plain else []
 
 
 def _sentence(text: str) -> dict[str, str]:
     return {"text": text.strip()}
 
 
-def _condition(condition: str, texts: list[str]) -> dict[str, Any] | None:
-    """Conditions on a text; None for expressions that cannot be searched for."""
-    if condition == "icontains":
-        texts = [f"(?i){_LITERAL.sub(_escape, text)}" for text in texts]
-    elif condition == "any":
-        texts = ["(?i)" + "|".join(_LITERAL.sub(_escape, text) for text in texts)]
-    elif condition == "equals":
-        return {condition: texts[0]}
-    elif condition != "regex":
-        return {condition: texts}
-    return None if any(regex_problem(text) for text in texts) else {"regex": texts}
-
-
 def _escape(match: re.Match[str]) -> str:
     return f"\\{match[0]}"
-
-
-def _text_check(condition: str, texts: list[str]) -> dict[str, Any] | None:
-    found = _condition(condition, texts)
-    return {"answer": found} if found is not None else None
 
 
 def _file_check(kind: str, path: str, found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -164,24 +184,3 @@ def _file_check(kind: str, path: str, found: dict[str, Any] | None) -> dict[str,
     if found is None or any(one in plain for one in "*?{<[ ") or len(plain) > MAX_SENTENCE:
         return None
     return {kind: {"path": plain, **found} if kind == "file" else plain}
-
-
-def _typed_check(type_name: str, type_key: str, value: dict[str, Any]) -> dict[str, Any] | None:
-    """The assertion of a mapping with a type that the table has; None where parts of it cannot be used."""
-    kind, condition = TYPES[type_name]
-    rest = {key: one for key, one in value.items() if key != type_key}
-    texts = next((found for key in VALUE_KEYS if (found := texts_of(rest.get(key)))), [])
-    path = next((one for key in PATH_KEYS if isinstance(one := rest.get(key), str)), "")
-    if kind == "skill-read":
-        return {"skill-read": True}
-    if kind == "judge":
-        sentence = ", ".join(texts) or str(rest.get("description", ""))
-        return {"judge": sentence[:MAX_SENTENCE]} if sentence.strip() else None
-    if not texts and not (kind in ("file", "no-file") and path and not condition):
-        return None
-    if kind in ("called", "not-called"):
-        return {kind: texts[0]} if len(texts) == 1 else None
-    match = _condition(condition, texts) if condition else {}
-    if kind == "answer" and plain_key(path) in ANSWERS:
-        return {"answer": match} if match is not None else None
-    return _file_check("file" if kind == "answer" else kind, path or (texts[0] if not condition else ""), match)

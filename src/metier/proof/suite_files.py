@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, field
 from metier.errors import MetierError
+from metier.proof.linear_regex import regex_problem
 from metier.proof.suite import Note
-from metier.scan.pack_yaml import YamlProblem, read_yaml
+from metier.scan.pack_yaml import YamlContent, YamlProblem, read_yaml
 from metier.skill import shown
 from metier.skill.package import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metier.scan.pack_yaml import YamlContent
     from metier.skill import Package
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Of one file that a suite names."""
 MAX_TOTAL_BYTES = 64 * 1024 * 1024
+MAX_REGEXES = 500
+"""Of one suite: each takes some time to check."""
 MAX_DEPTH = 40
 MAX_NOTES = 100
 """Notes about one file; more of them say nothing more."""
@@ -37,6 +39,7 @@ class SuiteFiles:
     package: Package
     names: dict[str, None] = field(default_factory=dict)
     """The files that are part of the suite: those that were read, and lie beside it."""
+    _regexes: dict[str, str] = field(default_factory=dict, repr=False)
     _paths: frozenset[str] | None = field(default=None, repr=False)
     _bytes: int = field(default=0, repr=False)
 
@@ -57,6 +60,14 @@ class SuiteFiles:
         if self._bytes > MAX_TOTAL_BYTES:
             raise SuiteProblem(f"The suite names files of more than {MAX_TOTAL_BYTES:,} bytes.")
         return data
+
+    def regex_problem(self, regex: str) -> str:
+        """The reason why an expression of the suite cannot be used; empty if it can."""
+        if regex not in self._regexes:
+            if len(self._regexes) == MAX_REGEXES:
+                return f"is one of more than {MAX_REGEXES} expressions of the suite"
+            self._regexes[regex] = regex_problem(regex)
+        return self._regexes[regex]
 
     def locate(self, path: str, folder: str) -> tuple[str, list[str]]:
         """A path as a suite in `folder` means it, of the skill or beside the suite, and the files that are there.
@@ -113,6 +124,8 @@ class SuiteSource:
 
     def note(self, message: str, *at: object, is_error: bool = True) -> None:
         """Note a problem with the part that a path of keys and indexes leads to."""
+        if len(self.notes) == MAX_NOTES:
+            self.notes.append(Note(message="There is more to say about this file.", path=self.path, is_error=is_error))
         if len(self.notes) < MAX_NOTES:
             place = shown(".".join(map(str, at)), 200)
             self.notes.append(Note(message=message, path=self.path, line=self.line(*at), at=place, is_error=is_error))
@@ -123,8 +136,8 @@ class SuiteSource:
             try:
                 self._content = read_yaml(self.data)
             except YamlProblem:
-                return 0
-        return self._content.line(*at)
+                self._content = YamlContent(None, None)
+        return self._content.line(*at) if self._content.node is not None else 0
 
     def value(self) -> Any:
         """The content as plain JSON values; raises `SuiteProblem`."""

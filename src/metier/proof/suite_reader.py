@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from metier._lazy import pattern, replace
 from metier.proof.suite import BehaviourCase, CalibrationCase, Note, RoutingCase, RuleCase, ScriptCase, Suite
 from metier.proof.suite_files import SuiteFiles, SuiteProblem, SuiteSource
-from metier.proof.suite_format import build_case, read_own_format
+from metier.proof.suite_format import MAX_CASES, build_case, read_own_format
 from metier.proof.suite_translation import SuiteTranslator
 from metier.skill import read_frontmatter
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MAX_FILES = 50
 MAX_BYTES = 2 * 1024 * 1024
 """Of one file with cases."""
-MAX_CASES = 2_000
 _OWN = pattern(r"evals/(?:[^/]+\.)?suite\.(?:ya?ml|json)")
 _FOREIGN = (
     pattern(r"evals?/[^/]+\.(?:ya?ml|jsonl?)"),
@@ -83,7 +82,7 @@ def _read_file(source: SuiteSource) -> tuple[dict[str, Any], list[AnyCase]]:
         return read_own_format(source, value)
     translator = SuiteTranslator(source=source, skill=_skill_name(source.files))
     translator.translate(value)
-    cases = [build_case(source, one.section, one.value, *one.at) for one in translator.cases]
+    cases = [build_case(source, one.section, one.value, *one.at) for one in translator.cases[: MAX_CASES + 1]]
     if not translator.cases:
         source.note("There is no case in it that can be read.", is_error=False)
     return {"skill": translator.suite_skill} if translator.suite_skill else {}, [

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from metier.proof.suite_files import SuiteSource
 
+MAX_KEYS = 200
+"""Of a case: a mapping with more is something else."""
 MAX_ASSERTIONS = 200
 """Of one case."""
 _PATH = pattern(r"[\w.-]+(?:/[\w.-]+)*\.(?:md|txt)")
@@ -195,7 +197,7 @@ class SuiteTranslator:
         """The parts of a case of behaviour besides its prompt."""
         result: dict[str, Any] = {}
         assertions: list[Any] = []
-        checks = CheckTranslator(leave=self._leave)
+        checks = CheckTranslator(leave=self._leave, regex_problem=self.source.files.regex_problem)
         for part in parts:
             if part.at in used:
                 continue
@@ -227,6 +229,8 @@ class SuiteTranslator:
 
 def _is_case(value: dict[str, Any]) -> bool:
     """Whether a mapping is a case: it has a prompt, or a text that may be one beside another part of a case."""
+    if len(value) > MAX_KEYS:
+        return False
     parts = list(_parts(value, ()))
     if any(
         {"prompt", "prompt-file"} & set(part.roles) and _is_text(part.value) and part.value.strip() for part in parts
@@ -243,7 +247,13 @@ def _is_case(value: dict[str, Any]) -> bool:
 
 def _parts(value: dict[str, Any], at: tuple[object, ...], depth: int = 0) -> Iterator[_Part]:
     for key, one in value.items():
-        if plain_key(key) in WRAPPERS and isinstance(one, dict) and depth < 2 and _has_roles(one):
+        if (
+            plain_key(key) in WRAPPERS
+            and isinstance(one, dict)
+            and depth < 2
+            and len(one) <= MAX_KEYS
+            and _has_roles(one)
+        ):
             yield from _parts(one, (*at, key), depth + 1)
         else:
             yield _Part(roles_of(key), plain_key(key), one, (*at, key))

@@ -5,6 +5,7 @@ Keys are compared in small letters with underscores: `shouldTrigger` and `should
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from metier._lazy import pattern
@@ -182,6 +183,7 @@ _CAMEL = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_WORD = pattern(r"[^a-z0-9]+")
 
 
+@functools.lru_cache(maxsize=4_096)
 def plain_key(key: str) -> str:
     """A key as the table has it.
 
