@@ -20,6 +20,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suite_page import suites_page
+
 import metier
 import metier.guard
 import metier.hub
@@ -629,6 +631,7 @@ PAGES = {
     "command.md": command_page,
     "rule-packs.md": rule_packs_page,
     "scan-rules.md": scan_rules_page,
+    "test-suites.md": suites_page,
 }
 
 

@@ -36,7 +36,7 @@ def _export_case(case: BehaviourCase) -> dict[str, Any]:
         found = list(_evaluators(assertion))
         evaluators += found
         if not found:
-            others.append(_plain(assertion))
+            others.append(_without_empty(assertion))
     metadata = {"files": sorted(case.environment.files), "assertions": others}
     parts = {
         "expected_output": case.expected_output,
@@ -57,10 +57,10 @@ def _evaluators(assertion: Assertion) -> Iterator[dict[str, Any]]:
         yield from ({"Contains": text} for text in match.contains)
 
 
-def _plain(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     """A value without its empty parts, as YAML has it."""
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_without_empty(one) for one in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if one not in (None, "", (), {})}
-    return value if isinstance(value, str | int | float | bool) else _plain(asdict(value))
+        return {key: _without_empty(one) for key, one in value.items() if one not in (None, "", (), {})}
+    return value if isinstance(value, str | int | float | bool) else _without_empty(asdict(value))

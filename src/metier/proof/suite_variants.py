@@ -13,7 +13,7 @@ from metier._lazy import pattern
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KEYS = {
+KEYS = {
     # Parts of a case.
     "prompt": "prompt query user_prompt user_query user_input user_message trigger_input test_prompt eval_prompt",
     "maybe-prompt": "input question utterance request message q task instruction instructions text say user scenario",
@@ -66,7 +66,7 @@ _KEYS = {
     "suite-skill": "skill_name skill",
     "skip": "results run_results trigger_results history runs iterations baseline baselines summary harness_failures",
 }
-_BY_NAME = (
+BEGINNINGS = (
     *("expected_", "expect_", "must_", "should_", "required_", "requires_", "assert_", "forbidden_", "forbid_"),
     *("reject_", "not_expected_", "unexpected_", "disallowed_", "prohibited_"),
 )
@@ -87,7 +87,7 @@ class CheckType(NamedTuple):
     """The condition of a match; `any` of several texts, or the same in any case (`i...`)."""
 
 
-_TYPES = {
+TYPE_NAMES = {
     CheckType("answer", "contains"): "contains includes contains_all includes_all content_includes content_includes_all"
     " content_contains response_contains text_contains substring string_contains contains_text must_contain",
     CheckType("answer", "icontains"): "output_contains icontains icontains_all contains_ignore_case keyword keywords"
@@ -115,12 +115,12 @@ _TYPES = {
     " model_judge g_eval",
 }
 
-_NAMES = {role: frozenset(names.split()) for role, names in _KEYS.items()}
+_NAMES = {role: frozenset(names.split()) for role, names in KEYS.items()}
 ROLES: Mapping[str, tuple[str, ...]] = {
     name: tuple(role for role, names in _NAMES.items() if name in names) for name in frozenset().union(*_NAMES.values())
 }
 """The roles that each key may have."""
-TYPES: Mapping[str, CheckType] = {name: meaning for meaning, names in _TYPES.items() for name in names.split()}
+TYPES: Mapping[str, CheckType] = {name: meaning for meaning, names in TYPE_NAMES.items() for name in names.split()}
 TYPE_KEYS = ("type", "kind", "assertion_type", "check_type", "operator", "matcher", "grader", "check", "method")
 VALUE_KEYS = (
     *("value", "values", "expected", "pattern", "regex", "contains", "text", "substring", "expected_value", "keywords"),
@@ -200,4 +200,4 @@ def roles_of(key: str) -> tuple[str, ...]:
     (('excludes',), ('by-name',), ())
     """
     plain = plain_key(key)
-    return ROLES.get(plain) or (("by-name",) if plain.startswith(_BY_NAME) else ())
+    return ROLES.get(plain) or (("by-name",) if plain.startswith(BEGINNINGS) else ())
