@@ -31,7 +31,8 @@ sys.exit(0 if total else 3)
 def tier_of(code: str, *cases: ScriptCase, name: str = "sum.py", **fields: Any) -> TierResult:
     """The tier of a skill with one script."""
     files = {f"scripts/{name}": code, "evals/in.csv": "secret"}
-    with subject_of(library(skill("sums", files=files, **fields)).get("sums"), Suite(scripts=cases)) as subject:
+    entry = library(skill("sums", files=files, **fields)).get("sums")
+    with subject_of(entry, Suite(scripts=cases), network=True) as subject:
         return run_scripts(subject)
 
 
@@ -143,6 +144,15 @@ def test_a_host_that_a_case_names_is_asked_of_policy(own_home: Path) -> None:
     assert found.verdict == "passed", found.data
     write_policy(own_home, "run:\n  network: restricted\n  hosts: [example.com]\n")
     assert case_of(code, printed("proxy"), environment=Environment(network=("example.com",))).verdict == "passed"
+
+
+def test_a_case_that_names_a_host_is_left_out_and_said_unless_whoever_tests_wants_it() -> None:
+    (entry,) = library(skill("adder", files={"scripts/sum.py": "print(1)"}))
+    case = ScriptCase(id="1", script="scripts/sum.py", environment=Environment(network=("example.com",)))
+    with subject_of(entry, Suite(scripts=(case,))) as subject:
+        assert run_scripts(subject).verdict == "skipped"
+        (note,) = subject.suite.notes
+    assert "example.com" in note.message and not note.is_error
 
 
 @sandboxed
