@@ -160,7 +160,8 @@ def test_the_files_of_a_loaded_skill_can_be_read_and_not_written(session: Sessio
 
 
 def test_the_tools_that_control_skills_are_known_by_name() -> None:
-    session = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."}).session(proposals=True)
+    library = Library.from_files({"SKILL.md": "---\nname: a\ndescription: Does a.\n---\nDo."})
+    session = library.session(proposals=True, feedback=True)
     dialects: tuple[DialectName, ...] = ("registry", "tool", "runtime", "sandbox")
     tools = [tool for name in dialects for tool in session.tools(name)]
     assert {tool.name for tool in tools if tool.is_control} == CONTROL_TOOLS
