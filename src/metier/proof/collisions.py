@@ -35,7 +35,7 @@ Chosen on one half of the skills of a collection with real queries, and measured
 _MOST_PROMPTS, _ALL_PROMPTS = 12, 8_000
 """The most prompts of a skill, and about the most of a whole map: the larger a library, the fewer for each skill."""
 _NEIGHBOURS, _WORDS = 10, 5
-_SENTENCE = pattern(r"(?<=[.!?])\s+|[\n;。；！？•]+")
+_SENTENCE = pattern(r"(?<=[.!?])\s+|[\n;\u3002\uff1b\uff01\uff1f\u2022]+")
 _MAX_DESCRIPTION = 4_096
 
 
@@ -100,14 +100,15 @@ def _standing(finder: Finder, entry: Entry, most: int, unique: float) -> Standin
     if not own:
         searched.append(by_name)
     weight = sum(one.points for one in by_name if one.name == entry.name) / unique
-    first = sum(bool(found) and found[0].name == entry.name for found in searched) / len(searched)
+    best = (max(found, key=lambda one: one.points, default=None) for found in searched)
+    first = sum(one is not None and one.name == entry.name for one in best) / len(searched)
     collisions = tuple(_collisions(entry.name, searched))
     return Standing(
         skill=entry.name,
         prompts=len(searched),
         from_suite=bool(own),
-        first=first,
-        weight=weight,
+        first=round(first, 3),
+        weight=round(weight, 2),
         warning=_warning(first, weight, collisions, from_suite=bool(own)),
         collisions=collisions,
     )
@@ -120,7 +121,7 @@ def _warning(first: float, weight: float, collisions: Sequence[Collision], *, fr
 
 
 def derived_prompts(entry: Entry) -> list[str]:
-    """The prompts that the author of a skill without a suite would expect: its name, and then what it says of itself."""
+    """The prompts that the author of a skill would expect: its name, and then what it says of itself."""
     skill = entry.skill
     sentences = itertools.chain.from_iterable(
         _SENTENCE.split((text or "")[:_MAX_DESCRIPTION]) for text in (skill.description, skill.when_to_use)
@@ -146,13 +147,15 @@ def _collision(name: str, other: str, pairs: Sequence[tuple[Result | None, Resul
     for mine, theirs in pairs:
         there = {word.word: word.score for word in theirs.words if word.field != "order"}
         for word in mine.words if mine is not None else ():
+            if word.field == "order":
+                continue
             into = common if word.word in there else apart
             into[word.word] = into.get(word.word, 0.0) + min(word.score, there.get(word.word, word.score))
     return Collision(
         skill=name,
         other=other,
-        share=len(pairs) / prompts,
-        above=sum(mine is None or theirs.points > mine.points for mine, theirs in pairs) / prompts,
+        share=round(len(pairs) / prompts, 3),
+        above=round(sum(mine is None or theirs.points > mine.points for mine, theirs in pairs) / prompts, 3),
         common=_most_telling(common),
         apart=_most_telling(apart),
     )
