@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from metier.proof.report import TierResult
-from metier.proof.rules import run_rules
-from metier.proof.subject import subject_of
+from metier.proof.runner import TestSettings, test_skills
 from metier.proof.suite import RuleCase, Suite
 from metier.testing import library, skill
 
 
 def rules_of(*cases: RuleCase, tools: str = "Read, Bash(git:*), mcp__crm__*") -> TierResult:
-    with subject_of(library(skill("release", allowed_tools=tools)).get("release"), Suite(rules=cases)) as subject:
-        return run_rules(subject)
+    skills = library(skill("release", allowed_tools=tools))
+    ((found,),) = (
+        one.tiers
+        for one in test_skills(skills, skills, TestSettings(tiers=("rules",), suite=Suite(rules=cases))).skills
+    )
+    return found
 
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [

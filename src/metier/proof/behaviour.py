@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, field
-from metier.errors import InvalidArgument, PartMissing
+from metier.errors import InvalidArgument
 from metier.proof.budget import TrialBudget
-from metier.proof.report import CaseResult, TierResult
 from metier.proof.statistics import BOUND
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from metier.proof.judge import AskModel
     from metier.proof.model_price import ModelPrice
+    from metier.proof.report import TierResult
     from metier.proof.subject import TestSubject
     from metier.proof.trial import Arm, TrialRunner
 
@@ -65,15 +65,8 @@ class BehaviourSettings:
 
 def run_behaviour(subject: TestSubject, settings: BehaviourSettings) -> TierResult:
     """Run each behaviour case with every executor, and grade what it did."""
-    if not subject.suite.behaviour:
-        return TierResult.of("behaviour", [], reason="The suite has no case of this tier.")
     import anyio
 
     from metier.proof.evaluation import evaluate
 
-    try:
-        return anyio.run(evaluate, subject, settings)
-    except PartMissing as error:
-        reason, hint = error.message, str(error.hint)
-        cases = [CaseResult(id=one.id, verdict="skipped", reason=reason, hint=hint) for one in subject.suite.behaviour]
-        return TierResult.of("behaviour", cases)
+    return anyio.run(evaluate, subject, settings)

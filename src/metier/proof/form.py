@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from metier import Session
-    from metier.proof.report import Report, SkillReport, Verdict
+    from metier.proof.report import Report, SkillReport
     from metier.proof.subject import TestSubject
     from metier.scan import Severity
     from metier.skill import Diagnostic
@@ -99,7 +99,7 @@ def _script_cases(subject: TestSubject) -> Iterator[CaseResult]:
     try:
         session = subject.session(subject.workspace())
     except MetierError as error:
-        yield CaseResult(id="help", verdict="failed", reason=error.message, hint=error.hint)
+        yield CaseResult.of_error("help", error)
         return
     with session:
         for script in scripts:
@@ -111,10 +111,7 @@ def _help_case(session: Session, script: str) -> CaseResult:
     try:
         outcome = session.run_blocking(script, ["--help"], seconds=_HELP_SECONDS)
     except MetierError as error:
-        # A machine without a sandbox, or without the interpreter, says nothing about the skill.
-        is_here = error.code not in ("isolation-missing", "script-unsupported")
-        verdict: Verdict = "failed" if is_here else "skipped"
-        return CaseResult(id=id_, verdict=verdict, reason=error.message, hint=error.hint)
+        return CaseResult.of_error(id_, error)
     data = {"exit_code": outcome.exit_code, "runner": outcome.runner}
     if outcome.exit_code == 0:
         return CaseResult(id=id_, verdict="passed", seconds=outcome.duration_ms / 1_000, data=data)

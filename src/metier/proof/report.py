@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._lazy import asdict, dataclass, field
+from metier.hints import for_person
+from metier.skill import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from metier.errors import MetierError
     from metier.proof.suite import Note
 
 Tier: TypeAlias = Literal["form", "routing", "scripts", "rules", "behaviour"]
 TIERS: tuple[Tier, ...] = ("form", "routing", "scripts", "rules", "behaviour")
 Verdict: TypeAlias = Literal["passed", "failed", "skipped"]
+_OF_MACHINE = ("isolation-missing", "script-unsupported", "part-missing")
+"""The codes of errors of a machine that lacks something, which say nothing about a skill."""
+
+
+def _joint_verdict(parts: Iterable[CaseResult | TierResult | SkillReport]) -> Verdict:
+    """Failed if one failed; skipped if none was run."""
+    verdicts = {part.verdict for part in parts}
+    return "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +40,18 @@ class CaseResult:
     seconds: float = 0.0
     data: Mapping[str, Any] = field(default_factory=dict)
     """What this kind of case has to say besides, as JSON values: ranks, grades, trials."""
+
+    @classmethod
+    def of_error(cls, id_: str, error: MetierError, seconds: float = 0.0) -> CaseResult:
+        """The result of a case that could not be run: skipped where this machine lacks something, else failed."""
+        return cls(
+            id=id_,
+            verdict="skipped" if error.code in _OF_MACHINE else "failed",
+            reason=shown(error.message, 500),
+            hint=shown(for_person(error.hint), 500),
+            seconds=seconds,
+            data={"code": error.code},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +75,9 @@ class TierResult:
         'passed'
         """
         cases = tuple(cases)
-        verdicts = {case.verdict for case in cases}
-        verdict: Verdict = "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"
-        if not reason and verdict == "skipped" and cases:
-            reason = cases[0].reason
+        verdict = _joint_verdict(cases)
+        if not reason and verdict == "skipped":
+            reason = cases[0].reason if cases else "The suite has no case of this tier."
         return cls(tier=tier, verdict=verdict, cases=cases, reason=reason, **more)
 
     def count(self, verdict: Verdict) -> int:
@@ -77,10 +99,7 @@ class SkillReport:
     @property
     def verdict(self) -> Verdict:
         """Failed if a tier failed or the suite is not what its author wants; skipped if none was run."""
-        verdicts = {tier.verdict for tier in self.tiers}
-        if "failed" in verdicts or any(note.is_error for note in self.notes):
-            return "failed"
-        return "passed" if "passed" in verdicts else "skipped"
+        return "failed" if any(note.is_error for note in self.notes) else _joint_verdict(self.tiers)
 
     def tier(self, tier: Tier) -> TierResult | None:
         """The result of a tier; None where it was not asked for."""
@@ -101,8 +120,7 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """Failed if a skill failed; skipped if none was tested."""
-        verdicts = {skill.verdict for skill in self.skills}
-        return "failed" if "failed" in verdicts else "passed" if "passed" in verdicts else "skipped"
+        return _joint_verdict(self.skills)
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints."""

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from metier._lazy import dataclass, field, replace
 from metier._version import __version__
 from metier.errors import MetierError
-from metier.proof.behaviour import BehaviourSettings
+from metier.proof.behaviour import BehaviourSettings, run_behaviour
+from metier.proof.form import run_form
 from metier.proof.report import TIERS, CaseResult, Report, SkillReport, TierResult
+from metier.proof.routing import run_routing
+from metier.proof.rules import run_rules
+from metier.proof.scripts import run_scripts
 from metier.proof.subject import subject_of
 from metier.store.rows import now
 
@@ -70,8 +74,7 @@ def _test_skill(library: Library, entry: Entry, settings: TestSettings) -> Skill
                 notes=subject.suite.notes,
             )
     except MetierError as error:
-        case = CaseResult(id="readable", verdict="failed", reason=error.message, hint=error.hint)
-        form = TierResult.of("form", [case])
+        form = TierResult.of("form", [CaseResult.of_error("readable", error)])
         return SkillReport(name=entry.name, digest="", location=entry.location, tiers=(form,))
 
 
@@ -86,22 +89,18 @@ def _run_tier(tier: Tier, library: Library, subject: TestSubject, settings: Test
 
 
 def _run(tier: Tier, library: Library, subject: TestSubject, settings: TestSettings) -> TierResult:
-    if tier == "form":
-        from metier.proof.form import run_form
-
-        return run_form(subject)
-    if tier == "routing":
-        from metier.proof.routing import run_routing
-
-        return run_routing(library, subject)
-    if tier == "scripts":
-        from metier.proof.scripts import run_scripts
-
-        return run_scripts(subject)
-    if tier == "rules":
-        from metier.proof.rules import run_rules
-
-        return run_rules(subject)
-    from metier.proof.behaviour import run_behaviour
-
-    return run_behaviour(subject, settings.behaviour)
+    """The result of a tier; what keeps it from being run is that of each of its cases, and not of other tiers."""
+    ids = [tier] if tier == "form" else [case.id for case in getattr(subject.suite, tier)]
+    if not ids:
+        return TierResult.of(tier, [])
+    runs = {
+        "form": lambda: run_form(subject),
+        "routing": lambda: run_routing(library, subject),
+        "scripts": lambda: run_scripts(subject),
+        "rules": lambda: run_rules(subject),
+        "behaviour": lambda: run_behaviour(subject, settings.behaviour),
+    }
+    try:
+        return runs[tier]()
+    except MetierError as error:
+        return TierResult.of(tier, [CaseResult.of_error(id_, error) for id_ in ids])

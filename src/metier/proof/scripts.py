@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import MetierError
-from metier.hints import for_person
 from metier.proof.graders import grade, grade_rows, reason_of, verdict_of
 from metier.proof.report import CaseResult, TierResult
 from metier.proof.suite import Assertion
@@ -28,10 +27,7 @@ _MAX_REPORTED = 2_000
 
 def run_scripts(subject: TestSubject) -> TierResult:
     """Run each script case in the sandbox, and grade it."""
-    cases = subject.suite.scripts
-    if not cases:
-        return TierResult.of("scripts", [], reason="The suite has no case of this tier.")
-    return TierResult.of("scripts", [_run_case(subject, case) for case in cases])
+    return TierResult.of("scripts", [_run_case(subject, case) for case in subject.suite.scripts])
 
 
 def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
@@ -39,16 +35,7 @@ def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
     try:
         transcript = run_script(subject, case)
     except MetierError as error:
-        # A machine that can keep nothing from a script is no fault of the script.
-        is_missing = error.code == "isolation-missing"
-        return CaseResult(
-            id=case.id,
-            verdict="skipped" if is_missing else "failed",
-            reason=shown(error.message, 500),
-            hint=shown(for_person(error.hint), 500),
-            seconds=time.monotonic() - begin,
-            data={"code": error.code},
-        )
+        return CaseResult.of_error(case.id, error, time.monotonic() - begin)
     grades = [_grade(assertion, transcript) for assertion in case.assertions or _BY_DEFAULT]
     return CaseResult(
         id=case.id,
