@@ -36,6 +36,15 @@ def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
     return found
 
 
+def object_of(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text of ours is, such as the arguments in an audit record; None where it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def is_deep(found: dict[str, Any]) -> bool:
     """Whether an object has more levels than anybody writes: since Python 3.14 the parser itself takes any number."""
     level: list[Any] = [found]

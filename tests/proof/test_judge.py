@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -10,8 +11,10 @@ import anyio
 import pytest
 
 from metier.errors import MetierError
+from metier.proof.agent_runner import judge_of
+from metier.proof.budget import TrialBudget
 from metier.proof.graders import grade_all
-from metier.proof.judge import MAX_SHOWN, Judge, judge_from_model
+from metier.proof.judge import MAX_SHOWN, Judge
 from metier.proof.suite import Assertion, BehaviourCase, CalibrationCase
 from metier.proof.suite_reader import read_suite
 from metier.proof.trial import Transcript
@@ -111,15 +114,14 @@ def test_a_trial_that_came_to_no_end_is_shown_to_no_judge() -> None:
 
 
 def test_a_model_by_its_name_judges() -> None:
-    pytest.importorskip("pydantic_ai")
-    found = anyio.run(Judge(judge_from_model("test")).grade, KIND, TEXT)
+    found = anyio.run(Judge(judge_of("test", TrialBudget())).grade, KIND, TEXT)
     assert found.passed is None
     assert "graded a known case wrongly" in found.why
 
 
 def test_without_the_part_for_agents_a_model_as_judge_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "metier.agent.models", raising=False)
+    monkeypatch.delitem(sys.modules, "metier.proof.agent_runner")
     monkeypatch.setitem(sys.modules, "pydantic_ai.messages", None)
     with pytest.raises(MetierError, match="pydantic-ai") as caught:
-        judge_from_model("openai:gpt-5")
+        importlib.import_module("metier.proof.agent_runner")
     assert "metier[agent]" in str(caught.value.hint)

@@ -20,7 +20,7 @@ from tests.store.postgres import store_url
 
 from metier import Library
 from metier.guard import Guard
-from metier.proof.token_rates import cost_of
+from metier.proof.model_price import cost_of
 from metier.proof.usage import roll_up
 from metier.proof.usage_report import usage_report
 from metier.store import Store, TenantScope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ class ScriptedRunner:
         """Play the steps of the case."""
         steps = trial.case.steps_without if trial.arm == "without" else trial.case.steps
         script: list[Step] = [[*([step.say] if step.say or not step.calls else []), *step.calls] for step in steps]
-        return await run_agent(trial, TrialModel(ScriptedModel(script), trial, FREE))
+        return await run_agent(trial, MeteredModel(ScriptedModel(script), trial.budget, FREE, trial))
 
 
 class ModelRunner:
@@ -88,7 +89,6 @@ class ModelRunner:
     def __init__(self, model: Model | str, *, price: ModelPrice | None = None) -> None:
         """`price` is what the model costs, where genai-prices does not know that or it is another."""
         self._given = model
-        self._model: Model | None = None
         self._price = price
         self.recorded: dict[tuple[str, Arm], dict[int, tuple[Exchange, ...]]] = {}
         """The requests and answers of its trials that came to an end, by case and arm, and by number."""
@@ -101,20 +101,19 @@ class ModelRunner:
     def refusal(self, case: BehaviourCase, arm: Arm, number: int) -> str:
         """The reason why the model cannot be used, or not for this case."""
         try:
-            self._choose()
+            _ = self._model
         except MetierError as error:
             return f"{error.message} {error.hint}"
         return unmet_need(case)
 
-    def _choose(self) -> Model:
-        if self._model is None:
-            self._model = choose_model(self._given)
-        return self._model
+    @functools.cached_property
+    def _model(self) -> Model:
+        return choose_model(self._given)
 
     async def run(self, trial: Trial) -> Transcript:
         """Run a trial, and keep what was asked and answered."""
         # Its connections are those of one event loop, and end with it.
-        async with TrialModel(self._choose(), trial, self._price) as model:
+        async with MeteredModel(self._model, trial.budget, self._price, trial) as model:
             transcript = await run_agent(trial, model)
         if not transcript.error:
             kept = self.recorded.setdefault((trial.case.id, trial.arm), {})
@@ -123,21 +122,25 @@ class ModelRunner:
 
 
 class MeteredModel(WrapperModel):
-    """A model that holds the worst case of each request before it is made, and counts what it came to."""
+    """A model that holds the worst case of each request before it is made, and counts what it came to.
+
+    That of a trial keeps what was asked and answered, and to what the trial may cost.
+    """
 
     def __init__(
-        self, wrapped: Model, budget: TrialBudget, *, price: ModelPrice | None = None, max_cost: float | None = None
+        self, wrapped: Model, budget: TrialBudget, price: ModelPrice | None = None, trial: Trial | None = None
     ) -> None:
-        """`max_cost` is what all its requests together may cost, beside what the budget allows."""
         super().__init__(wrapped)
         self._budget = budget
         self._price = price
-        self._max_cost = max_cost
+        self._trial = trial
         self.requests = 0
         self.input_tokens = 0
         self.output_tokens = 0
         self.cost: float | None = 0.0
         """The price so far; None where that of a request is not known."""
+        self.exchanges: list[Exchange] = []
+        """The requests and answers of a trial so far."""
 
     async def request(
         self,
@@ -150,6 +153,7 @@ class MeteredModel(WrapperModel):
         size = len(ModelMessagesTypeAdapter.dump_json(messages)) + len(repr(model_request_parameters).encode())
         worst = worst_price(self.wrapped, size, settings["max_tokens"], self._price)
         self._require_within(worst)
+        parts = shown_parts(messages, model_request_parameters, self._trial) if self._trial is not None else {}
         async with self._budget.hold(worst) as hold:
             try:
                 response = await self.wrapped.request(messages, settings, model_request_parameters)
@@ -161,36 +165,16 @@ class MeteredModel(WrapperModel):
         self.input_tokens += response.usage.input_tokens
         self.output_tokens += response.usage.output_tokens
         self.cost = None if self.cost is None or hold.cost is None else self.cost + hold.cost
+        if self._trial is not None:
+            self.exchanges.append(Exchange.of(parts, response, self._trial))
         return response
 
     def _require_within(self, worst: float | None) -> None:
-        limit = self._max_cost
+        limit = self._trial.max_cost if self._trial is not None else None
         if limit is not None and (worst is None or (self.cost or 0.0) + worst > limit):
             raise BudgetExceeded(
                 f"The next call may cost more than a trial may: ${limit:.4f}.", hint="Raise the limit."
             )
-
-
-class TrialModel(MeteredModel):
-    """The model of one trial, which keeps what was asked and answered."""
-
-    def __init__(self, wrapped: Model, trial: Trial, price: ModelPrice | None = None) -> None:
-        super().__init__(wrapped, trial.budget, price=price, max_cost=trial.max_cost)
-        self._trial = trial
-        self.exchanges: list[Exchange] = []
-        """The requests and answers so far."""
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Ask the model, and keep its answer."""
-        parts = shown_parts(messages, model_request_parameters, self._trial)
-        response = await super().request(messages, model_settings, model_request_parameters)
-        self.exchanges.append(Exchange.of(parts, response, self._trial))
-        return response
 
 
 def judge_of(model: Model | str, budget: TrialBudget, price: ModelPrice | None = None) -> AskModel:
@@ -199,7 +183,7 @@ def judge_of(model: Model | str, budget: TrialBudget, price: ModelPrice | None =
     async def ask(prompt: str) -> str:
         from pydantic_ai import Agent as Engine
 
-        async with MeteredModel(choose_model(model), budget, price=price) as metered:
+        async with MeteredModel(choose_model(model), budget, price) as metered:
             return (await Engine(metered).run(prompt)).output
 
     return ask
@@ -215,7 +199,7 @@ class _Course:
     messages: list[ModelMessage] = field(default_factory=list)
 
 
-async def run_agent(trial: Trial, model: TrialModel) -> Transcript:
+async def run_agent(trial: Trial, model: MeteredModel) -> Transcript:
     """Run a trial through our own agent, under the guard of tests, and collect its traces."""
     log = MemoryLog()
     before = await anyio.to_thread.run_sync(read_workspace, trial.workspace)
@@ -232,7 +216,6 @@ async def run_agent(trial: Trial, model: TrialModel) -> Transcript:
     seconds = time.monotonic() - begin
     after = await anyio.to_thread.run_sync(read_workspace, trial.workspace)
     records = log.records
-    counts = count_trace(records)
     digest = "" if trial.folder is None else loaded_digest(records, trial.skill)
     return Transcript(
         answer=course.answer,
@@ -248,10 +231,7 @@ async def run_agent(trial: Trial, model: TrialModel) -> Transcript:
         left_out=after.left_out,
         seconds=seconds,
         turns=model.requests,
-        paths=counts.paths,
-        path_errors=counts.path_errors,
-        script_reads=counts.script_reads,
-        violations=counts.violations,
+        **count_trace(records),
         error=course.error,
     )
 

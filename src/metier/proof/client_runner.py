@@ -7,8 +7,6 @@ A hook is no sandbox: scripts of skills run in ours, and other commands as the c
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 import shlex
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from metier._aliases import TOOLS
+from metier._json_object import object_of
 from metier._lazy import replace
 from metier._paths import safe_rmtree
 from metier.errors import BudgetExceeded, IntegrityFailed, MetierError
@@ -26,6 +25,7 @@ from metier.guard.tool_rules.arguments import COMMAND_ARGUMENTS, PATH_ARGUMENTS
 from metier.library.clients import CLIENTS
 from metier.proof.client_home import make_home
 from metier.proof.clients import client_command, client_program
+from metier.proof.trace import has_whole_arguments, loaded_digest
 from metier.proof.trial import TracedCall, Transcript
 from metier.proof.workspace_files import read_workspace
 from metier.run import PlainRunner
@@ -33,7 +33,7 @@ from metier.skill import shown
 from metier.skill.tool_rules import canonical_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from metier.guard import AuditRecord
     from metier.proof.client_home import ClientHome
@@ -129,9 +129,7 @@ class ClientRunner:
         records = home.records()
         calls = tuple(_traced_call(record) for record in records if record.event in ("call", "load", "run"))
         paths = list(_skill_paths(calls, home))
-        is_cut = any(not _arguments_of(one.arguments) and one.arguments not in ("", "{}") for one in records)
-        loads = (one for one in records if one.event == "load" and (one.skill, one.decision) == (trial.skill, "allow"))
-        digest = next((one.digest for one in loads if trial.folder is not None), "")
+        digest = "" if trial.folder is None else loaded_digest(records, trial.skill)
         return Transcript(
             answer=output.answer,
             exit_code=outcome.exit_code,
@@ -149,7 +147,6 @@ class ClientRunner:
             script_reads=sum(tool == "Read" and path.split("/")[1] == "scripts" for tool, path in paths),
             violations=sum(call.outcome == "refused" for call in calls),
             error=self._error_of(outcome, output, has_calls=bool(calls)),
-            notes=("The arguments of a call were too long to be kept.",) if is_cut else (),
         )
 
     def _error_of(self, outcome: Outcome, output: ClientOutput, *, has_calls: bool) -> str:
@@ -174,11 +171,7 @@ class ClientRunner:
 
 def _events_in(output: str) -> list[dict[str, Any]]:
     """The objects among lines of JSON."""
-    found = []
-    for line in output.splitlines():
-        with contextlib.suppress(ValueError, RecursionError):
-            found.append(json.loads(line))
-    return [event for event in found if isinstance(event, dict)]
+    return [event for line in output.splitlines() if (event := object_of(line)) is not None]
 
 
 def _traced_call(record: AuditRecord) -> TracedCall:
@@ -194,20 +187,14 @@ def _traced_call(record: AuditRecord) -> TracedCall:
             tool="skills_run", arguments=arguments, outcome=outcome, code=record.code, result=record.output
         )
     tool = _TITLES.get(canonical_tool(record.tool), record.tool)
-    arguments = dict(_arguments_of(record.arguments))
+    arguments = object_of(record.arguments) or {}
     names = {"Bash": COMMAND_ARGUMENTS, **dict.fromkeys(("Read", "Write", "Edit"), PATH_ARGUMENTS)}.get(tool, ())
     if given := next((one for one in names if one in arguments), ""):
         value = arguments.pop(given)
         value = shlex.join(map(str, value)) if isinstance(value, list) else value
         arguments["command" if tool == "Bash" else "file_path"] = value
-    return TracedCall(tool=tool, arguments=arguments, outcome=outcome, code=record.code)
-
-
-def _arguments_of(text: str) -> Mapping[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(found := json.loads(text), dict):
-            return found
-    return {}
+    is_whole = has_whole_arguments(record)
+    return TracedCall(tool=tool, arguments=arguments, is_whole=is_whole, outcome=outcome, code=record.code)
 
 
 def _skill_paths(calls: Iterable[TracedCall], home: ClientHome) -> Iterator[tuple[str, str]]:

@@ -156,15 +156,22 @@ def _is_left_out(path: str, transcript: Transcript) -> bool:
 
 
 def _calls(
-    assertion: Assertion, transcript: Transcript, fits: Callable[[Mapping[str, Any], str, TextMatch], bool]
+    assertion: Assertion,
+    transcript: Transcript,
+    fits: Callable[[Mapping[str, Any], str, TextMatch], bool],
+    *,
+    cut_ones: bool = False,
 ) -> list[TracedCall]:
-    """The calls of a tool, under any of its names, whose arguments fit."""
+    """The calls of a tool, under any of its names, whose arguments fit; with `cut_ones`, also those not wholly known."""
     rule = ToolRule(tool=canonical_tool(assertion.target))
     return [
         call
         for call in transcript.calls
         if rule.names(canonical_tool(call.tool))
-        and all(fits(call.arguments, name, match) for name, match in assertion.arguments.items())
+        and (
+            (cut_ones and not call.is_whole)
+            or all(fits(call.arguments, name, match) for name, match in assertion.arguments.items())
+        )
     ]
 
 
@@ -194,7 +201,7 @@ def _called(assertion: Assertion, transcript: Transcript) -> _Answer:
 
 
 def _not_called(assertion: Assertion, transcript: Transcript) -> _Answer:
-    found = _calls(assertion, transcript, _may_fit)
+    found = _calls(assertion, transcript, _may_fit, cut_ones=True)
     tried = "tried, and refused" if found and found[0].outcome == "refused" else "called"
     return not found, f"It was {tried}: {quoted(_as_text(dict(found[0].arguments)))}." if found else ""
 

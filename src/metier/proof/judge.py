@@ -191,17 +191,3 @@ def _verdict_in(reply: object, nonce: str) -> _Verdict | None:
 def _failure(error: Exception) -> str:
     message = error.message if isinstance(error, MetierError) else f"{type(error).__name__}: {error}"
     return f"the model failed: {shown(message, 200)}"
-
-
-def judge_from_model(name: str) -> AskModel:
-    """The model of a name such as `openai:gpt-5`, for a judge; needs `metier[agent]`."""
-    from metier.agent.models import model_of
-
-    model = model_of(name)
-
-    async def ask(prompt: str) -> str:
-        from pydantic_ai import Agent
-
-        return str((await Agent(model).run(prompt)).output)
-
-    return ask

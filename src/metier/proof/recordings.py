@@ -152,11 +152,12 @@ class RecordedRunner:
 
     async def run(self, trial: Trial) -> Transcript:
         """Replay a trial; where it is stale, the error of the transcript says what differs."""
-        from metier.proof.agent_runner import TrialModel, run_agent
+        from metier.proof.agent_runner import MeteredModel, run_agent
         from metier.proof.model_price import FREE
 
         replay = _Replay(self._recordings[trial.case.id, trial.arm].trials[trial.number], trial)
-        return await run_agent(trial, TrialModel(FunctionModel(replay.answer, model_name=self._model), trial, FREE))
+        model = FunctionModel(replay.answer, model_name=self._model)
+        return await run_agent(trial, MeteredModel(model, trial.budget, FREE, trial))
 
 
 _ARM_WORDS: dict[Arm, str] = {"with": "with the skill", "without": "without the skill", "previous": "before the change"}

@@ -6,12 +6,12 @@ it by a code, and such a decision is never counted as equal, whatever the guard 
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from metier._json_object import object_of
 from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
@@ -284,11 +284,8 @@ class Replay:
         record, facts = asked.record, asked.facts
         if lacks := facts.get("arguments"):
             asked.codes.append(f"arguments-{lacks}")
-        try:
-            arguments = json.loads(_text(record, "arguments") or "{}")
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
+        arguments = object_of(_text(record, "arguments") or "{}")
+        if arguments is None:
             asked.codes.append("arguments-shortened")
             return None
         workspace = facts.get("workspace", "")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from metier._json_object import object_of
 from metier._lazy import dataclass
 from metier.guard.audit.telemetry import breaks_rule, mistake_of
 from metier.proof.trial import TracedCall
@@ -26,14 +26,13 @@ class ModelCall:
     result: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceCounts:
+class TraceCounts(TypedDict):
     """The numbers that models are compared by; a mistake that leaves two records counts once."""
 
-    paths: int = 0
-    path_errors: int = 0
-    script_reads: int = 0
-    violations: int = 0
+    paths: int
+    path_errors: int
+    script_reads: int
+    violations: int
 
 
 def loaded_digest(records: Iterable[AuditRecord], skill: str) -> str:
@@ -65,7 +64,8 @@ def traced_calls(records: Iterable[AuditRecord], made: Sequence[ModelCall], sess
         found.append(
             TracedCall(
                 tool=record.tool,
-                arguments=_read_arguments(record.arguments) if own is None else own.arguments,
+                arguments=(object_of(record.arguments) or {}) if own is None else own.arguments,
+                is_whole=own is not None or has_whole_arguments(record),
                 outcome=_outcome(record),
                 code=record.code,
                 result="" if own is None else own.result,
@@ -81,12 +81,9 @@ def _outcome(record: AuditRecord) -> Literal["ok", "failed", "refused"]:
     return "ok" if record.success else "failed"
 
 
-def _read_arguments(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def has_whole_arguments(record: AuditRecord) -> bool:
+    """Whether a record has the arguments of its call as they were."""
+    return not any(fact.startswith("arguments ") for fact in record.basis)
 
 
 def count_trace(records: Iterable[AuditRecord]) -> TraceCounts:

@@ -24,6 +24,8 @@ class TracedCall:
     outcome: Literal["ok", "failed", "refused"]
     code: str = ""
     """The code of a refusal or of a failure."""
+    is_whole: bool = True
+    """Whether all of its arguments are known: records shorten long ones, and have no secrets."""
     result: str = ""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import object_of
 from metier.dialect.dialects import CONTROL_TOOLS
-from metier.proof.token_rates import cost_of
+from metier.proof.model_price import cost_of
 from metier.skill import shown
 from metier.store.usage import COUNTERS, UsageCounts
 
@@ -87,7 +87,7 @@ def count_records(records: Iterable[tuple[int, str, str, str, str]], *, keeps_qu
     for _, moment, kind, ref, text in records:
         counter = _COUNTED.get(kind)
         day = _DAY.match(moment) if counter is not None else None
-        record = _parse(text) if day is not None else None
+        record = object_of(text) if day is not None else None
         if record is not None and day is not None:
             _count(counts, day[0], kind, ref, record, keeps_queries=keeps_queries)
     return counts
@@ -137,15 +137,6 @@ def _numbers(kind: str, record: Mapping[str, Any], day: str, model: str) -> Iter
         yield ("unpriced", tokens_in + tokens_out) if cost is None else ("cost", cost)
 
 
-def _parse(text: str) -> dict[str, Any] | None:
-    """The values of a record; None for one that somebody put there who is not the log."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _active(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The active skills as `name@source`, the last loaded at the end."""
     labels = record.get("skills")
@@ -168,5 +159,5 @@ def _number(value: Any) -> float:
 
 def _query(record: Mapping[str, Any]) -> str:
     """The text of a search, which its record has among the arguments of the call."""
-    arguments = _parse(str(record.get("arguments"))) or {}
+    arguments = object_of(str(record.get("arguments"))) or {}
     return shown(str(arguments.get("query") or arguments.get("skill_name") or ""), _MAX_QUERY)
