@@ -78,7 +78,7 @@ COMMANDS = {
     "untrust": Command("govern", "no longer trust the skills of a project", "trust"),
     "scan": Command("govern", "look for signs of an attack in skills, without running anything", everyday=True),
     "scan rules": Command("govern", "list, show, test and begin rules of the scanner", "scan_rules"),
-    "explain": Command("govern", "say whether a tool call is allowed, and by which rule", everyday=True),
+    "explain": Command("govern", "say whether a tool call is allowed, and by which rule"),
     "policy": Command("govern", "check, show and explain what policy files allow"),
     "approve": Command("govern", "decide what skills may do", everyday=True),
     "waiting": Command(
