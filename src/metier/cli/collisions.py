@@ -11,20 +11,20 @@ from metier.cli.search import update_index
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
-    from metier import Library
+    from metier import Entry, Library
     from metier.proof.collisions import Collision, Standing
 
 _MOST_SKILLS, _MOST_OTHERS = 20, 3
 """The skills, and the others beside each, that are printed without `--full`."""
 
 
-def print_collisions(options: Namespace, library: Library) -> int:
-    """Print which skills are likely to be taken for one another: those that are named, or all of them."""
+def print_collisions(options: Namespace, library: Library, entries: Sequence[Entry]) -> int:
+    """Print which of these skills are likely to be taken for one another."""
     from metier.proof.collisions import collision_map
 
     update_index(library)
-    entries = [library.get(name) for name in options.names] if options.names else list(library)
     with Progress("Searching the prompts of", len(entries)) as progress:
         found = list(collision_map(library, entries, lambda done, _: progress.reach(done)))
     if options.json:

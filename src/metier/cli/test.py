@@ -59,6 +59,9 @@ def add(parser: Parser) -> None:
         "say what changed since a report that --json printed, or since the version in a folder or a git state: .@main",
         default="",
     )
+    parser.flag(
+        "--collisions", "list the skills that are found for one another's prompts, and what would tell them apart"
+    )
     parser.flag("--network", "also run cases that reach hosts, which their suite names")
     _add_behaviour(parser)
     parser.option("--export", "FORMAT", "print the tasks of one skill as a dataset of pydantic-evals", choices=_EXPORTS)
@@ -124,6 +127,10 @@ def run(options: Namespace) -> int:
     if options.export:
         print(_exported(options), end="")
         return FINE
+    if options.collisions:
+        from metier.cli.collisions import print_collisions
+
+        return print_collisions(options, *skills_of(options))
     from metier.cli.score import keep_results
     from metier.proof.runner import TestSettings, test_skills
 

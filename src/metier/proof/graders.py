@@ -162,7 +162,7 @@ def _calls(
     *,
     cut_ones: bool = False,
 ) -> list[TracedCall]:
-    """The calls of a tool, under any of its names, whose arguments fit; with `cut_ones`, also those not wholly known."""
+    """The calls of a tool, under any of its names, whose arguments fit; with `cut_ones`, also those not known whole."""
     rule = ToolRule(tool=canonical_tool(assertion.target))
     return [
         call
