@@ -215,7 +215,12 @@ def _read_suite(path: str) -> Suite:
 
     data = _read(path, _MAX_SUITE, "Name a suite, such as evals/suite.yaml.")
     ending = "json" if path.lower().endswith(".json") else "yaml"
-    return read_suite(MemoryPackage({f"evals/suite.{ending}": data}))
+    # Of other tools, a suite may be a list, or have any name.
+    for name in (os.path.basename(path), f"suite.{ending}", f"evals.{ending}"):
+        found = read_suite(MemoryPackage({f"evals/{name}": data}))
+        if found.files and not any(note.is_error for note in found.notes):
+            break
+    return found
 
 
 def _read(path: str, most: int, hint: str) -> bytes:
@@ -237,7 +242,8 @@ class _Base:
 
         self._verdicts: dict[CaseKey, str] = {}
         self._library: Library | None = None
-        if os.path.isfile(source) and not source.lower().endswith(metier.source.ARCHIVE_SUFFIXES):
+        is_report = source.lower().endswith(".json") or os.path.isfile(source)
+        if is_report and not source.lower().endswith(metier.source.ARCHIVE_SUFFIXES):
             hint = "Name a file of `metier test --json`, a folder, or a state of a repository: .@main."
             self._verdicts = read_verdicts(_read(source, _MAX_REPORT, hint), source)
         else:
@@ -255,13 +261,13 @@ class _Base:
 
     def compare(self, report: Report, settings: TestSettings) -> Comparison:
         """The difference of a report from the base; versions before are tested by the suites that count now."""
-        from metier.proof.comparison import compare_reports, verdicts_of
+        from metier.proof.comparison import compare_reports, only_tested, verdicts_of
         from metier.proof.runner import test_skills
         from metier.proof.suite_reader import read_suite
 
         now = verdicts_of(report)
         if self._library is None:
-            return compare_reports(self._verdicts, now)
+            return compare_reports(only_tested(self._verdicts, report), now)
         # Behaviour was compared already, trial by trial, with the arm `previous`.
         tiers = tuple(tier for tier in settings.tiers if tier != "behaviour")
         before: dict[CaseKey, str] = {}

@@ -70,6 +70,12 @@ def compare_reports(base: Mapping[CaseKey, str], now: Mapping[CaseKey, str]) -> 
     return Comparison(worse=tuple(worse), better=tuple(better), new_failures=tuple(fresh), same=same)
 
 
+def only_tested(base: Mapping[CaseKey, str], report: Report) -> dict[CaseKey, str]:
+    """The verdicts of a base about the skills and tiers that a report is about."""
+    tested = {(skill.name, tier.tier) for skill in report.skills for tier in skill.tiers}
+    return {key: verdict for key, verdict in base.items() if (key.skill, key.tier) in tested}
+
+
 def verdicts_of(report: Report) -> dict[CaseKey, str]:
     """The verdict of each case of a report."""
     return {

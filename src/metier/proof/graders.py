@@ -66,16 +66,21 @@ def verdict_of(grades: Sequence[Grade]) -> Verdict:
     return "passed" if checkable and all(one.passed for one in checkable) else "skipped"
 
 
+_FEW = 3
+"""The assertions whose failures are told one by one."""
+
+
 def reason_of(grades: Sequence[Grade]) -> str:
-    """The reason of a verdict: the first grade that is none, and how many more there are."""
-    open_ones = [one for one in grades if not one.passed]
-    open_ones.sort(key=lambda one: one.passed is None)
-    if not open_ones:
-        return ""
-    first = open_ones[0]
-    target = f" {shown(first.assertion.target, 80)}" if first.assertion.target else ""
-    failed = sum(one.passed is False for one in open_ones) - 1
-    return f"{first.assertion.kind}{target}: {first.why}" + (f" And {failed} more failed." if failed > 0 else "")
+    """The reason of a verdict: the first grades that are none, and how many more there are."""
+    failed = [one for one in grades if one.passed is False] or [one for one in grades if not one.passed]
+    more = len(failed) - _FEW
+    told = " ".join(map(_sentence_of, failed[:_FEW]))
+    return f"{told} And {more} more failed." if more > 0 else told
+
+
+def _sentence_of(grade: Grade) -> str:
+    target = f" {shown(grade.assertion.target, 80)}" if grade.assertion.target else ""
+    return f"{grade.assertion.kind}{target}: {grade.why}"
 
 
 def grade_rows(grades: Iterable[Grade]) -> list[dict[str, Any]]:

@@ -7,10 +7,12 @@ content with the same results has the same score.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from metier._lazy import dataclass, field, pattern
+from metier._paths import is_inside
 from metier.proof.suite_reader import read_suite
 from metier.scan.finding import FAILURE, rank
 
@@ -88,6 +90,12 @@ class _Known(NamedTuple):
     suite: Suite
     benefit: KnownBenefit
 
+    @property
+    def place(self) -> str:
+        """The skill as commands find it from here: its folder, where it lies below this one, else its name."""
+        folder, here = os.path.dirname(self.entry.location), os.getcwd()
+        return f"./{os.path.relpath(folder, here)}" if is_inside(folder, here) and folder != here else self.entry.name
+
 
 class _Mark(NamedTuple):
     """The share of its points that a skill earns by one criterion, from 0 to 1."""
@@ -139,7 +147,7 @@ def _form(known: _Known) -> _Mark:
     cases = [case for case in _cases(known, "form") if case.id != "scan" and case.verdict != "skipped"]
     failed = [case for case in cases if case.verdict == "failed"]
     if not cases:
-        return _Mark(0, "Its form was not tested.", f"Test its form: `metier test {known.report.name}`.")
+        return _Mark(0, "Its form was not tested.", f"Test its form: `metier test {known.place}`.")
     if not failed:
         return _Mark(1, f"All {len(cases)} checks of its form pass.")
     reason = f"{len(failed)} of {len(cases)} checks of its form fail."
@@ -175,14 +183,14 @@ def _routing(known: _Known) -> _Mark:
 def _scan(known: _Known) -> _Mark:
     case = next((case for case in _cases(known, "form") if case.id == "scan"), None)
     if case is None:
-        return _Mark(0, "It was not scanned.", f"Have it scanned: `metier scan {known.report.name}`.")
+        return _Mark(0, "It was not scanned.", f"Have it scanned: `metier scan {known.place}`.")
     findings = [one for one in case.data.get("findings", ()) if not one.get("suppressed_by")]
     worst = max((str(one.get("severity")) for one in findings), key=rank, default="none")
     if any(one.get("rule") == FAILURE for one in findings):
         return _Mark(0, "The scanner failed.", "Mend what the scanner cannot read.")
     share = _SAFETY.get(worst, 0.0)
     reason = f"The worst finding of the scanner is {worst}." if findings else "The scanner finds nothing."
-    return _Mark(share, reason, f"Mend the findings of the scanner: `metier scan {known.report.name}` shows them.")
+    return _Mark(share, reason, f"Mend the findings of the scanner: `metier scan {known.place}` shows them.")
 
 
 def _routing_cases(known: _Known) -> _Mark:
@@ -203,7 +211,17 @@ def _script_cases(known: _Known) -> _Mark | None:
     covered = scripts & {case.script for case in known.suite.scripts if case.id in passing}
     left = sorted(scripts - covered)
     reason = f"{len(covered)} of {len(scripts)} scripts have a case that passes."
-    return _Mark(len(covered) / len(scripts), reason, f"Write cases for scripts, first {left[0]}." if left else "")
+    advice = f"Write cases for scripts, first {left[0]}." if left else ""
+    return _lowered_by_failures(known, "scripts", _Mark(len(covered) / len(scripts), reason, advice))
+
+
+def _lowered_by_failures(known: _Known, tier: Tier, mark: _Mark) -> _Mark:
+    """The mark of a tier, less the share of its cases that fail."""
+    passed, run = _passed(known, tier)
+    if passed == run:
+        return mark
+    advice = f"Mend the cases of {tier} that fail ({run - passed} of {run}): `metier test {known.place}` shows them."
+    return _Mark(mark.share * passed / run, f"{mark.reason} {run - passed} of {run} cases of {tier} fail.", advice)
 
 
 def _rule_cases(known: _Known) -> _Mark | None:
@@ -211,10 +229,9 @@ def _rule_cases(known: _Known) -> _Mark | None:
     if skill.allowed_tools is None and not skill.disallowed_tools:
         return None
     passed, _ = _passed(known, "rules")
-    reason = f"{passed} cases show that its tool rules hold."
-    return _Mark(
-        min(1, passed / _RULE_CASES), reason, "Write a tool call that its rules allow, and one that they refuse."
-    )
+    advice = "Write a tool call that its rules allow, and one that they refuse."
+    mark = _Mark(min(1, passed / _RULE_CASES), f"Its tool rules hold in {passed} of its cases.", advice)
+    return _lowered_by_failures(known, "rules", mark)
 
 
 def _behaviour_cases(known: _Known) -> _Mark:
@@ -229,7 +246,7 @@ def _lift(known: _Known) -> _Mark:
     if tier is not None:
         lift = lift_of(tier.data) or lift
     if not lift:
-        advice = f"Find out whether agents do better with it: `metier test {known.report.name} --with MODEL`."
+        advice = f"Find out whether agents do better with it: `metier test {known.place} --with MODEL`."
         return _Mark(0, "Whether agents do better with it is not known.", advice)
     advice = "Improve it until agents do better with it than without it."
     return _Mark(_LIFT.get(lift, 0.0), f"Its behaviour tests say: {lift}.", advice)

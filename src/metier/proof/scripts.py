@@ -15,6 +15,8 @@ from metier.skill import shown
 from metier.skill.untrusted_text import shown_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metier.proof.subject import TestSubject
     from metier.proof.suite import ScriptCase
     from metier.run import Outcome
@@ -41,6 +43,7 @@ def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
         id=case.id,
         verdict=verdict_of(grades),
         reason=reason_of(grades),
+        hint=_last_words(transcript, grades),
         seconds=transcript.seconds,
         data={**_traces(transcript), "grades": grade_rows(grades)},
     )
@@ -88,6 +91,13 @@ def _format_end(outcome: Outcome, case: ScriptCase) -> str:
     if outcome.is_truncated:
         return "output: the script wrote more than is kept, so that nobody can tell what it said."
     return ""
+
+
+def _last_words(transcript: Transcript, grades: Sequence[Grade]) -> str:
+    """The last line of a script that failed, in which it mostly says why."""
+    lines = transcript.stderr.strip().splitlines()
+    is_failed = any(one.passed is False for one in grades)
+    return f"It wrote last: {shown(lines[-1], 300)}" if lines and is_failed else ""
 
 
 def _traces(transcript: Transcript) -> dict[str, Any]:

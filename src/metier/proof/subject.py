@@ -11,12 +11,14 @@ import itertools
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from metier import Guard, Library, Policy
 from metier._lazy import dataclass, field, replace
 from metier._paths import safe_rmtree
 from metier.guard import MemoryLog
+from metier.guard.governance import Governance
+from metier.guard.policy.files import Policies
 from metier.hub.skill_files import without_links
 from metier.proof.clock import ClockRunner
 from metier.proof.suite import Note
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from metier import Entry, Session
     from metier.guard import Action, AuditLog, Decision
+    from metier.guard.policy.effective import EffectivePolicy
     from metier.proof.suite import Environment, Suite
     from metier.skill.package import FileMode, Files
 
@@ -88,10 +91,36 @@ def test_guard(workspace: Path, log: AuditLog | None = None, hosts: Sequence[str
     Who starts a test agrees to what runs in it, in a sandbox and in folders of its own; what policy denies stays so.
     """
     policy = Policy(network="restricted" if hosts else "none", hosts=tuple(hosts), untrusted="allow")
-    return Guard(policy, audit=log if log is not None else MemoryLog(), approve=_agree, project=workspace)
+    policies = cast("Policies", _PoliciesOfTests(Policies.discover(None, os.fspath(workspace))))
+    log = log if log is not None else MemoryLog()
+    return Guard(policy, audit=log, approve=_agree, governance=Governance(policies))
 
 
 test_guard.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
+
+
+class _PoliciesOfTests:
+    """The policies here, without those that want tests passed first: nothing could ever pass them."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._seen: tuple[EffectivePolicy, EffectivePolicy] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policies, name)
+
+    def current(self) -> EffectivePolicy:
+        return self._without_tests(self._policies.current())
+
+    def found(self) -> EffectivePolicy | None:
+        effective = self._policies.found()
+        return None if effective is None else self._without_tests(effective)
+
+    def _without_tests(self, effective: EffectivePolicy) -> EffectivePolicy:
+        # The same object each time, by which a guard sees that nothing has changed.
+        if self._seen is None or self._seen[0] is not effective:
+            self._seen = (effective, replace(effective, skills_require_tests=(), skills_require_score=0))
+        return self._seen[1]
 
 
 def _agree(action: Action, decision: Decision) -> bool:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from metier._lazy import dataclass
+from metier._lazy import dataclass, pattern
 from metier.scan.capabilities import NETWORK_TOOLS, WRITE_TOOLS, infer_from, line_of_field
 from metier.scan.name_lists import sense
 from metier.scan.rule import Hit
@@ -30,6 +30,7 @@ _DOES = {
 _NEEDS = "needs network access"
 _OTHERWISE = {"file-write": "Write", "shell-instructions": "Bash"}
 """What declares a capability of which no place names a tool or a program."""
+_SUITE = pattern(r"evals/[^/]+\.(?:ya?ml|json)")
 _INTERPRETERS = {"python": "python3 ", "shell": "bash ", "javascript": "node "}
 
 
@@ -56,7 +57,11 @@ def undeclared(view: SkillView) -> Iterator[Undeclared]:
     runs_all = any(rule.tool in ("bash", "*") and rule.pattern is None for rule in rules)
     declares = "tools" if skill.allowed_tools is not None else "other" if found.declared else "nothing"
     for name in found.undeclared:
-        places = sorted(found.evidence[name], key=lambda one: one.path not in found.scripts)
+        # A suite names what must be refused, too: the calls in it are nothing that the skill does.
+        places = [one for one in found.evidence[name] if _SUITE.fullmatch(one.path) is None]
+        if not places:
+            continue
+        places.sort(key=lambda one: one.path not in found.scripts)
         shown_in = "scripts" if places[0].path in found.scripts else "text"
         tool = next(filter(None, (_tool(name, place) for place in places)), "")
         if runs_all and (shown_in == "scripts" or tool.startswith("Bash")):
