@@ -1,9 +1,9 @@
 """How well prompts are routed, which warnings of collisions come true, and what better descriptions are worth.
 
-Three tables over real skills and the queries that their authors wrote as trigger tests. Routing: the queries as routing
-cases. Warnings: what the collision map says from names, descriptions and bodies alone, against the queries, on two halves
-of the skills: the bound of the warning was chosen on the first. Descriptions: skills that are warned of, with descriptions
-that were written with the half of their queries that is routed better as tests; the other half was not read.
+Three tables over real skills and the queries that their authors wrote as trigger tests. Routing: the queries as cases.
+Warnings: what the collision map says from names, descriptions and bodies alone, against the queries, on two halves of
+the skills, on the first of which the bound of the warning was chosen. Descriptions: skills that are warned of, with
+descriptions that were written with the half of their queries that is routed better as tests; the other was not read.
 
     python benchmarks/routing.py
     python benchmarks/routing.py --only warnings
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,6 @@ from pathlib import Path
 
 from _limits import NOTHING_TO_MEASURE
 from _table import aligned
-from metier import Library
 from metier.find import Finder
 from metier.proof.collisions import LIGHT, Standing, collision_map
 from metier.proof.routing import run_routing
@@ -31,6 +31,7 @@ from retrieval import DATA, Collection, library_of, read
 
 REWRITTEN = Path(__file__).resolve().parents[1] / "tests" / "proof" / "rewritten_descriptions.json"
 Pairs = set[tuple[str, str]]
+SPLITS = 100
 
 
 class Judged:
@@ -103,7 +104,28 @@ def warning_table(judged: Judged) -> list[list[str]]:
             mine = [name for name in names if is_held_out(name) is held_out]
             warned = {name for name in mine if standings[name].warning}
             table.append(score(what, half, set(warned), {name for name in mine if holds(name)}, len(mine)))
+    what, names, holds = truths[0]
+    lost = {name: holds(name) for name in names}
+    weights = {name: standings[name].weight if standings[name].collisions else NOWHERE for name in names}
+    table.insert(2, [what, f"of {SPLITS} halves", *_by_random_halves(weights, lost)])
     return [*table, *_by_prompts(judged), *_pairs(judged, standings)]
+
+
+def _by_random_halves(weights: Mapping[str, float], lost: Mapping[str, bool]) -> list[str]:
+    """The mean on halves that are held out, each with the bound that is best on the other half."""
+
+    def hold(bound: float, names: Sequence[str]) -> tuple[float, float]:
+        warned = [name for name in names if weights[name] < bound]
+        hits = sum(lost[name] for name in warned)
+        return hits / max(1, len(warned)), hits / max(1, sum(lost[name] for name in names))
+
+    held = []
+    for seed in range(SPLITS):
+        names = random.Random(seed).sample(sorted(weights), len(weights))
+        tuned, rest = names[: len(names) // 2], names[len(names) // 2 :]
+        held.append(hold(max((step / 10 for step in range(30, 80)), key=lambda one: min(hold(one, tuned))), rest))
+    means = (sum(one[index] for one in held) / SPLITS for index in (0, 1))
+    return [f"{len(weights) // 2}", f"{sum(lost.values()) / len(lost):.2f}", "", *(f"{mean:.2f}" for mean in means)]
 
 
 def _by_prompts(judged: Judged) -> list[list[str]]:

@@ -27,7 +27,7 @@ NEAR = 0.7
 """The least share of a skill's score on its own prompt with which another one collides."""
 OFTEN = 0.5
 """The share of prompts from which on another skill is one to tell it from, whatever its name."""
-LIGHT = 4.8
+LIGHT = 5.0
 """The weight below which a name is light: as much as so many words that no other skill has.
 
 Chosen on one half of the skills of a collection with real queries, and measured on the other: `benchmarks/routing.py`.
