@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -56,13 +55,12 @@ def test_the_table_is_made_of_trials_with_the_skill_only() -> None:
         for act, name in ((does_as_told, "good"), (wrong, "bad"))
     )
     table = model_table([behaviour_of(FILL, runners=runners, repeats=2) for _ in range(2)])
-    good, bad = table.as_dict()
-    assert (good["model"], good["trials"], good["pass_rate"], good["paths"]) == ("function:good", 4, 1.0, 4)
-    assert (good["tokens"], good["token_ratio"], good["cost"]) == (3_000, 1.0, pytest.approx(0.012))
-    assert (bad["path_error_rate"], bad["script_reads"], bad["pass_rate"]) == (0.5, 4, 0.0)
-    assert good["limits"] == {"path errors": True, "script reads": True, "tokens": True}
-    assert bad["limits"] == {"path errors": False, "script reads": False, "tokens": False}
-    json.dumps(table.as_dict())
+    good, bad = table.rows
+    assert (good.model, good.trials, good.passed, good.paths) == ("function:good", 4, 4, 4)
+    assert (good.tokens, table.fewest_tokens, good.cost) == (3_000, 3_000, pytest.approx(0.012))
+    assert (bad.path_error_rate, bad.script_reads, bad.passed) == (0.5, 4, 0)
+    assert table.verdicts["function:good"] == {"path errors": True, "script reads": True, "tokens": True}
+    assert table.verdicts["function:bad"] == {"path errors": False, "script reads": False, "tokens": False}
 
 
 def test_what_exceeds_a_limit_is_marked_and_names_cannot_break_the_table() -> None:

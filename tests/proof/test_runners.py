@@ -296,6 +296,14 @@ def record(folder: Path, *, model: Model | None = None, **settings: Any) -> Path
     return folder / "forms" / "evals" / "recordings"
 
 
+def test_what_was_paid_for_is_told_also_where_it_cannot_be_recorded() -> None:
+    runner = ModelRunner(model_of(does_as_told, name="fake-1"), price=PRICE)
+    found = behaviour_of(FILL, runners=(runner,), record=True)
+    assert case_of(found).verdict == "passed"
+    (unkept, _) = (case for case in found.cases if case.id.startswith("recording of"))
+    assert (unkept.verdict, "no folder" in unkept.reason) == ("failed", True)
+
+
 def replayed(folder: Path, case: BehaviourCase = FILL, **settings: Any) -> Any:
     """The tier with the skill as it lies in a folder, without any model."""
     files = {

@@ -157,7 +157,7 @@ def run(options: Namespace) -> int:
         print_report(report, full=options.full)
         if comparison is not None:
             print_comparison(comparison)
-    is_worse = comparison is not None and comparison.is_worse
+    is_worse = comparison is not None and bool(comparison.worse)
     is_idle = _warn_of_idle_runners(options.runners, report)
     return PROBLEMS if is_worse or is_idle or report.verdict == "failed" else FINE
 
@@ -165,8 +165,10 @@ def run(options: Namespace) -> int:
 def _warn_of_idle_runners(names: list[str], report: Report) -> bool:
     """Whether something was to run behaviour and did not run one case: that is no test, and is said."""
     cases = [case for skill in report.skills for tier in skill.tiers if tier.tier == "behaviour" for case in tier.cases]
+    # `recorded` stands for the recordings of all models.
     run = {case.data.get("runner", "") for case in cases}
-    idle = [name for name in names if cases and not any(one.startswith(name) for one in run)]
+    is_recorded = any(one.startswith("recorded:") for one in run)
+    idle = [name for name in names if cases and name not in run and not (name == "recorded" and is_recorded)]
     for name in idle:
         reason = next((case.reason for case in cases if case.id.endswith(f"[{name}]")), "No case can run with it.")
         print_warning(f"{name} ran nothing. {reason}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from metier.cli.output import Progress, Style, plural, table
+from metier.cli.output import Progress, Style, table
+from metier.proof.report import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from metier.proof.comparison import Comparison
     from metier.proof.report import CaseResult, Report, SkillReport, Tier, TierResult
 
-_MARKS = {"passed": "✓", "failed": "✗", "skipped": "○"}
 _MOST_FAILURES = 10
 """The failures of a tier that are printed without `--full`."""
 _LONG = 1_000
@@ -45,10 +45,9 @@ class TestProgress:
 def print_report(report: Report, *, full: bool = False) -> None:
     """Print the table of skills and tiers, the failures with their hints, and the sum."""
     style = Style(sys.stdout)
-    tiers = list(dict.fromkeys(tier.tier for skill in report.skills for tier in skill.tiers))
-    rows = [_row(skill, tiers) for skill in report.skills]
-    paint = {index: _painter(style) for index in range(1, len(tiers) + 1)} | {0: style.strong}
-    print(table(style, ("SKILL", *(tier.upper() for tier in tiers)), rows, paint=paint))
+    rows = [(skill.name, *(_cell(skill.tier(tier)) for tier in report.tiers)) for skill in report.skills]
+    paint = {0: style.strong} | {index + 1: _painter(style) for index in range(len(report.tiers))}
+    print(table(style, ("SKILL", *(tier.upper() for tier in report.tiers)), rows, paint=paint))
     for skill in report.skills:
         _print_skill(style, skill, full=full)
     _print_models(style, report)
@@ -67,18 +66,12 @@ def _print_models(style: Style, report: Report) -> None:
             print(style.warn("! is beyond a limit: path errors below 5 %, no script read, tokens within 20 %."))
 
 
-def _row(skill: SkillReport, tiers: list[Tier]) -> tuple[str, ...]:
-    found = [skill.tier(tier) for tier in tiers]
-    return (skill.name, *("" if tier is None else _cell(tier) for tier in found))
-
-
-def _cell(tier: TierResult) -> str:
-    if not tier.cases:
-        return f"{_MARKS[tier.verdict]} none"
+def _cell(tier: TierResult | None) -> str:
+    if tier is None:
+        return ""
     counting = len(tier.cases) - tier.count("skipped")
-    return (
-        f"{_MARKS[tier.verdict]} {tier.count('passed')} of {counting}" if counting else f"{_MARKS['skipped']} skipped"
-    )
+    words = f"{tier.count('passed')} of {counting}" if counting else "skipped" if tier.cases else "none"
+    return f"{MARKS[tier.verdict]} {words}"
 
 
 def _painter(style: Style) -> Callable[[str], str]:
@@ -88,9 +81,8 @@ def _painter(style: Style) -> Callable[[str], str]:
 
 def _print_skill(style: Style, skill: SkillReport, *, full: bool) -> None:
     for note in skill.notes:
-        place = f"{note.path}{f':{note.line}' if note.line else ''} {note.at}".strip()
         mark = style.bad("✗") if note.is_error else style.dim("○")
-        print(f"\n{mark} {style.strong(Style.text(skill.name))} {style.dim(Style.text(place))}")
+        print(f"\n{mark} {style.strong(Style.text(skill.name))} {style.dim(Style.text(note.place))}")
         print(f"  {Style.text(note.message, _LONG)}")
     for tier in skill.tiers:
         wanted = [case for case in tier.cases if case.verdict == "failed" or (full and case.reason)]
@@ -101,7 +93,7 @@ def _print_skill(style: Style, skill: SkillReport, *, full: bool) -> None:
 
 
 def _print_case(style: Style, skill: SkillReport, tier: TierResult, case: CaseResult) -> None:
-    mark = _painter(style)(_MARKS[case.verdict])
+    mark = _painter(style)(MARKS[case.verdict])
     print(f"\n{mark} {style.strong(Style.text(skill.name))} {tier.tier} {Style.text(case.id, 200)}")
     if case.reason:
         print(f"  {Style.text(case.reason, _LONG)}")
@@ -110,23 +102,15 @@ def _print_case(style: Style, skill: SkillReport, tier: TierResult, case: CaseRe
 
 
 def _sum(style: Style, report: Report) -> str:
-    failed = sum(skill.verdict == "failed" for skill in report.skills)
     spent = f", {report.cost:.2f} USD" if report.cost else ""
-    told = f"{plural(len(report.skills), 'skill')}, {f'{failed} with failures' if failed else 'no failures'}"
-    told = f"{told} ({report.seconds:.1f} s{spent})."
-    return style.bad(told) if failed else style.good(told)
+    paint = style.bad if report.verdict == "failed" else style.good
+    return paint(f"{report.summary} ({report.seconds:.1f} s{spent}).")
 
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the cases whose verdict differs from the base."""
     style = Style(sys.stdout)
-    lists = (
-        ("worse", style.bad, comparison.worse),
-        ("new failure", style.bad, comparison.new_failures),
-        ("better", style.good, comparison.better),
-    )
-    for title, paint, keys in lists:
+    for title, keys in comparison.changes.items():
         for key in keys:
-            print(f"{paint(title)}: {Style.text(str(key), _LONG)}")
-    changed = len(comparison.worse) + len(comparison.better) + len(comparison.new_failures)
-    print(f"Against the base: {plural(changed, 'change')}, {plural(comparison.same, 'case')} the same.")
+            print(f"{(style.good if title == 'better' else style.bad)(title)}: {Style.text(str(key), _LONG)}")
+    print(comparison.summary)

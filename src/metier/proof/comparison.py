@@ -43,9 +43,16 @@ class Comparison:
     same: int = 0
 
     @property
-    def is_worse(self) -> bool:
-        """Whether something that held no longer does."""
-        return bool(self.worse)
+    def changes(self) -> Mapping[str, tuple[CaseKey, ...]]:
+        """The cases that differ, by what that is for them; the bad news first."""
+        lists = {"worse": self.worse, "new failure": self.new_failures, "better": self.better}
+        return {title: keys for title, keys in lists.items() if keys}
+
+    @property
+    def summary(self) -> str:
+        """The numbers of all of them."""
+        changed = (f"{len(keys)} {title}" for title, keys in self.changes.items())
+        return f"Against the base: {', '.join([*changed, f'{self.same} the same'])}."
 
 
 def compare_reports(base: Mapping[CaseKey, str], now: Mapping[CaseKey, str]) -> Comparison:

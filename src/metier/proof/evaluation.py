@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from metier._lazy import logger, replace
-from metier.errors import BudgetExceeded
+from metier.errors import BudgetExceeded, MetierError
 from metier.proof.clients import CLIENT_PROGRAMS
 from metier.proof.graders import grade_all, reason_of, verdict_of
 from metier.proof.judge import Judge
@@ -44,12 +44,12 @@ async def evaluate(subject: TestSubject, settings: BehaviourSettings) -> TierRes
     problems: list[Note] = []
     runners = list(_make_runners(subject, settings, problems))
     results = await _Work(subject, settings).run(runners)
-    if settings.record:
-        _write_recordings(subject, runners)
+    unkept = list(_write_recordings(subject, runners)) if settings.record else []
     by_runner = {runner.name: [one for one in results if one.runner == runner.name] for runner in runners}
     summaries = {name: summarize_trials(found, settings.bound) for name, found in by_runner.items() if found}
     cases = [
         *(CaseResult(id=note.path, verdict="failed", reason=note.message) for note in problems),
+        *unkept,
         *(result for case in subject.suite.behaviour for result in _case_results(case, runners, results, settings)),
         *(lift.as_case(name) for name, one in summaries.items() if name != SCRIPTED for lift in one.lifts),
     ]
@@ -183,7 +183,8 @@ def _arm_folders(subject: TestSubject, settings: BehaviourSettings) -> dict[Arm,
     return folders
 
 
-def _write_recordings(subject: TestSubject, runners: Iterable[TrialRunner]) -> None:
+def _write_recordings(subject: TestSubject, runners: Iterable[TrialRunner]) -> Iterator[CaseResult]:
+    """Keep the answers of models; the results of trials that were paid for stay where that fails."""
     from metier.proof.agent_runner import ModelRunner
     from metier.proof.recordings import Recording, write_recording
 
@@ -193,7 +194,11 @@ def _write_recordings(subject: TestSubject, runners: Iterable[TrialRunner]) -> N
         for (case, arm), trials in runner.recorded.items() if isinstance(runner, ModelRunner) else ():
             in_order = tuple(trials[number] for number in sorted(trials))
             recording = Recording(case=case, arm=arm, model=runner.name, trials=in_order)
-            write_recording(folder, recording)
+            try:
+                write_recording(folder, recording)
+            except (MetierError, OSError) as error:
+                why = error.message if isinstance(error, MetierError) else f"It cannot be written: {error.strerror}."
+                yield CaseResult(id=f"recording of {case} {arm} [{runner.name}]", verdict="failed", reason=why)
 
 
 def _case_results(

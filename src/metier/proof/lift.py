@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metier._lazy import dataclass, field
+from metier._lazy import asdict, dataclass, field
 from metier.proof.report import CaseResult
 from metier.proof.statistics import compare, mean, pass_all, pass_at
 from metier.proof.trial_result import COUNTS
@@ -104,10 +104,8 @@ class Lift:
 
     def as_dict(self) -> dict[str, Any]:
         """The lift as JSON values."""
-        found = self.comparison
-        names = ("verdict", "pairs", "wins", "losses", "p", "power", "needed", "bound")
-        own = {name: getattr(self, name) for name in ("over", "unproven", "tokens", "seconds", "cost", "turns")}
-        return {**own, **{name: getattr(found, name) for name in names}, "pass_rate": found.lift}
+        shape = asdict(self)
+        return {**shape.pop("comparison"), **shape, "pass_rate": self.comparison.lift}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +117,7 @@ class RunnerSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON values."""
-        from dataclasses import asdict
-
-        return {
-            "arms": {arm: asdict(summary) for arm, summary in self.arms.items()},
-            "lifts": [lift.as_dict() for lift in self.lifts],
-        }
+        return {**asdict(self), "lifts": [lift.as_dict() for lift in self.lifts]}
 
 
 def summarize_trials(results: Iterable[TrialResult], bound: float) -> RunnerSummary:

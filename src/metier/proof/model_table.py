@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from metier._lazy import dataclass, field
+from metier.proof.trial_result import COUNTS
 from metier.skill import shown
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ class ModelRow:
     """Of all trials, in US dollars; None where a price is not known."""
 
     @property
-    def pass_rate(self) -> float:
-        """The share of trials that passed."""
-        return self.passed / self.trials if self.trials else 0.0
-
-    @property
     def path_error_rate(self) -> float:
         """The share of paths that were wrong."""
         return self.path_errors / self.paths if self.paths else 0.0
@@ -72,30 +68,12 @@ class ModelTable:
         """Whether no model exceeds a limit."""
         return all(kept is not False for limits in self.verdicts.values() for kept in limits.values())
 
-    def as_dict(self) -> list[dict[str, Any]]:
-        """The table as JSON values, a row for each model."""
-        names = ("model", "trials", "passed", "paths", "path_errors", "script_reads", "violations", "tokens", "cost")
-        derived = ("pass_rate", "path_error_rate")
-        return [
-            {
-                **{name: getattr(row, name) for name in (*names, *derived)},
-                "token_ratio": self.ratio(row),
-                "limits": dict(self.verdicts[row.model]),
-            }
-            for row in self.rows
-        ]
-
-    def ratio(self, row: ModelRow) -> float | None:
-        """The tokens of a model by those of the one with the fewest."""
-        return row.tokens / self.fewest_tokens if self.fewest_tokens else None
-
     def cells(self) -> list[tuple[str, ...]]:
         """The rows for people, below `HEAD`; what exceeds a limit ends with an exclamation mark."""
         return [self._cells(row) for row in self.rows]
 
     def _cells(self, row: ModelRow) -> tuple[str, ...]:
-        ratio = self.ratio(row)
-        more = f" ({100 * (ratio - 1):+.0f} %)" if ratio is not None else ""
+        more = f" ({100 * (row.tokens / self.fewest_tokens - 1):+.0f} %)" if self.fewest_tokens else ""
         limits = self.verdicts[row.model]
 
         def marked(limit: Limit, text: str) -> str:
@@ -156,12 +134,11 @@ def model_table(results: Iterable[TierResult]) -> ModelTable:
 
 def _row(name: str, trials: list[Mapping[str, Any]]) -> ModelRow:
     costs = [one["cost"] for one in trials]
-    counts = ("paths", "path_errors", "script_reads", "violations")
     return ModelRow(
         model=name,
         trials=len(trials),
         passed=sum(one["verdict"] == "passed" for one in trials),
         tokens=sum(one["input_tokens"] + one["output_tokens"] for one in trials) / len(trials),
         cost=None if None in costs else sum(costs),
-        **{count: sum(one[count] for one in trials) for count in counts},
+        **{count: sum(one[count] for one in trials) for count in COUNTS},
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Tier: TypeAlias = Literal["form", "routing", "scripts", "rules", "behaviour"]
 TIERS: tuple[Tier, ...] = ("form", "routing", "scripts", "rules", "behaviour")
 Verdict: TypeAlias = Literal["passed", "failed", "skipped"]
+MARKS: Mapping[Verdict, str] = {"passed": "✓", "failed": "✗", "skipped": "○"}
 _OF_MACHINE = ("isolation-missing", "script-unsupported", "part-missing")
 """The codes of errors of a machine that lacks something, which say nothing about a skill."""
 
@@ -121,6 +122,18 @@ class Report:
     def verdict(self) -> Verdict:
         """Failed if a skill failed; skipped if none was tested."""
         return _joint_verdict(self.skills)
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The tiers that a skill has a result of."""
+        return tuple(dict.fromkeys(tier.tier for skill in self.skills for tier in skill.tiers))
+
+    @property
+    def summary(self) -> str:
+        """The number of skills, and of those with failures."""
+        failed = sum(skill.verdict == "failed" for skill in self.skills)
+        skills = f"{len(self.skills):,} skill{'' if len(self.skills) == 1 else 's'}"
+        return f"{skills}, {f'{failed:,} with' if failed else 'no'} failures"
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints."""

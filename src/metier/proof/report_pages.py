@@ -6,15 +6,15 @@ import html
 from typing import TYPE_CHECKING
 
 from metier.proof.model_table import HEAD, report_table
+from metier.proof.report import MARKS
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
-    from metier.proof.comparison import CaseKey, Comparison
-    from metier.proof.report import CaseResult, Report, SkillReport, TierResult
+    from metier.proof.comparison import Comparison
+    from metier.proof.report import Report, SkillReport, TierResult, Verdict
 
-_MARKS = {"passed": "✓", "failed": "✗", "skipped": "○"}
 _MAX_TEXT = 500
 _MOST_CASES = 50
 """The failures of a skill that a Markdown text has room for."""
@@ -47,7 +47,7 @@ def html_of(report: Report, comparison: Comparison | None = None) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Tests of {len(report.skills)} skills</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
-        f"<h1>{_mark(report.verdict)} {_summary(report)}</h1>",
+        f"<h1>{_mark(report.verdict)} {report.summary}</h1>",
         f'<p class="dim">{_html(report.started_at)} · metier {_html(report.version)} · {report.seconds:.1f} s'
         f" · {report.cost:.2f} USD</p>",
         *_html_overview(report),
@@ -63,7 +63,7 @@ def _html_overview(report: Report) -> Iterator[str]:
     yield "<table><caption>Skills</caption><tr><th>Skill</th><th>Result</th><th>Cases</th><th>Tiers</th></tr>"
     for number, skill in enumerate(report.skills):
         tiers = " ".join(
-            f'<span class="{tier.verdict}" title="{_html(tier.reason)}">{_MARKS[tier.verdict]} {tier.tier}</span>'
+            f'<span class="{tier.verdict}" title="{_html(tier.reason)}">{MARKS[tier.verdict]} {tier.tier}</span>'
             for tier in skill.tiers
         )
         yield (
@@ -75,9 +75,9 @@ def _html_overview(report: Report) -> Iterator[str]:
 
 def _bar(skill: SkillReport) -> str:
     """A bar with the shares of cases that passed, failed and were skipped."""
-    counts = {verdict: sum(tier.count(verdict) for tier in skill.tiers) for verdict in ("passed", "failed", "skipped")}
+    counts = {verdict: sum(tier.count(verdict) for tier in skill.tiers) for verdict in MARKS}
     total = sum(counts.values())
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "no cases"
+    told = _format_counts(counts) or "no cases"
     parts, left = [], 0.0
     for verdict, count in counts.items():
         width = 120 * count / total if total else 0
@@ -101,39 +101,31 @@ def _html_models(report: Report) -> Iterator[str]:
 
 
 def _html_changes(comparison: Comparison) -> Iterator[str]:
-    yield f"<h2>Against the base</h2><p>{len(comparison.worse)} worse, {len(comparison.better)} better, "
-    yield f"{len(comparison.new_failures)} new failures, {comparison.same} the same.</p>"
-    for title, keys in _changes(comparison):
-        yield f"<p><strong>{title}</strong></p><ul>"
-        yield from (f"<li>{_html(str(key))}</li>" for key in keys)
-        yield "</ul>"
-
-
-def _changes(comparison: Comparison) -> Iterator[tuple[str, tuple[CaseKey, ...]]]:
-    """The lists of a comparison that are not empty, each with its title."""
-    lists = (("Worse", comparison.worse), ("New failures", comparison.new_failures), ("Better", comparison.better))
-    return ((title, keys) for title, keys in lists if keys)
+    yield f"<h2>Changes</h2><p>{comparison.summary}</p><ul>"
+    for title, keys in comparison.changes.items():
+        yield from (f"<li><strong>{title}</strong>: {_html(str(key))}</li>" for key in keys)
+    yield "</ul>"
 
 
 def _html_skill(skill: SkillReport, id_: str) -> Iterator[str]:
-    yield f'<h2 id="{id_}" class="{skill.verdict}">{_MARKS[skill.verdict]} {_html(skill.name)}</h2>'
+    yield f'<h2 id="{id_}" class="{skill.verdict}">{MARKS[skill.verdict]} {_html(skill.name)}</h2>'
     yield f'<p class="dim"><code>{_html(skill.digest or "no digest")}</code> {_html(skill.location)}</p>'
     for note in skill.notes:
         mark = _mark("failed" if note.is_error else "skipped")
-        place = f"{note.path}{f':{note.line}' if note.line else ''} {note.at}".strip()
-        yield f"<p>{mark} <code>{_html(place)}</code> {_html(note.message)}</p>"
+        yield f"<p>{mark} <code>{_html(note.place)}</code> {_html(note.message)}</p>"
     for tier in skill.tiers:
         yield from _html_tier(tier)
 
 
 def _html_tier(tier: TierResult) -> Iterator[str]:
     spent = f"{tier.seconds:.1f} s" + (f", {tier.cost:.2f} USD" if tier.cost else "")
-    title = f"{_mark(tier.verdict)} {tier.tier}: {_counts(tier)} <span class=dim>({spent})</span>"
+    counts = _format_counts({verdict: tier.count(verdict) for verdict in MARKS}) or tier.verdict
+    title = f"{_mark(tier.verdict)} {tier.tier}: {counts} <span class=dim>({spent})</span>"
     if not tier.cases:
         yield f"<p>{title} <span class=dim>{_html(tier.reason)}</span></p>"
         return
     yield f"<details{' open' if tier.verdict == 'failed' else ''}><summary>{title}</summary><table>"
-    for case in _failures_first(tier.cases):
+    for case in sorted(tier.cases, key=lambda case: ("failed", "skipped", "passed").index(case.verdict)):
         hint = f"<br><span class=dim>{_html(case.hint)}</span>" if case.hint else ""
         yield (
             f"<tr><td>{_mark(case.verdict)}</td><th>{_html(case.id)}</th><td>{_html(case.reason)}{hint}</td>"
@@ -142,12 +134,8 @@ def _html_tier(tier: TierResult) -> Iterator[str]:
     yield "</table></details>"
 
 
-def _failures_first(cases: Iterable[CaseResult]) -> list[CaseResult]:
-    return sorted(cases, key=lambda case: ("failed", "skipped", "passed").index(case.verdict))
-
-
-def _mark(verdict: str) -> str:
-    return f'<span class="{verdict}" title="{verdict}">{_MARKS[verdict]}</span>'
+def _mark(verdict: Verdict) -> str:
+    return f'<span class="{verdict}" title="{verdict}">{MARKS[verdict]}</span>'
 
 
 def _html(text: str) -> str:
@@ -155,33 +143,22 @@ def _html(text: str) -> str:
     return html.escape(shown(text, _MAX_TEXT))
 
 
-def _counts(tier: TierResult) -> str:
-    told = [f"{tier.count(verdict)} {verdict}" for verdict in ("passed", "failed", "skipped") if tier.count(verdict)]
-    return ", ".join(told) or tier.verdict
-
-
-def _summary(report: Report) -> str:
-    failed = sum(skill.verdict == "failed" for skill in report.skills)
-    skills = f"{len(report.skills)} skill{'' if len(report.skills) == 1 else 's'}"
-    return f"{skills}, {failed} with failures" if failed else f"{skills}, no failures"
+def _format_counts(counts: Mapping[Verdict, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
 def markdown_of(report: Report, comparison: Comparison | None = None) -> str:
     """The report as Markdown, the failures in full."""
-    lines = [f"## {_MARKS[report.verdict]} Skills: {_summary(report)}", ""]
+    lines = [f"## {MARKS[report.verdict]} Skills: {report.summary}", ""]
     if comparison is not None:
-        lines.append(
-            f"Against the base: **{len(comparison.worse)} worse**, {len(comparison.better)} better, "
-            f"{len(comparison.new_failures)} new failures, {comparison.same} the same."
-        )
-        for title, keys in _changes(comparison):
-            lines += ["", f"{title}:", "", *(f"- {_markdown(str(key))}" for key in keys[:_MOST_CASES])]
+        lines += [comparison.summary, ""]
+        for title, keys in comparison.changes.items():
+            lines += [f"- {title}: {_markdown(str(key))}" for key in keys[:_MOST_CASES]]
         lines.append("")
-    lines += ["| skill | " + " | ".join(_tiers(report)) + " |", "|---" * (len(_tiers(report)) + 1) + "|"]
+    lines += [f"| skill | {' | '.join(report.tiers)} |", "|---" * (len(report.tiers) + 1) + "|"]
     for skill in report.skills:
-        cells = [f"{_MARKS[tier.verdict]} {_share(tier)}" for tier in skill.tiers]
-        cells += [""] * (len(_tiers(report)) - len(cells))
-        lines.append(f"| {_markdown(skill.name)} | " + " | ".join(cells) + " |")
+        cells = [_markdown(skill.name), *(_cell(skill.tier(tier)) for tier in report.tiers)]
+        lines.append(f"| {' | '.join(cells)} |")
     table = report_table(report)
     if table is not None:
         lines += ["", table.as_markdown()]
@@ -191,12 +168,10 @@ def markdown_of(report: Report, comparison: Comparison | None = None) -> str:
     return "\n".join(lines)
 
 
-def _tiers(report: Report) -> list[str]:
-    return list(dict.fromkeys(tier.tier for skill in report.skills for tier in skill.tiers))
-
-
-def _share(tier: TierResult) -> str:
-    return f"{tier.count('passed')} of {len(tier.cases)}" if tier.cases else ""
+def _cell(tier: TierResult | None) -> str:
+    if tier is None or not tier.cases:
+        return "" if tier is None else MARKS[tier.verdict]
+    return f"{MARKS[tier.verdict]} {tier.count('passed')} of {len(tier.cases)}"
 
 
 def _markdown_failures(skill: SkillReport) -> list[str]:

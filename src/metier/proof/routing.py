@@ -134,7 +134,7 @@ class Routed:
         return sorted(found, key=lambda one: (-one.more, one.word))[:_WORDS]
 
     def as_data(self) -> dict[str, Any]:
-        """What a case has to say of itself."""
+        """The facts that a case reports."""
         return {
             "rank": self.rank,
             "score": None if self.own is None else self.own.score,

@@ -178,6 +178,11 @@ class Note:
     is_error: bool = False
     """Whether the case is not what its author wants it to be; else it is only left out."""
 
+    @property
+    def place(self) -> str:
+        """The file with the line, and the place in it."""
+        return f"{self.path}{f':{self.line}' if self.line else ''} {self.at}".strip()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
