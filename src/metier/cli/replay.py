@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from metier.proof import Replay, ReplayReport
     from metier.proof.recorded_log import RecordedLog
     from metier.proof.replay import ReplayedDecision
-    from metier.store import TenantScope
 
 _HEAD = ("SEQ", "TIME", "WHAT", "THEN", "NOW", "WHY")
 _PAINTS = {"equal": "good", "changed": "bad", "other-rule": "warn", "unclear": "dim"}
@@ -85,10 +84,6 @@ def _opened(options: Namespace) -> Iterator[tuple[RecordedLog, Replay]]:
 
     policies, library = _policies(options.policy), library_of(options)
 
-    def replay(scope: TenantScope | None) -> Replay:
-        instead = read_contents(options.contents, library, () if scope is None else (scope,))
-        return Replay(library, scope, policies=policies, instead=instead, has_past=not options.file)
-
     with acting(options, create=False) if has_store() else contextlib.nullcontext((None, None)) as (scope, _):
         if options.file:
             log = log_of_file(Path(options.file), key_file())
@@ -96,7 +91,8 @@ def _opened(options: Namespace) -> Iterator[tuple[RecordedLog, Replay]]:
             log = log_of_store(scope, key_file())
         else:
             log = RecordedLog(iter(()), 0, is_verified=True)
-        yield log, replay(scope)
+        instead = read_contents(options.contents, library, () if scope is None else (scope,))
+        yield log, Replay(library, scope, policies=policies, instead=instead, has_past=not options.file)
 
 
 def _policies(path: str | None) -> Policies | None:

@@ -9,6 +9,7 @@ from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from metier._lazy import asdict
 from metier.cli.audit import moment_of
 from metier.cli.identity import TOKEN, looking, who
 from metier.cli.output import Progress, Style, plural, print_json, table
@@ -111,18 +112,9 @@ def _catch_up(scope: TenantScope, policy: EffectivePolicy) -> None:
 
 
 def _shape(report: UsageReport) -> dict[str, Any]:
-    return {
-        "since": report.since,
-        "until": report.until,
-        "by": report.by,
-        "rows": [row.as_dict() for row in report.rows],
-        "total": report.total.as_dict(),
-        "queries": [{"query": query, "times": times} for query, times in report.queries],
-        "unused": report.unused,
-        "shadowed": report.shadowed,
-        "together": report.together,
-        "underperforming": report.underperforming,
-    }
+    queries = [{"query": query, "times": times} for query, times in report.queries]
+    rows = [row.as_dict() for row in report.rows]
+    return asdict(report) | {"rows": rows, "total": report.total.as_dict(), "queries": queries}
 
 
 def _print_report(report: UsageReport, options: Namespace) -> None:

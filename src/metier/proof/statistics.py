@@ -7,6 +7,7 @@ for any number of trials and any mixture of cases. Docs: `docs/explanation/evalu
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -134,9 +135,9 @@ def power_of(pairs: int, discordance: float, difference: float) -> float:
     0.979
     """
     share = (1 + difference / discordance) / 2
-    rejected = _rejections(share)
-    chances = _binomial(pairs, min(discordance, 1.0))
-    return max(0.0, math.fsum(chance * reject for chance, reject in zip(chances, rejected, strict=False)))
+    differ = min(discordance, 1.0)
+    rejected = enumerate(itertools.islice(_rejections(share), pairs + 1))
+    return max(0.0, math.fsum(_mass(pairs, count, differ) * reject for count, reject in rejected))
 
 
 def _rejections(share: float) -> Iterator[float]:
@@ -157,10 +158,6 @@ def _rejections(share: float) -> Iterator[float]:
             upper -= _mass(count, critical, share)
             lower -= _mass(count, critical, 1 - share)
             critical += 1
-
-
-def _binomial(trials: int, share: float) -> list[float]:
-    return [_mass(trials, count, share) for count in range(trials + 1)]
 
 
 def _mass(trials: int, count: int, share: float) -> float:
