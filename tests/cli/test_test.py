@@ -103,6 +103,8 @@ def test_a_model_that_was_named_and_cannot_run_is_no_success(metier: Call, proje
     assert metier(*command, "--with", "scripted")[0] == 0
     code, _, err = metier(*command, "--with", "scripted", "--with", "nobody:model")
     assert code == 1 and "nobody:model ran nothing" in err
+    code, _, err = metier(*command, "--with", "test", "--budget", "1")
+    assert code == 1 and "test ran nothing. budget: The price is not known" in err
 
 
 def test_a_version_before_is_not_fetched_from_elsewhere(metier: Call, skills: Path) -> None:

@@ -164,9 +164,12 @@ def run(options: Namespace) -> int:
 
 def _warn_of_idle_runners(names: list[str], report: Report) -> bool:
     """Whether something was to run behaviour and did not run one case: that is no test, and is said."""
+    from metier.proof.trial_result import NOT_RUN
+
     cases = [case for skill in report.skills for tier in skill.tiers if tier.tier == "behaviour" for case in tier.cases]
     # `recorded` stands for the recordings of all models.
-    run = {case.data.get("runner", "") for case in cases}
+    trials = [(case.data["runner"], one) for case in cases for one in case.data.get("trials", ())]
+    run = {runner for runner, one in trials if not one["reason"].startswith(NOT_RUN)}
     is_recorded = any(one.startswith("recorded:") for one in run)
     idle = [name for name in names if cases and name not in run and not (name == "recorded" and is_recorded)]
     for name in idle:

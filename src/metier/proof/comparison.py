@@ -110,7 +110,7 @@ def _verdicts_in(report: dict[str, Any]) -> Iterator[tuple[CaseKey, str]]:
     for skill in report["skills"]:
         for tier in skill["tiers"]:
             for case in value_at(tier, "cases") or ():
-                key = CaseKey(*(str(text)[:500] for text in (skill["name"], tier["tier"], case["id"])))
+                key = CaseKey(*map(str, (skill["name"], tier["tier"], case["id"])))
                 if case["verdict"] not in _VERDICTS:
                     raise KeyError(case["verdict"])
                 yield key, case["verdict"]

@@ -16,6 +16,7 @@ from metier._lazy import asdict, pattern, replace
 from metier.errors import MetierError
 from metier.proof.graders import argument_fits
 from metier.proof.suite import Mock, TextMatch
+from metier.proof.text_match import strict_json
 from metier.run.environment import find_program
 from metier.run.job import Job, Limits
 from metier.run.selection import AutoRunner
@@ -110,7 +111,7 @@ def call_function(path: str, source: bytes, function: str, arguments: Mapping[st
     if not outcome.is_success or outcome.is_truncated:
         last = (outcome.stderr.strip().splitlines() or [outcome.killed_by or "it gave no answer"])[-1]
         return ToolResult.failure("mock-failed", f"The mock {shown(path)}:{shown(function)} failed: {shown(last, 300)}")
-    return ToolResult(success=True, result=json.loads(outcome.stdout))
+    return ToolResult(success=True, result=strict_json(outcome.stdout))
 
 
 def mock_tools(
