@@ -52,8 +52,9 @@ def run_routing(library: Library, subject: TestSubject) -> TierResult:
         return TierResult.of("routing", [], reason="Its scope keeps it from whoever tests: name an agent of it.")
     entry = library.get(subject.name)
     found: list[CaseResult] = []
-    for number, case in enumerate(cases, 1):
-        id_ = case.id or str(number)
+    for case in cases:
+        # A number would change with each prompt that is added before it.
+        id_ = case.id or shown(case.prompt, 80)
         if entry.is_hidden_from_models:
             found.append(_hidden(id_, case))
         else:
@@ -185,7 +186,11 @@ def _format_telling(one: TellingWord, other: str) -> str:
 
 
 def _advice(routed: Routed) -> str:
-    absent = [one.word for one in routed.telling if one.here in (None, "body") and one.there != "order"]
+    absent = [
+        one.word
+        for one in routed.telling
+        if one.here in (None, "body") and one.there != "order" and not one.word[:1].isdigit()
+    ]
     if routed.other is None:
         return "Write what people say for it in the description."
     if not absent:
