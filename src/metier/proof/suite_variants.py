@@ -123,50 +123,19 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 TYPES: Mapping[str, CheckType] = {name: meaning for meaning, names in TYPE_NAMES.items() for name in names.split()}
 TYPE_KEYS = ("type", "kind", "assertion_type", "check_type", "operator", "matcher", "grader", "check", "method")
 VALUE_KEYS = (
-    *("value", "values", "expected", "pattern", "regex", "contains", "text", "substring", "expected_value", "keywords"),
-    *(
-        "keyword",
-        "string",
-        "strings",
-        "phrase",
-        "phrases",
-        "content",
-        "check",
-        "tool",
-        "tool_name",
-        "path",
-        "file",
-        "rubric",
-    ),
+    *("value", "values", "expected", "pattern", "regex", "contains", "text", "substring", "expected_value"),
+    *("keywords", "keyword", "string", "strings", "phrase", "phrases", "content", "check", "tool", "tool_name"),
+    *("path", "file", "rubric"),
 )
 PATH_KEYS = ("path", "file", "filename", "target", "file_path", "artifact")
 ANSWERS = (
-    "output",
-    "response",
-    "answer",
-    "final_output",
-    "final_response",
-    "transcript",
-    "text",
-    "stdout",
-    "message",
+    *("output", "response", "answer", "final_output", "final_response", "transcript", "text", "stdout", "message"),
     "",
 )
 """Targets of an assertion that are the answer, and no file."""
 SENTENCE_KEYS = (
-    *(
-        "text",
-        "description",
-        "sentence",
-        "assertion",
-        "expectation",
-        "statement",
-        "criterion",
-        "criteria",
-        "check",
-        "rule",
-    ),
-    *("pass_if", "question", "must", "expected", "rubric", "behavior", "condition", "requirement"),
+    *("text", "description", "sentence", "assertion", "expectation", "statement", "criterion", "criteria", "check"),
+    *("rule", "pass_if", "question", "must", "expected", "rubric", "behavior", "condition", "requirement"),
 )
 LABEL_KEYS = ("name", "title", "id", "value", "values", "pattern", "path", "tool")
 """Keys that are no sentence alone: the sentence of a mapping with them is all of it."""
