@@ -23,7 +23,7 @@ from pathlib import Path
 from _limits import NOTHING_TO_MEASURE
 from _table import aligned
 from metier.find import Finder
-from metier.proof.collisions import LIGHT, Standing, collision_map
+from metier.proof.collisions import LIGHT, SkillCollisions, collision_map
 from metier.proof.routing import run_routing
 from metier.proof.subject import subject_of
 from metier.proof.suite import RoutingCase, Suite
@@ -143,7 +143,7 @@ def _by_prompts(judged: Judged) -> list[list[str]]:
     ]
 
 
-def _pairs(judged: Judged, standings: Mapping[str, Standing]) -> list[list[str]]:
+def _pairs(judged: Judged, standings: Mapping[str, SkillCollisions]) -> list[list[str]]:
     true = {pair for name, prompts in judged.prompts.items() for pair in judged.above(name, prompts)}
     met = {(name, other) for name, prompts in judged.prompts.items() for one in prompts for other in judged.found[one]}
     possible = len(judged.prompts) * len(judged.library)

@@ -13,7 +13,7 @@ import pytest
 
 from metier import Library
 from metier.cli.collisions import print_collisions
-from metier.proof.collisions import Standing, collision_map, derived_prompts
+from metier.proof.collisions import SkillCollisions, collision_map, derived_prompts
 from metier.testing import library, skill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ TWINS = (
 OTHERS = ("unit-prices: Compares prices of packages by the price per kilo.", "pdf-forms: Fills in forms.")
 
 
-def standings(here: Library) -> dict[str, Standing]:
+def standings(here: Library) -> dict[str, SkillCollisions]:
     return {one.skill: one for one in collision_map(here, list(here))}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from metier import Entry, Library
-    from metier.proof.collisions import Collision, Standing
+    from metier.proof.collisions import Collision, SkillCollisions
 
 _MOST_SKILLS, _MOST_OTHERS = 20, 3
 """The skills, and the others beside each, that are printed without `--full`."""
@@ -34,7 +34,7 @@ def print_collisions(options: Namespace, library: Library, entries: Sequence[Ent
     likely = sorted((one for one in found if one.is_confusable), key=lambda one: (one.first, one.weight, one.skill))
     shown = likely if options.full or options.names else likely[:_MOST_SKILLS]
     for one in shown:
-        _print_standing(style, one, full=options.full)
+        _print_collisions_of(style, one, full=options.full)
     if len(likely) > len(shown):
         print(style.dim(f"and {plural(len(likely) - len(shown), 'more skill')}; `--full` prints all"))
     told = f"{len(likely)} of {plural(len(found), 'skill')} likely to be taken for another."
@@ -42,7 +42,7 @@ def print_collisions(options: Namespace, library: Library, entries: Sequence[Ent
     return FINE
 
 
-def _print_standing(style: Style, one: Standing, *, full: bool) -> None:
+def _print_collisions_of(style: Style, one: SkillCollisions, *, full: bool) -> None:
     print(f"{style.strong(Style.text(one.skill))}  {one.warning or 'Another skill comes up for half of its prompts.'}")
     for other in one.collisions if full else one.collisions[:_MOST_OTHERS]:
         print(f"  {Style.text(other.other)}: {_format_share(other)}; both have {_listed(other.common)}")

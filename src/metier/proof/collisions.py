@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from metier._lazy import dataclass, pattern
+from metier.errors import MetierError
 from metier.find.finder import Finder
 from metier.find.tokenizer import stems
 from metier.proof.suite_reader import read_suite
@@ -56,8 +57,8 @@ class Collision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """The standing of one skill among all others."""
+class SkillCollisions:
+    """The collisions of one skill with all others."""
 
     skill: str
     prompts: int
@@ -80,8 +81,8 @@ class Standing:
 
 def collision_map(
     library: Library, entries: Sequence[Entry], progress: Callable[[int, int], None] | None = None
-) -> Iterator[Standing]:
-    """The standing of each of these skills in the library, one after the other; those for people only have none."""
+) -> Iterator[SkillCollisions]:
+    """The collisions of each of these skills with all of the library, one after the other; of none for people only."""
     finder = Finder(library.index)
     most = max(1, min(_MOST_PROMPTS, _ALL_PROMPTS // max(1, len(entries))))
     unique = math.log(1 + (len(library) + 0.5) / 1.5)
@@ -89,11 +90,11 @@ def collision_map(
         if progress is not None:
             progress(number, len(entries))
         if not entry.is_hidden_from_models and entry.name in library:
-            yield _standing(finder, entry, most, unique)
+            yield _skill_collisions(finder, entry, most, unique)
 
 
-def _standing(finder: Finder, entry: Entry, most: int, unique: float) -> Standing:
-    own = [case.prompt for case in read_suite(entry.package).routing if case.should_trigger][:_MOST_PROMPTS]
+def _skill_collisions(finder: Finder, entry: Entry, most: int, unique: float) -> SkillCollisions:
+    own = _own_prompts(entry)[:_MOST_PROMPTS]
     name, *derived = derived_prompts(entry)
     by_name = finder.explain(name, _NEIGHBOURS)
     searched = [finder.explain(prompt, _NEIGHBOURS) for prompt in own or derived[: most - 1]]
@@ -103,7 +104,7 @@ def _standing(finder: Finder, entry: Entry, most: int, unique: float) -> Standin
     best = (max(found, key=lambda one: one.points, default=None) for found in searched)
     first = sum(one is not None and one.name == entry.name for one in best) / len(searched)
     collisions = tuple(_collisions(entry.name, searched))
-    return Standing(
+    return SkillCollisions(
         skill=entry.name,
         prompts=len(searched),
         from_suite=bool(own),
@@ -112,6 +113,14 @@ def _standing(finder: Finder, entry: Entry, most: int, unique: float) -> Standin
         warning=_warning(first, weight, collisions, from_suite=bool(own)),
         collisions=collisions,
     )
+
+
+def _own_prompts(entry: Entry) -> list[str]:
+    """The prompts of the suite of a skill, none where its files cannot be read: then it is judged by what it says."""
+    try:
+        return [case.prompt for case in read_suite(entry.package).routing if case.should_trigger]
+    except MetierError:
+        return []
 
 
 def _warning(first: float, weight: float, collisions: Sequence[Collision], *, from_suite: bool) -> str:

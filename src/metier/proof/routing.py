@@ -135,7 +135,7 @@ class Routed:
         return sorted(found, key=lambda one: (-one.more, one.word))[:_WORDS]
 
     def as_data(self) -> dict[str, Any]:
-        """The facts that a case reports."""
+        """The data of a case."""
         return {
             "rank": self.rank,
             "score": None if self.own is None else self.own.score,
