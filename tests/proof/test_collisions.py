@@ -102,7 +102,7 @@ def test_a_large_library_has_fewer_prompts_for_each_skill() -> None:
 
 def test_the_command_prints_the_map(capsys: pytest.CaptureFixture[str]) -> None:
     here = library(*TWINS, *OTHERS)
-    assert print_collisions(Namespace(names=[], json=False, full=False), here) == 0
+    assert print_collisions(Namespace(names=[], json=False, full=False), here, list(here)) == 0
     text = capsys.readouterr().out
     assert "csv-analyst: near it for" in text
     assert "only csv has" in text
@@ -111,14 +111,14 @@ def test_the_command_prints_the_map(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_command_prints_json_of_the_skills_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     here = library(*TWINS, *OTHERS)
-    assert print_collisions(Namespace(names=["csv"], json=True, full=False), here) == 0
+    assert print_collisions(Namespace(names=["csv"], json=True, full=False), here, [here.get("csv")]) == 0
     (one,) = json.loads(capsys.readouterr().out)["skills"]
     assert (one["skill"], one["collisions"][0]["other"]) == ("csv", "csv-analyst")
 
 
 def test_names_of_strangers_do_not_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     here = library(*(f"{text} \x1b[2J" for text in TWINS))
-    print_collisions(Namespace(names=[], json=False, full=True), here)
+    print_collisions(Namespace(names=[], json=False, full=True), here, list(here))
     assert "\x1b" not in capsys.readouterr().out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
@@ -51,6 +50,8 @@ class ProgramLayer:
     @cached_property
     def digest(self) -> str:
         """The digest of `text`, by which records name it; empty where the program says nothing."""
+        import hashlib  # only for a program that has a policy
+
         return f"sha256:{hashlib.sha256(self.text.encode()).hexdigest()}" if self.text else ""
 
     @classmethod
