@@ -118,6 +118,35 @@ def test_a_file_that_is_no_report_is_wrong_usage(metier: Call, skills: Path, pro
         assert metier("--skills", skills, "test", "--compare", name)[0] == 2
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["beside the skills", "in their folder"])
+def test_pytest_runs_no_code_of_skills(project: Path, inside: bool) -> None:
+    bad = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\ndef test_it(): pass\n"
+    texts = {"conftest.py": bad, "tests/conftest.py": bad, "tests/test_bad.py": bad, "evals/test_bad.py": bad}
+    library(skill("good", files=texts), into=project / "skills")
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "metier.proof.pytest_plugin"),
+            *("--metier", "." if inside else "skills", "--metier-tier", "form"),
+        ],
+        cwd=project / "skills" if inside else project,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "1 passed" in run.stdout
+    assert not list(project.rglob("*.ran"))
+
+
+def test_a_report_takes_the_place_of_no_device(metier: Call, project: Path) -> None:
+    library(skill("good"), into=project / "skills")
+    os.mkfifo(pipe := project / "report")
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    code, _, _ = metier("--skills", project / "skills", "test", "--tier", "form", "--markdown", pipe)
+    out, _ = reader.communicate(timeout=60)
+    assert code == 0 and pipe.is_fifo() and b"1 skill" in out
+
+
 def test_pytest_runs_the_tiers_of_a_folder(skills: Path, project: Path) -> None:
     run = subprocess.run(
         [

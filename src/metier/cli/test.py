@@ -341,7 +341,11 @@ def _write_files(options: Namespace, report: Report, comparison: Comparison | No
         if not path:
             continue
         try:
-            write_file(path, text().encode(errors="backslashreplace"), mode=0o666)
+            data = text().encode(errors="backslashreplace")
+            if os.path.exists(path) and not os.path.isfile(path):
+                Path(path).write_bytes(data)  # such as /dev/stdout, which nothing may take the place of
+            else:
+                write_file(path, data, mode=0o666)
         except OSError as error:
             raise InvalidArgument(f"{path!r} cannot be written: {error.strerror}.", hint="Name another file.") from None
         if not options.json:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from metier._paths import is_inside
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from metier import Entry, Library
     from metier.proof.report import SkillReport, Tier
@@ -25,6 +29,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["form", "routing", "scripts", "rules", "behaviour"],
         help="only this tier (repeatable)",
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Keep `conftest.py` and the test modules of skills out: pytest would run them here, with nothing around them."""
+    own = os.path.realpath(config.invocation_params.dir)
+    paths = {os.path.abspath(collection_path), os.path.realpath(collection_path)}
+    for folder in config.getoption("--metier"):
+        named = os.path.join(config.invocation_params.dir, folder)
+        for top in {os.path.abspath(named), os.path.realpath(named)}:
+            if any(is_inside(path, top) and _is_of_skill(path, top, own) for path in paths):
+                return True
+    return None
+
+
+def _is_of_skill(path: str, top: str, own: str) -> bool:
+    """Whether a path in a folder of skills is theirs: all of it, or where the tests run in that folder, each skill."""
+    if not is_inside(own, top):
+        return True
+    while is_inside(path, top) and not is_inside(own, path):
+        if any(os.path.lexists(os.path.join(path, name)) for name in ("SKILL.md", "skill.md")):
+            return True
+        path = os.path.dirname(path)
+    return False
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
