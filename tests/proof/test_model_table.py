@@ -57,7 +57,8 @@ def test_the_table_is_made_of_trials_with_the_skill_only() -> None:
     table = model_table([behaviour_of(FILL, runners=runners, repeats=2) for _ in range(2)])
     good, bad = table.rows
     assert (good.model, good.trials, good.passed, good.paths) == ("function:good", 4, 4, 4)
-    assert (good.tokens, table.fewest_tokens, good.cost) == (3_000, 3_000, pytest.approx(0.012))
+    assert (good.tokens, table.fewest_tokens) == (3_000, 3_000)
+    assert good.cost == pytest.approx(0.012)
     assert (bad.path_error_rate, bad.script_reads, bad.passed) == (0.5, 4, 0)
     assert table.verdicts["function:good"] == {"path errors": True, "script reads": True, "tokens": True}
     assert table.verdicts["function:bad"] == {"path errors": False, "script reads": False, "tokens": False}

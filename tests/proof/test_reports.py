@@ -55,6 +55,14 @@ def test_markdown_lets_no_name_make_a_link_a_mention_or_a_tag() -> None:
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
 
 
+@pytest.mark.parametrize("address", ["https://example.com/a", "www.example.com", "mailto:a@example.com", "$x$"])
+def test_markdown_makes_no_link_and_no_formula_of_plain_words(address: str) -> None:
+    case = CaseResult(id=address, verdict="failed", reason=address)
+    skills = (SkillReport(name="a", digest="", location="", tiers=(TierResult.of("rules", [case]),)),)
+    text = markdown_of(Report(skills=skills))
+    assert not any(one in text for one in ("://", "www.", "mailto:a", " $x"))
+
+
 def test_junit_counts_cases_and_problems_of_the_suite() -> None:
     root = xml.etree.ElementTree.fromstring(junit_of(report_of()))
     suites = root.findall("testsuite")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,7 @@ def test_the_search_of_the_library_keeps_its_embedder() -> None:
     class Same:
         name, weight, unrelated = "same", 0.9, 0.0
 
-        def embed(self, texts: list[str]) -> list[list[float]]:
+        def embed(self, texts: Sequence[str]) -> list[list[float]]:
             return [[1.0, 0.0] for _ in texts]
 
     here = library(PRICES, *NEIGHBOURS)

@@ -71,8 +71,8 @@ def compare(library: Library, name: str, base: Files | None, candidate: Files) -
     after, _ = _run(library, name, candidate, replace(earlier, files=kept_out)) if earlier != suite else (own, 0)
     known, verdicts = verdicts_of(after), _names(verdicts_of(own))
     found = compare_reports(verdicts_of(before), known)
-    # A check of form that is gone is of a file that is gone: nothing got worse.
-    worse = [key for key in found.worse if key.tier != "form" or key in known]
+    # The check of a script that is gone is no loss; any other that is not made any more might fail.
+    worse = [key for key in found.worse if key in known or not _is_of_gone_script(key, candidate)]
     ranks = {key: (rank, now) for key, rank in _ranks(before).items() if (now := _ranks(after).get(key)) != rank}
     return Improvement(
         worse=tuple(map(_name, worse)),
@@ -85,6 +85,11 @@ def compare(library: Library, name: str, base: Files | None, candidate: Files) -
         score_before=score_before,
         score_after=score_after,
     )
+
+
+def _is_of_gone_script(key: CaseKey, candidate: Files) -> bool:
+    kind, _, script = key.case.partition(" ")
+    return key.tier == "form" and kind == "help" and script not in candidate
 
 
 def _run(library: Library, name: str, files: Files, suite: Suite) -> tuple[Report, int]:

@@ -251,8 +251,10 @@ def write_recording(folder: Path, recording: Recording) -> Path:
             hint="Record with a skill that is a folder on this disk.",
         )
     place = folder.resolve().joinpath(*FOLDER.split("/"))
-    place.mkdir(parents=True, exist_ok=True)
-    if place.resolve() != place:
+    is_behind_link = place.resolve() != place
+    if not is_behind_link:
+        place.mkdir(parents=True, exist_ok=True)
+    if is_behind_link or place.resolve() != place:
         raise FileRefused(f"{shown(os.fspath(place), 200)} is behind a link.", hint="Make it a folder of the skill.")
     # Names that differ in what no file name has must not meet in one file.
     case = slug(recording.case)[:60] or "case"

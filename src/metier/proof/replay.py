@@ -173,7 +173,7 @@ class Replay:
     ) -> Iterator[ReplayedDecision]:
         """Yield the decisions of all sessions, or of one, from a time on; all records are needed for what they load."""
         for seq, record in records:
-            own, event = _text(record, "session"), record.get("event")
+            own, event = _text(record, "session"), _text(record, "event")
             if parent := _text(record, "parent"):
                 self._skills.note_parent(own, parent)
             if event in _DECIDED and own:

@@ -185,5 +185,7 @@ def _markdown_failures(skill: SkillReport) -> list[str]:
 
 def _markdown(text: str) -> str:
     """Words of a stranger in a list or a cell, where they make no link, no table, no mention and no HTML."""
-    escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]()#+!|~" else letter for letter in shown(text, _MAX_TEXT))
-    return html.escape(escaped, quote=False).replace("@", "@\u200b")
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]()#+!|~$" else letter for letter in shown(text, _MAX_TEXT))
+    for linked in ("@", ":", "www"):  # people and addresses, which become links by themselves
+        escaped = escaped.replace(linked, f"{linked}\u200b")
+    return html.escape(escaped, quote=False)

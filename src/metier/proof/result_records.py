@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 OFFLINE_TIERS = TIERS[:-1]
 """The tiers that need no model, which a score needs the results of."""
-_MAX_VOTES = 500
+_MAX_VOTES = 50_000
+"""Records that are looked through: those of agents are among them, and must not keep out what people said."""
 
 
 def benefit_of(scope: TenantScope, digest: str) -> KnownBenefit:
@@ -61,6 +62,8 @@ def record_results(
             facts = _facts(entry, skill)
             if has_score:
                 facts["score"] = str(score.score)
+            if entry.package.digest() != skill.digest:
+                continue  # it was changed meanwhile, and part of the score may be of what it is now
             if counts and person.kind != "agent" and not facts.items() <= known.get(skill.digest, {}).items():
                 _record(scope, person, entry, skill, facts)
     return scores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from metier._lazy import dataclass, field, replace
 from metier._version import __version__
-from metier.errors import MetierError
+from metier.errors import FileRefused, MetierError
 from metier.proof.behaviour import BehaviourSettings, run_behaviour
 from metier.proof.form import run_form
 from metier.proof.report import TIERS, CaseResult, Report, SkillReport, TierResult
@@ -73,9 +73,17 @@ def _test_skill(library: Library, entry: Entry, settings: TestSettings) -> Skill
                 tiers=tiers,
                 notes=subject.suite.notes,
             )
-    except MetierError as error:
-        form = TierResult.of("form", [CaseResult.of_error("readable", error)])
+    except (MetierError, OSError) as error:
+        # A file of the skill may have a name that this disk cannot hold; the other skills are tested all the same.
+        known = error if isinstance(error, MetierError) else _disk_problem(error)
+        form = TierResult.of("form", [CaseResult.of_error("readable", known)])
         return SkillReport(name=entry.name, digest="", location=entry.location, tiers=(form,))
+
+
+def _disk_problem(error: OSError) -> MetierError:
+    return FileRefused(
+        f"It cannot be tested on this disk: {error.strerror}.", hint="Look at the names of its files and of its suite."
+    )
 
 
 def _run_tier(tier: Tier, library: Library, subject: TestSubject, settings: TestSettings) -> TierResult:
@@ -96,7 +104,7 @@ def _run(tier: Tier, library: Library, subject: TestSubject, settings: TestSetti
     runs = {
         "form": lambda: run_form(subject),
         "routing": lambda: run_routing(library, subject),
-        "scripts": lambda: run_scripts(subject),
+        "scripts": lambda: run_scripts(subject, settings.behaviour.budget),
         "rules": lambda: run_rules(subject),
         "behaviour": lambda: run_behaviour(subject, settings.behaviour),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from metier._lazy import replace
 from metier.errors import MetierError
 from metier.proof.graders import grade, grade_rows, reason_of, verdict_of
 from metier.proof.report import CaseResult, TierResult
@@ -17,6 +18,7 @@ from metier.skill.untrusted_text import shown_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from metier.proof.budget import TrialBudget
     from metier.proof.subject import TestSubject
     from metier.proof.suite import ScriptCase
     from metier.run import Outcome
@@ -27,13 +29,18 @@ _MAX_REPORTED = 2_000
 """Characters of each output that a report has."""
 
 
-def run_scripts(subject: TestSubject) -> TierResult:
-    """Run each script case in the sandbox, and grade it."""
-    return TierResult.of("scripts", [_run_case(subject, case) for case in subject.suite.scripts])
+def run_scripts(subject: TestSubject, budget: TrialBudget | None = None) -> TierResult:
+    """Run each script case in the sandbox, and grade it; none begins when the time is over."""
+    return TierResult.of("scripts", [_run_case(subject, case, budget) for case in subject.suite.scripts])
 
 
-def _run_case(subject: TestSubject, case: ScriptCase) -> CaseResult:
+def _run_case(subject: TestSubject, case: ScriptCase, budget: TrialBudget | None) -> CaseResult:
     begin = time.monotonic()
+    if budget is not None:
+        if budget.seconds_left <= 0:
+            return CaseResult(id=case.id, verdict="skipped", reason="budget: The time is over.")
+        if budget.seconds_left < case.timeout:
+            case = replace(case, timeout=budget.seconds_left)
     try:
         transcript = run_script(subject, case)
     except MetierError as error:

@@ -19,7 +19,7 @@ from metier._paths import safe_rmtree
 from metier.guard import MemoryLog
 from metier.guard.governance import Governance
 from metier.guard.policy.files import Policies
-from metier.hub.skill_files import without_links
+from metier.hub.skill_files import package_of, without_links
 from metier.proof.clock import ClockRunner
 from metier.proof.suite import Note
 from metier.proof.suite_reader import read_suite
@@ -137,7 +137,8 @@ def subject_of(entry: Entry, suite: Suite | None = None, *, network: bool = Fals
     package = entry.package
     digest = package.digest()
     files = files_of(package, digest)
-    found = read_suite(package) if suite is None else suite
+    # The suite is the one that the digest is about, whatever lies in the folder by now.
+    found = read_suite(package_of(without_links(files))) if suite is None else suite
     found = found if network else _without_network(found)
     root = Path(tempfile.mkdtemp(prefix="metier-test-"))
     try:

@@ -25,6 +25,10 @@ MAX_REGEXES = 500
 MAX_DEPTH = 40
 MAX_NOTES = 100
 """Notes about one file; more of them say nothing more."""
+_MAX_BITS = 1_000
+"""Of a number: a larger one is neither a float nor, as a text, known to end."""
+_MAX_NAME, _MAX_PATH = 255, 2_000
+"""Bytes of the name of a file, and characters of a path."""
 _INPUT_FOLDERS = ("files", "fixtures", "inputs")
 
 
@@ -41,6 +45,7 @@ class SuiteFiles:
     """The files that are part of the suite: those that were read, and lie beside it."""
     _regexes: dict[str, str] = field(default_factory=dict, repr=False)
     _paths: frozenset[str] | None = field(default=None, repr=False)
+    _folders: dict[str, list[str]] | None = field(default=None, repr=False)
     _bytes: int = field(default=0, repr=False)
 
     def paths(self) -> frozenset[str]:
@@ -48,6 +53,16 @@ class SuiteFiles:
         if self._paths is None:
             self._paths = frozenset(file.path for file in self.package.listing().files)
         return self._paths
+
+    def _below(self, folder: str) -> list[str]:
+        """The paths below a folder, of which there are as many as a suite names: each folder is listed once."""
+        if self._folders is None:
+            self._folders = {}
+            for path in sorted(self.paths()):
+                top = path
+                while top := top.rpartition("/")[0]:
+                    self._folders.setdefault(top, []).append(path)
+        return self._folders.get(folder, [])
 
     def read(self, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
         """The content of a file; raises `SuiteProblem`."""
@@ -77,10 +92,7 @@ class SuiteFiles:
         plain = relative_path(path)
         for base in ("", f"{folder}/", *(f"{folder}/{name}/" for name in _INPUT_FOLDERS)):
             full = (base + plain).lstrip("/")
-            if full in self.paths():
-                found = [full]
-            else:
-                found = sorted(one for one in self.paths() if one.startswith(f"{full}/"))
+            found = [full] if full in self.paths() else self._below(full)
             if found:
                 self.names.update(dict.fromkeys(one for one in found if folder and one.startswith(f"{folder}/")))
                 return full, found
@@ -90,9 +102,12 @@ class SuiteFiles:
 def relative_path(path: str) -> str:
     """A path that stays where it is relative to; raises `SuiteProblem`."""
     try:
-        return "/".join(checked_path(path))
+        segments = checked_path(path)
     except MetierError as error:
         raise SuiteProblem(shown(error.message, 300)) from None
+    if any(len(one.encode(errors="surrogatepass")) > _MAX_NAME for one in segments) or len(path) > _MAX_PATH:
+        raise SuiteProblem(f"The path {shown(path, 60)!r} is too long.")
+    return "/".join(segments)
 
 
 def input_path(path: str, folder: str) -> str:
@@ -171,6 +186,8 @@ def plain_value(value: Any, depth: int = 0) -> Any:
         return [plain_value(each, depth + 1) for each in value]
     if isinstance(value, str):
         return _plain_text(value)
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise SuiteProblem("It has a number that is too large.")
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and value - value == 0:

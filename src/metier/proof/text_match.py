@@ -129,8 +129,9 @@ def strict_json(text: str) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"it has the key {quoted(next(key for key in keys if keys.count(key) > 1))} twice")
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"it has the key {quoted(twice)} twice")
     return value
 
 

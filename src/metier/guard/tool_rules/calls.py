@@ -35,6 +35,7 @@ OUTSIDE = "outside-allowed-tools"
 _ENFORCED = f"The skill's list is enforced here; the policy setting {ALLOWED_TOOLS} is for people to change."
 _MOST_CACHED = 256
 _MAX_CACHED_COMMAND = 1_000
+_MAX_PATH = 4_096
 _CODE = (str, list, tuple)
 _MAY_DECIDE = re.compile(r"metier|approve|propose|[/\\'\"]").search
 """Finds something in every text that `match_human_only` could match: the program, a verb, or a path or quotes."""
@@ -245,7 +246,10 @@ def _script(arguments: Mapping[str, Any], workspace: str, scripts: tuple[str, ..
         path = arguments.get(name)
         if isinstance(path, str) and path and "\0" not in path:
             full = os.path.join(workspace, os.path.expanduser(path))
-            if os.path.normpath(full) in scripts or real_path(full) in scripts:
+            plain = os.path.normpath(full)
+            # No system opens a longer path as it is, and its links take time in proportion to its square.
+            real = next((real_path(one) for one in (full, plain) if len(one) <= _MAX_PATH), plain)
+            if plain in scripts or real in scripts:
                 return path
     return None
 
