@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from metier.proof.suite import Assertion, Suite, TextMatch
-from metier.proof.suite_reader import MAX_CASES, MAX_FILES, is_suite, read_suite
+from metier.proof.suite_format import MAX_CASES
+from metier.proof.suite_reader import MAX_FILES, is_suite, read_suite
 from metier.proof.suite_schema import schema
 from metier.skill import MemoryPackage
 

@@ -44,7 +44,9 @@ def _run_case(subject: TestSubject, case: ScriptCase, budget: TrialBudget | None
     try:
         transcript = run_script(subject, case)
     except MetierError as error:
-        return CaseResult.of_error(case.id, error, time.monotonic() - begin)
+        found = CaseResult.of_error(case.id, error, time.monotonic() - begin)
+        # A script of a kind that nothing runs is no fault of this machine.
+        return replace(found, verdict="failed") if error.code == "script-unsupported" else found
     grades = [_grade(assertion, transcript) for assertion in case.assertions or _BY_DEFAULT]
     return CaseResult(
         id=case.id,
