@@ -89,7 +89,9 @@ COMMANDS = {
     "user": Command("govern", "say who may decide, and make the tokens by which they are known"),
     "audit": Command("govern", "read, verify and export what was recorded"),
     "stats": Command("govern", "show who used which skills how much, what that cost, and what nobody uses"),
-    "replay": Command("govern", "decide recorded sessions again: what would another policy, or content, have changed?"),
+    "replay": Command(
+        "govern", "decide recorded sessions again, and show what another policy or content would have changed"
+    ),
     "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
     "hook": Command("operate", "answer a hook of a client, which sends its event: clients call it, not people"),

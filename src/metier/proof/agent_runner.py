@@ -103,7 +103,7 @@ class ModelRunner:
         try:
             _ = self._model
         except MetierError as error:
-            return f"{error.message} {error.hint}"
+            return f"{error.message} `metier test --with PROVIDER:MODEL` names one, its key in the usual variable."
         return unmet_need(case)
 
     @functools.cached_property

@@ -46,7 +46,7 @@ def html_of(report: Report, comparison: Comparison | None = None) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Tests of {len(report.skills)} skills</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
+        f"<title>{report.summary}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
         f"<h1>{_mark(report.verdict)} {report.summary}</h1>",
         f'<p class="dim">{_html(report.started_at)} · metier {_html(report.version)} · {report.seconds:.1f} s'
         f" · {report.cost:.2f} USD</p>",

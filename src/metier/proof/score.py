@@ -197,7 +197,7 @@ def _routing_cases(known: _Known) -> _Mark:
     cases = known.suite.routing
     positive = sum(case.should_trigger for case in cases)
     share = sum(min(1, count / _PROMPTS) for count in (positive, len(cases) - positive)) / 2
-    reason = f"{positive} prompts should find it, {len(cases) - positive} should not."
+    reason = f"Of its prompts, {positive} should find it and {len(cases) - positive} should not."
     return _Mark(
         share, reason, f"Give the suite {_PROMPTS} prompts that should bring it up and {_PROMPTS} that do not."
     )
@@ -210,7 +210,7 @@ def _script_cases(known: _Known) -> _Mark | None:
     passing = {case.id for case in _cases(known, "scripts") if case.verdict == "passed"}
     covered = scripts & {case.script for case in known.suite.scripts if case.id in passing}
     left = sorted(scripts - covered)
-    reason = f"{len(covered)} of {len(scripts)} scripts have a case that passes."
+    reason = f"Cases pass for {len(covered)} of {len(scripts)} scripts."
     advice = f"Write cases for scripts, first {left[0]}." if left else ""
     return _lowered_by_failures(known, "scripts", _Mark(len(covered) / len(scripts), reason, advice))
 
@@ -236,7 +236,7 @@ def _rule_cases(known: _Known) -> _Mark | None:
 
 def _behaviour_cases(known: _Known) -> _Mark:
     count = sum(bool(case.assertions) for case in known.suite.behaviour)
-    reason = f"{count} tasks say how to check what came of them."
+    reason = f"{count} task{'' if count == 1 else 's'} with assertions about what came of them."
     advice = f"Write {_BEHAVIOUR_CASES} tasks for an agent, with assertions about what must come of them."
     return _Mark(min(1, count / _BEHAVIOUR_CASES), reason, advice)
 
