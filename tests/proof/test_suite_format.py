@@ -81,7 +81,8 @@ def test_a_suite_is_read_whole() -> None:
     suite = suite_of(WHOLE)
     assert suite.notes == ()
     assert (suite.skill, suite.max_tokens) == ("csv-analyst", 900)
-    assert [(one.id, one.should_trigger, one.top) for one in suite.routing] == [("1", True, 2), ("2", False, 3)]
+    assert [(one.should_trigger, one.top) for one in suite.routing] == [(True, 2), (False, 3)]
+    assert [one.id for one in suite.routing] == [one.prompt for one in suite.routing]
     [script], [rule], [case], [known] = suite.scripts, suite.rules, suite.behaviour, suite.calibration
     assert script.args == ("sales.csv", "3")
     assert script.environment.files == {"sales.csv": b"a,b", "more/x.csv": b"x", "more/deep/y.csv": b"y"}

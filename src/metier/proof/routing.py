@@ -53,7 +53,6 @@ def run_routing(library: Library, subject: TestSubject) -> TierResult:
     entry = library.get(subject.name)
     found: list[CaseResult] = []
     for case in cases:
-        # A number would change with each prompt that is added before it.
         id_ = case.id or shown(case.prompt, 80)
         if entry.is_hidden_from_models:
             found.append(_hidden(id_, case))

@@ -112,12 +112,18 @@ def _merge(settings: dict[str, Any], cases: list[AnyCase], notes: Iterable[Note]
     )
 
 
+_LONGEST_ID = 80
+"""Characters of a prompt that names a case."""
+
+
 def _with_ids(cases: Iterable[Any]) -> tuple[Any, ...]:
-    """Cases with an id each that no other one of their tier has: by default, their number."""
+    """Cases with an id each that no other one of their tier has: by default a prompt to be routed, else their number."""
     taken: set[str] = set()
     result = []
     for number, case in enumerate(cases, start=1):
-        name = base = case.id or str(number)
+        prompt = case.prompt if isinstance(case, RoutingCase) else ""
+        # A number would change with each case that is added before it.
+        name = base = case.id or " ".join(prompt.split())[:_LONGEST_ID] or str(number)
         count = 1
         while name in taken:
             count += 1
