@@ -117,7 +117,7 @@ _LONGEST_ID = 80
 
 
 def _with_ids(cases: Iterable[Any]) -> tuple[Any, ...]:
-    """Cases with an id each that no other one of their tier has: by default a prompt to be routed, else their number."""
+    """Cases with an id each that no other of their tier has: by default the prompt to be routed, else their number."""
     taken: set[str] = set()
     result = []
     for number, case in enumerate(cases, start=1):
