@@ -127,8 +127,10 @@ def play(arguments: Sequence[str]) -> None:
 
 
 def trail(tmp_path: Path) -> set[tuple[str, str]]:
+    """What was done and how it ended, but for the answers of the model."""
     lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    return {(record["event"], record.get("code") or "ok") for record in map(json.loads, lines)}
+    records = [record for record in map(json.loads, lines) if record["event"] != "model"]
+    return {(record["event"], record.get("code") or "ok") for record in records}
 
 
 def test_ctrl_c_at_a_question_ends_the_answer_or_the_task_and_what_is_typed_next_is_no_answer_to_it(
