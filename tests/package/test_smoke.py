@@ -67,7 +67,7 @@ USES = [
     Use("history greet", "VERSION"),
     Use("rollback greet", "no earlier version", 2),
     Use("test shared/greet --tier form", "1 skill, no failures"),
-    Use("score greet", "what it does"),
+    Use("score greet", "1 skill, "),
     Use("feedback greet --helped", "greet"),
     Use("stats", "SKILL"),
     Use("replay --all", "session"),

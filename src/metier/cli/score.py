@@ -39,8 +39,8 @@ def add(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> None:
+    from metier.cli.report_view import TestProgress
     from metier.cli.test import skills_of
-    from metier.cli.test_view import TestProgress
     from metier.proof.result_records import OFFLINE_TIERS
     from metier.proof.runner import TestSettings, test_skills
 

@@ -18,7 +18,7 @@ from metier._paths import is_inside, write_file
 from metier.cli.exit_codes import FINE, PROBLEMS
 from metier.cli.output import print_done, print_json, print_warning, short_path
 from metier.cli.parser import Parser, library_of, positive
-from metier.cli.test_view import TestProgress, print_comparison, print_report
+from metier.cli.report_view import TestProgress, print_comparison, print_report
 from metier.errors import InvalidArgument
 from metier.proof.report import TIERS
 
