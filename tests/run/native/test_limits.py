@@ -12,7 +12,8 @@ from tests.run.native.conftest import in_one_sandbox
 
 from metier._paths import safe_rmtree
 from metier.run import Outcome
-from metier.run.native.usage_watch import Disk, ProcessTree
+from metier.run.native import usage_watch
+from metier.run.native.usage_watch import Disk, Memory, ProcessTree
 
 Run = Callable[..., Outcome]
 MB = 1_000_000
@@ -40,6 +41,29 @@ time.sleep(600)
     assert (outcome.killed_by, outcome.is_success, outcome.timed_out) == ("memory", False, False)
     assert outcome.exit_code == 137
     assert outcome.usage.memory_bytes > 150 * MB
+
+
+def test_memory_is_looked_at_again_once_it_grows_though_others_give_back_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Tree(ProcessTree):
+        def processes(self) -> list[int]:
+            return [os.getpid()]
+
+    monkeypatch.setattr(usage_watch, "_machine_memory", lambda: (4_000 * MB, 0))
+    # The pause after a look never ends.
+    monkeypatch.setattr("metier.run.native.usage_watch.time.monotonic", lambda: 1.0)
+    size = {"seen": 110 * MB, "own": 90 * MB}
+    monkeypatch.setattr(usage_watch, "_resident", lambda pid: size["seen"])
+    monkeypatch.setattr(usage_watch, "_proportional", lambda pid: size["own"])
+    memory = Memory(Tree(is_alone=False), 100 * MB)
+    memory._look_at = 2.0
+    memory._seen_used = 110 * MB
+    assert not memory.is_over(60.0)
+    size.update(seen=130 * MB, own=120 * MB)
+    assert not memory.is_over(60.0), "too little for another look"
+    size.update(seen=140 * MB, own=120 * MB)
+    assert memory.is_over(60.0)
 
 
 @in_one_sandbox

@@ -56,6 +56,7 @@ class Memory:
         self._tree, self._limit = tree, limit
         self._look_at = 0.0
         self._before = self._seen = _machine_memory()
+        self._seen_used = 0
         self.peak = 0
 
     def is_over(self, deadline: float) -> bool:
@@ -68,11 +69,13 @@ class Memory:
             self.peak = max(self.peak, used)
             return False
         # Each process counts what it shares as its own, and nothing of what the kernel holds for it. To tell that apart
-        # takes long when they are large: it is done now and then, and at once when memory goes that could be theirs.
+        # takes long when they are large: it is done now and then, and at once when they grow, or memory goes that could
+        # be theirs. The machine's memory alone does not tell: others may give back what they take.
         now = time.monotonic()
-        news = max(self._seen[0] - available, shared - self._seen[1])
+        news = max(self._seen[0] - available, shared - self._seen[1], used - self._seen_used)
         if now < self._look_at and news < self._limit // 4:
             return False
+        self._seen_used = used
         if used > self._limit:
             used = self._proportional(processes, deadline)
         # Others use this machine too: what the kernel holds counts only as far as that much is gone.
