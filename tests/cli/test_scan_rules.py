@@ -125,6 +125,7 @@ def test_a_rule_is_shown_on_one_screen(metier: Command, pack: Path) -> None:
         assert said in out
 
 
+@pytest.mark.slow
 def test_every_rule_of_ours_is_shown_on_one_screen(metier: Command) -> None:
     rules = json.loads(metier("scan", "rules", "list", "--json")[1])["rules"]
     for rule in rules[::9]:

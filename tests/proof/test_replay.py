@@ -65,7 +65,11 @@ def call(session: Session, tool: str, **arguments: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count", "seed"), [(IN_FORCE, 200, 1), (AUTOMATIC, 40, 4)], ids=["asked", "automatic"]
+    ("text", "count", "seed"),
+    [
+        pytest.param(IN_FORCE, 200, 1, id="asked", marks=pytest.mark.slow),
+        pytest.param(AUTOMATIC, 40, 4, id="automatic"),
+    ],
 )
 def test_recorded_sessions_are_decided_as_they_were(
     text: str, count: int, seed: int, library: Library, scope: TenantScope, tmp_path: Path, policy: Write
