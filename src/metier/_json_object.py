@@ -17,6 +17,12 @@ def value_at(data: object, *keys: str) -> Any:
     return data
 
 
+def text_at(data: object, *keys: str) -> str:
+    """The text at the end of some keys, as it is; empty where there is none."""
+    found = value_at(data, *keys)
+    return found if isinstance(found, str) else ""
+
+
 def parse_object(data: bytes, *, most: int) -> dict[str, Any]:
     """The JSON object that bytes are; raises `ValueError`, whose text continues "it cannot be used: ".
 

@@ -551,8 +551,10 @@ def test_a_function_of_a_mock_that_takes_too_long_is_ended() -> None:
 
 
 @sandboxed
-def test_a_script_that_says_it_needs_no_sandbox_has_one_all_the_same() -> None:
-    files = {"scripts/free.py": "import os; print('done' if os.path.exists('/root/.bashrc') else 'kept')"}
+def test_a_script_that_says_it_needs_no_sandbox_has_one_all_the_same(tmp_path: Path) -> None:
+    outside = tmp_path / "key"
+    outside.write_text(SECRET)
+    files = {"scripts/free.py": f"import os; print('done' if os.path.exists({str(outside)!r}) else 'kept')"}
     free = skill("free", files=files, execution={"sandbox": False, "network": "host"})
     suite = Suite(scripts=(ScriptCase(id="1", script="scripts/free.py", assertions=out(TextMatch(equals="kept"))),))
     with subject_of(library(free).get("free"), suite) as subject:

@@ -411,7 +411,9 @@ def test_a_script_is_no_evidence_that_a_skill_helps() -> None:
 
 
 def test_the_data_of_a_tier_are_json_values() -> None:
-    json.dumps([case.data for case in behaviour_of(FILL).cases] + [behaviour_of(FILL).data])
+    found = behaviour_of(FILL)
+    for data in (found.data, *(case.data for case in found.cases)):
+        assert set(json.loads(json.dumps(data))) == set(data) != set()
 
 
 # --- budgets --------------------------------------------------------------------------------------------------------

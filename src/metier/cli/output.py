@@ -204,8 +204,8 @@ def print_diagnostics(style: Style, diagnostics: Iterable[Diagnostic], *, indent
 
 
 def plural(count: int, noun: str) -> str:
-    """A number with its noun: `1 skill`, `1,204 skills`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    """A number with its noun: `1 skill`, `1,204 skills`, `2 searches`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
 
 
 def marked_capabilities(names: Iterable[str], undeclared: Collection[str], declared: Collection[str]) -> str:

@@ -174,7 +174,7 @@ def _print_searches(style: Style, report: UsageReport) -> None:
         tokens = plural(report.total.counts["unpriced"], "token")
         print(style.dim(f"The price of {tokens} is not known: genai-prices has none for the model, or is missing."))
     if searches:
-        print(f"\n{plural(searches, 'search').replace('searchs', 'searches')}, of which {empty:,} found nothing.")
+        print(f"\n{plural(searches, 'search')}, of which {empty:,} found nothing.")
     _print_section(style, "FOUND NOTHING", [f"{query}, {plural(times, 'time')}" for query, times in report.queries])
 
 

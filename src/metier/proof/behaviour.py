@@ -37,7 +37,7 @@ class BehaviourSettings:
     budget: TrialBudget = field(default_factory=TrialBudget)
     """The money and the time for everything that is tested with these settings."""
     max_trial_cost: float | None = None
-    """What one trial may cost, in US dollars."""
+    """The most that one trial may cost, in US dollars."""
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
     """Prices by the names of models, before those of genai-prices."""
     judge: AskModel | str | None = None

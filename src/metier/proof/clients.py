@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import text_at, value_at
 from metier._lazy import dataclass, field
 from metier.errors import InvalidArgument, PartMissing
 from metier.library.clients import CLIENTS
@@ -65,21 +66,9 @@ class ClientProgram:
     read: Callable[[Sequence[Event]], ClientOutput]
 
 
-def _at(event: object, *keys: str) -> Any:
-    """The value at some keys of what somebody else wrote; None where there is none."""
-    for key in keys:
-        event = event.get(key) if isinstance(event, dict) else None
-    return event
-
-
-def _text(event: object, *keys: str) -> str:
-    value = _at(event, *keys)
-    return value if isinstance(value, str) else ""
-
-
 def _total(events: Iterable[object], *paths: tuple[str, ...]) -> float:
     """The sum of the numbers at some places."""
-    values = [_at(event, *path) for event in events for path in paths]
+    values = [value_at(event, *path) for event in events for path in paths]
     return float(sum(value for value in values if type(value) in (int, float) and 0 < value < 1e15))
 
 
@@ -96,18 +85,18 @@ _CLAUDE_ERRORS = {
 def _read_claude(events: Sequence[Event]) -> ClientOutput:
     messages, ends = [event.get("message") for event in _of(events, "assistant")], _of(events, "result")
     end = ends[-1] if ends else {}
-    models = list((_at(end, "modelUsage") or {}).values()) if isinstance(_at(end, "modelUsage"), dict) else []
-    parts = [part for one in messages if isinstance(content := _at(one, "content"), list) for part in content]
-    subtype = _text(end, "subtype")
-    error = f"model: {_text(end, 'result') or subtype}" if end.get("is_error") else ""
+    models = list((value_at(end, "modelUsage") or {}).values()) if isinstance(value_at(end, "modelUsage"), dict) else []
+    parts = [part for one in messages if isinstance(content := value_at(one, "content"), list) for part in content]
+    subtype = text_at(end, "subtype")
+    error = f"model: {text_at(end, 'result') or subtype}" if end.get("is_error") else ""
     return ClientOutput(
-        answer=_text(end, "result"),
-        model=next((_text(event, "model") for event in _of(events, "system") if _text(event, "model")), ""),
+        answer=text_at(end, "result"),
+        model=next((text_at(event, "model") for event in _of(events, "system") if text_at(event, "model")), ""),
         input_tokens=int(_total(models, ("inputTokens",), ("cacheReadInputTokens",), ("cacheCreationInputTokens",))),
         output_tokens=int(_total(models, ("outputTokens",))),
         cost=_total([end], ("total_cost_usd",)) if ends else None,
-        turns=len({_text(one, "id") for one in messages}),
-        calls=sum(_text(part, "type") == "tool_use" for part in parts),
+        turns=len({text_at(one, "id") for one in messages}),
+        calls=sum(text_at(part, "type") == "tool_use" for part in parts),
         ends=len(ends),
         error=_CLAUDE_ERRORS.get(subtype, error),
     )
@@ -115,12 +104,12 @@ def _read_claude(events: Sequence[Event]) -> ClientOutput:
 
 def _read_codex(events: Sequence[Event]) -> ClientOutput:
     items, ends = [event.get("item") for event in _of(events, "item.completed")], _of(events, "turn.completed")
-    failures = [f"model: {_text(event, 'error', 'message')}" for event in _of(events, "turn.failed")]
+    failures = [f"model: {text_at(event, 'error', 'message')}" for event in _of(events, "turn.failed")]
     return ClientOutput(
-        answer=next((_text(one, "text") for one in reversed(items) if _text(one, "type") == "agent_message"), ""),
+        answer=next((text_at(one, "text") for one in reversed(items) if text_at(one, "type") == "agent_message"), ""),
         input_tokens=int(_total(ends, ("usage", "input_tokens"))),
         output_tokens=int(_total(ends, ("usage", "output_tokens"))),
-        calls=sum(_text(one, "type") in ("command_execution", "file_change", "mcp_tool_call") for one in items),
+        calls=sum(text_at(one, "type") in ("command_execution", "file_change", "mcp_tool_call") for one in items),
         ends=len(ends),
         error=failures[-1] if failures else "",
     )
@@ -130,31 +119,31 @@ def _read_gemini(events: Sequence[Event]) -> ClientOutput:
     calls, ends = _of(events, "tool_use"), _of(events, "result")
     end = ends[-1] if ends else {}
     last = events[events.index(calls[-1]) :] if calls else events
-    kind = "turns" if _text(end, "error", "type") == "FatalTurnLimitedError" else "model"
+    kind = "turns" if text_at(end, "error", "type") == "FatalTurnLimitedError" else "model"
     return ClientOutput(
-        answer="".join(_text(one, "content") for one in _of(last, "message") if one.get("role") == "assistant"),
-        model=next((_text(event, "model") for event in _of(events, "init")), ""),
+        answer="".join(text_at(one, "content") for one in _of(last, "message") if one.get("role") == "assistant"),
+        model=next((text_at(event, "model") for event in _of(events, "init")), ""),
         input_tokens=int(_total(ends, ("stats", "input_tokens"))),
         output_tokens=int(_total(ends, ("stats", "output_tokens"))),
         calls=len(calls),
         ends=len(ends),
-        error=f"{kind}: {_text(end, 'error', 'message')}" if end.get("status") == "error" else "",
+        error=f"{kind}: {text_at(end, 'error', 'message')}" if end.get("status") == "error" else "",
     )
 
 
 def _read_opencode(events: Sequence[Event]) -> ClientOutput:
     begun, steps = _of(events, "step_start"), [event.get("part") for event in _of(events, "step_finish")]
     last = events[events.index(begun[-1]) :] if begun else events
-    names = [_text(one, "error", "data", "message") or _text(one, "error", "name") for one in _of(events, "error")]
+    names = [text_at(one, "error", "data", "message") or text_at(one, "error", "name") for one in _of(events, "error")]
     cache = (("tokens", "cache", "read"), ("tokens", "cache", "write"))
     return ClientOutput(
-        answer="".join(_text(one, "part", "text") for one in _of(last, "text")),
+        answer="".join(text_at(one, "part", "text") for one in _of(last, "text")),
         input_tokens=int(_total(steps, ("tokens", "input"), *cache)),
         output_tokens=int(_total(steps, ("tokens", "output"), ("tokens", "reasoning"))),
         cost=_total(steps, ("cost",)) if steps else None,
         turns=len(steps),
         calls=len(_of(events, "tool_use")),
-        ends=sum(_text(step, "reason") != "tool-calls" for step in steps),
+        ends=sum(text_at(step, "reason") != "tool-calls" for step in steps),
         error=f"model: {names[-1]}" if names else "",
     )
 

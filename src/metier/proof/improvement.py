@@ -73,7 +73,8 @@ def compare(library: Library, name: str, base: Files | None, candidate: Files) -
     found = compare_reports(verdicts_of(before), known)
     # The check of a script that is gone is no loss; any other that is not made any more might fail.
     worse = [key for key in found.worse if key in known or not _is_of_gone_script(key, candidate)]
-    ranks = {key: (rank, now) for key, rank in _ranks(before).items() if (now := _ranks(after).get(key)) != rank}
+    now = _ranks(after)
+    ranks = {key: (rank, now.get(key)) for key, rank in _ranks(before).items() if now.get(key) != rank}
     return Improvement(
         worse=tuple(map(_name, worse)),
         better=tuple(map(_name, found.better)),

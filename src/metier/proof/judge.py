@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 60_000
 """Characters of all that a judge is shown of one trial; a trial with more fails, as a part could hide anything."""
 _Verdict: TypeAlias = "tuple[bool, str]"
-"""Whether the sentence holds, and why."""
+"""The answer of a judge, and its reason."""
 _MAX_REPLY = 20_000
 _MAX_CALIBRATION = 20
 

@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from metier._json_object import object_of
+from metier._json_object import object_of, text_at
 from metier._lazy import dataclass, field, replace
 from metier.errors import MetierError
 from metier.guard import Action, Actor, Guard, MemoryLog, Subject
@@ -173,30 +173,30 @@ class Replay:
     ) -> Iterator[ReplayedDecision]:
         """Yield the decisions of all sessions, or of one, from a time on; all records are needed for what they load."""
         for seq, record in records:
-            own, event = _text(record, "session"), _text(record, "event")
-            if parent := _text(record, "parent"):
+            own, event = text_at(record, "session"), text_at(record, "event")
+            if parent := text_at(record, "parent"):
                 self._skills.note_parent(own, parent)
             if event in _DECIDED and own:
-                if session in (None, own) and _text(record, "timestamp") >= since:
+                if session in (None, own) and text_at(record, "timestamp") >= since:
                     yield self._replayed(seq, record)
-                if digest := _text(record, "digest"):
+                if digest := text_at(record, "digest"):
                     self._last[own, digest] = seq
             if event in ("load", "unload"):
                 self._follow(own, record)
 
     def _follow(self, session: str, record: Mapping[str, Any]) -> None:
         """Take over what a load, or the end of one, says of the session."""
-        active, name = self._active.setdefault(session, {}), _text(record, "skill")
+        active, name = self._active.setdefault(session, {}), text_at(record, "skill")
         active.pop(name, None)
         if record.get("event") == "load" and record.get("decision") == "allow" and record.get("success") is not False:
-            label = SkillLabel(name, _text(record, "source"), _text(record, "digest"))
+            label = SkillLabel(name, text_at(record, "source"), text_at(record, "digest"))
             active[name] = label
             self._skills.note(session, label, _facts(record).get("copy", ""))
         if not active:
             del self._active[session]
 
     def _replayed(self, seq: int, record: Mapping[str, Any]) -> ReplayedDecision:
-        outcome, rule, code, would = (_text(record, name) for name in ("decision", "rule", "code", "would"))
+        outcome, rule, code, would = (text_at(record, name) for name in ("decision", "rule", "code", "would"))
         then = ReplayOutcome(outcome=outcome, rule=rule, code=code, would=would)
         asked = _Asked(record=record, facts=_facts(record))
         try:
@@ -211,11 +211,11 @@ class Replay:
                 asked.codes += self._doubts(asked, then, now)
         return ReplayedDecision(
             seq=seq,
-            session=_text(record, "session"),
-            at=_text(record, "timestamp"),
-            point=_text(record, "event"),
+            session=text_at(record, "session"),
+            at=text_at(record, "timestamp"),
+            point=text_at(record, "event"),
             skill=skill_ref(record),
-            what=" ".join(_text(record, name) for name in ("tool", "path", "command", "arguments") if record.get(name)),
+            what=" ".join(filter(None, (text_at(record, name) for name in ("tool", "path", "command", "arguments")))),
             then=then,
             now=now,
             codes=tuple(dict.fromkeys(asked.codes)),
@@ -255,7 +255,7 @@ class Replay:
         if not self._past:
             return ()
         record, own = asked.record, self._past[0]
-        at, key = _text(record, "timestamp"), (_text(record, "session"), _text(record, "digest"))
+        at, key = text_at(record, "timestamp"), (text_at(record, "session"), text_at(record, "digest"))
         # What it led to, such as an approval by policy, is on record before it is.
         since = own.deciding(self._last.get(key, 0), seq) if key[1] else []
         led_to = tuple(number for number, one in since if (one.get("session"), one.get("digest")) == key)
@@ -284,7 +284,7 @@ class Replay:
         record, facts = asked.record, asked.facts
         if lacks := facts.get("arguments"):
             asked.codes.append(f"arguments-{lacks}")
-        arguments = object_of(_text(record, "arguments") or "{}")
+        arguments = object_of(text_at(record, "arguments") or "{}")
         if arguments is None:
             asked.codes.append("arguments-shortened")
             return None
@@ -294,7 +294,10 @@ class Replay:
         texts = [one for one in record.get("skills") or () if isinstance(one, str)]
         active = [self._loaded(session, asked, SkillLabel.of(text)) for text in texts]
         action = session.calls.action(
-            _text(record, "tool"), arguments, [one for one in active if one is not None], is_control="control" in facts
+            text_at(record, "tool"),
+            arguments,
+            [one for one in active if one is not None],
+            is_control="control" in facts,
         )
         if "under" in facts:
             labels = [SkillLabel.of(one) for one in facts["under"].split("\n") if one]
@@ -303,14 +306,14 @@ class Replay:
         return replace(action, workspace=workspace)
 
     def _loaded(self, session: Session, asked: _Asked, label: SkillLabel) -> ActiveSkill | None:
-        found = self._skills.find(_text(asked.record, "session"), label)
+        found = self._skills.find(text_at(asked.record, "session"), label)
         if found.code:
             asked.codes.append(found.code)
         if found.entry is None:
             return None
         package, guard = found.entry.package, session.guard
         root = found.root or os.path.dirname(found.entry.location)
-        where = {"workspace": asked.facts.get("workspace", ""), "session": _text(asked.record, "session")}
+        where = {"workspace": asked.facts.get("workspace", ""), "session": text_at(asked.record, "session")}
         active = active_skill(
             found.entry, found.entry.skill, found.digest, package.listing(), guard, root=root, **where
         )
@@ -323,14 +326,14 @@ class Replay:
         """A load, a read or a run, of the content that the record names."""
         record, facts = asked.record, asked.facts
         subject = self._subject(asked)
-        by = cast("Literal['model', 'user', 'host', 'client']", _text(record, "by") or "model")
+        by = cast("Literal['model', 'user', 'host', 'client']", text_at(record, "by") or "model")
         point = cast("Literal['load', 'read', 'run', 'hook', 'inject']", record["event"])
         action = Action(
             point=point,
             skill=subject,
-            tool=_text(record, "tool"),
-            path=_text(record, "path"),
-            command=_text(record, "command"),
+            tool=text_at(record, "tool"),
+            path=text_at(record, "path"),
+            command=text_at(record, "command"),
             by=by,
             nested=record.get("trigger") == "nested",
             isolated="unsandboxed" not in facts,
@@ -340,14 +343,14 @@ class Replay:
         rivals = frozenset(facts["rivals"].split(",")) if "rivals" in facts else frozenset[str]()
         if not rivals and subject.entry is not None:
             rivals = session.parts.known.load_action(subject.entry, subject.digest, by).rivals
-        held = self._active.get(_text(record, "session"), {})
+        held = self._active.get(text_at(record, "session"), {})
         others = [self._skills.find("", label) for name, label in held.items() if name != subject.name]
         beside = tuple(subject_of(one.entry, one.digest) for one in others if one.entry is not None)
         return replace(action, rivals=rivals, beside=beside)
 
     def _subject(self, asked: _Asked) -> Subject | None:
         record, facts = asked.record, asked.facts
-        name, source, digest, layer = (_text(record, key) for key in ("skill", "source", "digest", "layer"))
+        name, source, digest, layer = (text_at(record, key) for key in ("skill", "source", "digest", "layer"))
         if not name:
             return None
         trusted = "untrusted" not in facts
@@ -363,7 +366,7 @@ class Replay:
         if not digest:
             return plain
         found: RecordedSkill = self._skills.find(
-            _text(record, "session"), SkillLabel(name, source, digest), layer, trusted=trusted
+            text_at(record, "session"), SkillLabel(name, source, digest), layer, trusted=trusted
         )
         if found.code == "content-gone":
             asked.codes.append(found.code)
@@ -411,16 +414,11 @@ def _is_cut(kept: str, whole: str) -> bool:
 
 def _actor_of(record: Mapping[str, Any]) -> Actor:
     names = ("agent", "task", "tenant", "environment", "user", "session", "correlation_id", "parent", "model")
-    return Actor(**{name: _text(record, name) or None for name in names})
+    return Actor(**{name: text_at(record, name) or None for name in names})
 
 
 def _milliseconds(record: Mapping[str, Any], *, began: bool = False) -> float:
     """The time of a record, or of the beginning of what it is about."""
     took = record.get("duration_ms")
-    at = datetime.fromisoformat(_text(record, "timestamp")).timestamp() * 1000
+    at = datetime.fromisoformat(text_at(record, "timestamp")).timestamp() * 1000
     return at - took if began and isinstance(took, int | float) else at
-
-
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record.get(name)
-    return value if isinstance(value, str) else ""

@@ -149,9 +149,9 @@ class BehaviourCase:
     environment: Environment = field(default_factory=Environment)
     assertions: tuple[Assertion, ...] = ()
     steps: tuple[ModelStep, ...] = ()
-    """What a scripted model does with the skill."""
+    """The steps of a scripted model with the skill."""
     steps_without: tuple[ModelStep, ...] = ()
-    """What a scripted model does without it."""
+    """Those without it."""
     max_turns: int = 30
     timeout: float = 300.0
 

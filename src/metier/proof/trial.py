@@ -108,7 +108,7 @@ class Trial:
     number: int = 0
     """Which repetition it is, from 0."""
     max_cost: float | None = None
-    """What may be spent on it, in US dollars; None for no limit of its own."""
+    """The most that may be spent on it, in US dollars; None for no limit of its own."""
     max_seconds: float = 300.0
     """The time that it may take, which the executor keeps to."""
     budget: TrialBudget = field(default_factory=TrialBudget)

@@ -16,6 +16,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import text_at
 from metier._lazy import dataclass, field, fields, replace
 from metier._paths import write_file
 from metier.store.approvals import AFTERWARDS, APPROVALS, Approval, approval_terms
@@ -214,7 +215,7 @@ class _Reading:
 
     def decide(self, record: Mapping[str, Any]) -> None:
         """Take over the decision of a record."""
-        reason, terms, approval = (_text(record, name) for name in ("reason", "terms", "approval"))
+        reason, terms, approval = (text_at(record, name) for name in ("reason", "terms", "approval"))
         title, blocked = reason.partition(" "), next(iter(_notes(record)), "")
         match record.get("type"):
             case "approval.granted" | "approval.automatic" if not self.fault:
@@ -222,7 +223,7 @@ class _Reading:
             case "approval.denied":
                 self._table("granted").pop(approval, None)
                 self._table("against")[approval] = _approval_fields(record, "denied")
-            case "approval.revoked" if not _text(record, "new_digest"):  # with one, it may come back with its content
+            case "approval.revoked" if not text_at(record, "new_digest"):  # with one, it may come back with its content
                 self._revoke(approval, record)
             case "skill.quarantined":
                 self._table("blocked")[blocked] = reason
@@ -237,10 +238,10 @@ class _Reading:
             case "token.revoked":
                 self._table("tokens").pop(title[0], None)
             case "skill.tested" if not self.fault and _is_by_person(record):
-                tested, digest = self._table("tested"), _text(record, "digest")
+                tested, digest = self._table("tested"), text_at(record, "digest")
                 tested[digest] = {**tested.get(digest, {}), **_test_facts(record)}
             case "proposal.compared" if not self.fault and _is_by_person(record):
-                self._table("compared")[f"{_text(record, 'digest')} {_text(record, 'new_digest')}"] = _notes(record)
+                self._table("compared")[f"{text_at(record, 'digest')} {text_at(record, 'new_digest')}"] = _notes(record)
 
     def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
         earlier = self._tables["against"].get(approval)
@@ -252,11 +253,6 @@ class _Reading:
         self._table("against")[approval] = _approval_fields(record, decision, is_revoked=True)
 
 
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record.get(name)
-    return value if isinstance(value, str) else ""
-
-
 def _notes(record: Mapping[str, Any]) -> list[str]:
     notes = record.get("notes")
     return [str(note) for note in notes] if isinstance(notes, list) else []
@@ -264,7 +260,7 @@ def _notes(record: Mapping[str, Any]) -> list[str]:
 
 def _is_by_person(record: Mapping[str, Any]) -> bool:
     """Return whether a person vouches for a result, and no agent."""
-    return bool(_text(record, "user")) and not _text(record, "agent")
+    return bool(text_at(record, "user")) and not text_at(record, "agent")
 
 
 def _test_facts(record: Mapping[str, Any]) -> dict[str, str]:
@@ -272,17 +268,17 @@ def _test_facts(record: Mapping[str, Any]) -> dict[str, str]:
     pairs = (note.partition(" ") for note in _notes(record))
     return {
         **{name: value for name, _, value in pairs},
-        "skill": _text(record, "skill"),
-        "at": _text(record, "timestamp"),
+        "skill": text_at(record, "skill"),
+        "at": text_at(record, "timestamp"),
     }
 
 
 def _approval_fields(record: Mapping[str, Any], decision: str, *, is_revoked: bool = False) -> dict[str, str]:
     """Return the fields of an approval that a record against it has."""
     names = ("request", "digest", "layer", "environment", "reason")
-    skill, source = _text(record, "skill"), _text(record, "source")
-    at, by = _text(record, "timestamp"), _text(record, "user") or _text(record, "agent")
-    found = {name: _text(record, name) for name in names}
+    skill, source = text_at(record, "skill"), text_at(record, "source")
+    at, by = text_at(record, "timestamp"), text_at(record, "user") or text_at(record, "agent")
+    found = {name: text_at(record, name) for name in names}
     found |= {"skill": f"{skill}@{source}" if source else skill, "decision": decision, "decided_by": by}
     return found | ({"revoked_at": at, "revoked_by": by} if is_revoked else {"decided_at": at})
 

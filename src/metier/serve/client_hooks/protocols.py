@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from metier._json_object import text_at
 from metier._lazy import dataclass, pattern
 from metier.serve.client_hooks.event import NO_OBJECTION, HookEvent, Output
 
@@ -65,10 +66,10 @@ class Protocol:
             folder=_text(data, self.folder_field),
             tool=tool,
             arguments=_snake_names(arguments) if self.is_camel else arguments,
-            call=_optional(data, self.call_field),
-            prompt="\n@".join([_optional(data, "prompt"), *_attached(data)]),
+            call=text_at(data, self.call_field),
+            prompt="\n@".join([text_at(data, "prompt"), *_attached(data)]),
             # A program that ends in the background is told of by a prompt, too.
-            is_from_user="agent_id" not in data and not _optional(data, "prompt").startswith("<task-notification>"),
+            is_from_user="agent_id" not in data and not text_at(data, "prompt").startswith("<task-notification>"),
             succeeded=succeeded,
         )
 
@@ -83,22 +84,17 @@ def _text(data: Mapping[str, Any], names: str) -> str:
     raise UnknownInput(f"has no text {names.split()[0]}")
 
 
-def _optional(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
-
-
 def _attached(data: Mapping[str, Any]) -> list[str]:
     """The files that a person gives with a message, where a client lists them."""
     given = data.get("attachments")
     listed = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-    return [path for one in listed if (path := _optional(one, "file_path"))]
+    return [path for one in listed if (path := text_at(one, "file_path"))]
 
 
 def _server_tool(data: Mapping[str, Any]) -> str:
     """The tool of an MCP server as rules name it, where a client says which server and tool it is."""
     context = data.get("mcp_context")
-    named = [_optional(context, name) for name in ("server_name", "tool_name")] if isinstance(context, dict) else [""]
+    named = [text_at(context, name) for name in ("server_name", "tool_name")] if isinstance(context, dict) else [""]
     # A rule has no blanks or brackets in a name.
     return "__".join(["mcp", *(_NO_NAME.sub("_", name) for name in named)]) if all(named) else ""
 
