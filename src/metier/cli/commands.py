@@ -93,6 +93,7 @@ COMMANDS = {
         "govern", "decide recorded sessions again, and show what another policy or content would have changed"
     ),
     "store": Command("operate", "look after what is kept: approvals, history, the audit log"),
+    "serve": Command("operate", "serve skills, policy and approvals to a company: API, registry, nodes"),
     "doctor": Command("operate", "say what is found where, what is wrong and what to do", everyday=True),
     "hook": Command("operate", "answer a hook of a client, which sends its event: clients call it, not people"),
     "demo": Command("operate", "show in a minute what this does, on skills that come with it"),
@@ -117,7 +118,8 @@ OTHER_NAMES = {
     "run": "exec execute start",
     "ask": "prompt do",
     "chat": "talk repl",
-    "mcp": "serve server",
+    "mcp": "server",
+    "serve": "daemon api hub",
     "sync": "export copy link",
     "scan": "security analyze analyse",
     "explain": "why can",

@@ -164,6 +164,18 @@ def _is_first_administrator(options: Namespace, store: Store) -> bool:
     return bool(asks and not options.tenant and options.name == system_user() and _may_be_first_administrator(store))
 
 
+def first_administrator(store: Store) -> Person:
+    """Return the user as the first admin of a store that knows nobody; raises `NotPermitted` where they may not be."""
+    from metier.store import Person
+
+    if not _may_be_first_administrator(store):
+        raise NotPermitted(
+            "This store knows nobody yet, and an administrator's policy is in force here.",
+            hint="Let somebody who can write that policy run `metier user add NAME --role admin` first.",
+        )
+    return Person(name=system_user(), roles=frozenset({"admin"}))
+
+
 def _may_be_first_administrator(store: Store) -> bool:
     """Tell whether nobody was added yet, and the user of the system may write the policies of administrators."""
     from metier.guard.governance import Governance

@@ -167,16 +167,16 @@ def run(options: Namespace) -> None:
     host, port = address(options.http) if options.http is not None else ("", 0)
     if options.http is None and (options.token is not None or options.no_token):
         raise InvalidArgument("A token is for HTTP.", hint="Add --http, or leave it out.")
-    _log_to_stderr()
+    log_to_stderr()
     configure_from_environment()
     server = _server(options)
     try:
         if options.http is None:
             _say_who_is_awaited()
-            _serve_until_signal(server.run_stdio)
+            serve_until_signal(server.run_stdio)
             return
         token, whose = _token(options, host)
-        _serve_until_signal(
+        serve_until_signal(
             lambda: server.run_http(host=host, port=port, token=token, on_ready=lambda url: _say_where(url, whose))
         )
     finally:
@@ -228,7 +228,7 @@ def _refuse_what_belongs_to_install(options: Namespace) -> None:
             )
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Send log lines to standard error: standard output is the protocol's alone."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain("%(levelname)s: %(message)s"))
@@ -286,7 +286,7 @@ def _say_where(url: str, whose: str) -> None:
     print(f"Skills are served at {Style.text(url)}; for {whose}. Ctrl-C ends it.", file=sys.stderr, flush=True)
 
 
-def _serve_until_signal(serve: Callable[[], Awaitable[None]]) -> None:
+def serve_until_signal(serve: Callable[[], Awaitable[None]]) -> None:
     """Serve until the client is gone, or a signal ends it; either is a good end."""
 
     async def main() -> None:

@@ -42,7 +42,7 @@ class Backend(ABC):
     """The exceptions of its connections."""
     conflicts: ClassVar[tuple[type[Exception], ...]] = ()
     """Those of them that mean that a constraint of the tables is against a row."""
-    newest: ClassVar[int] = 3
+    newest: ClassVar[int] = 4
     """The version of the tables that this version of Métier works with."""
     is_shared: ClassVar[bool]
     """Whether several connections of this process may write at once, and other nodes too."""

@@ -66,7 +66,16 @@ def _add_usage(run: Run, kind: Kind) -> None:
         _create(run, kind, table)
 
 
-STEPS: tuple[Step, ...] = (_number_rows, _add_usage)
+def _add_server(run: Run, kind: Kind) -> None:
+    """To version 4: registry, policy, nodes and webhooks of a server."""
+    for table in (
+        *("deliveries", "deployments", "idempotency", "namespaces", "node_records", "nodes", "policy_versions"),
+        *("releases", "used_once", "webhooks"),
+    ):
+        _create(run, kind, table)
+
+
+STEPS: tuple[Step, ...] = (_number_rows, _add_usage, _add_server)
 """From version 1 to 2, from 2 to 3, and so on. A released step is never changed again."""
 
 

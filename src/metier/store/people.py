@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from metier.store.state import DecisionReader, RecordedDecisions
 
-PersonKind: TypeAlias = Literal["user", "agent", "service"]
+PersonKind: TypeAlias = Literal["user", "agent", "service", "node"]
 _MAX_LINEAGE = 100
 """The longest chain of parents."""
 ROLES = ("viewer", "author", "reviewer", "admin")

@@ -91,6 +91,15 @@ TABLES = (
     TableSchema(name="blobs", columns="sha256:key data:bytes", key=("sha256",), kinds=("postgresql",)),
     TableSchema(name="blocks", columns="tenant:key kind value reason by at", key=("tenant", "kind", "value")),
     TableSchema(
+        name="deliveries",
+        columns="tenant:key id webhook event payload status attempts:number next_at response at number:number",
+        key=("tenant", "id"),
+        indexes=(Index(name="deliveries_due", columns=("status", "next_at")),),
+    ),
+    TableSchema(
+        name="deployments", columns="tenant:key name namespace version digest by reason at", key=("tenant", "name")
+    ),
+    TableSchema(
         name="feedback",
         columns="tenant:key id skill digest helped:number comment by agent session at number:number",
         key=("tenant", "id"),
@@ -98,7 +107,31 @@ TABLES = (
     ),
     TableSchema(name="generations", columns="tenant:key number:number", key=("tenant",)),
     TableSchema(
+        name="idempotency",
+        columns="tenant:key person idempotency_key request status:number headers body at",
+        key=("tenant", "person", "idempotency_key"),
+    ),
+    TableSchema(
         name="installs", columns="tenant:key location skill source layer digest state by at", key=("tenant", "location")
+    ),
+    TableSchema(name="namespaces", columns="tenant:key name owners by at", key=("tenant", "name")),
+    TableSchema(
+        name="node_records",
+        columns="tenant:key node chain seq:number ts event_type actor_kind actor_id env session trace_id skill_ref "
+        "digest layer point outcome rule_id policy_digest data_json prev_hash hash received_at",
+        key=("tenant", "node", "chain", "seq"),
+        is_counted=True,
+        indexes=(
+            Index(name="node_records_ts", columns=("tenant", "ts")),
+            Index(name="node_records_digest", columns=("digest",), by_hash=True),
+            Index(name="node_records_session", columns=("session",), by_hash=True),
+        ),
+    ),
+    TableSchema(
+        name="nodes",
+        columns="tenant:key id name person platform registered_at last_seen_at state_digest status fault inventory "
+        "inventory_at number:number",
+        key=("tenant", "id"),
     ),
     TableSchema(name="people", columns="tenant:key name kind roles added_at", key=("tenant", "name")),
     TableSchema(
@@ -107,11 +140,26 @@ TABLES = (
         key=("tenant", "digest", "layer", "path_hash"),
     ),
     TableSchema(
+        name="policy_versions",
+        columns="tenant:key number:number text digest by reason at",
+        key=("tenant", "number"),
+    ),
+    TableSchema(
         name="proposals",
         columns="tenant:key id kind skill location base_digest proposed_digest diff justification evidence "
         "author_kind author on_behalf_of capabilities_new status reviewer comment created_at decided_at "
         "applied_digest recommendations number:number",
         key=("tenant", "id"),
+    ),
+    TableSchema(
+        name="releases",
+        columns="tenant:key namespace name version digest archive_digest archive_size:number description status "
+        "by at decided_by decided_at reason criteria number:number",
+        key=("tenant", "namespace", "name", "version"),
+        indexes=(
+            Index(name="releases_name", columns=("tenant", "name")),
+            Index(name="releases_status", columns=("tenant", "status")),
+        ),
     ),
     TableSchema(
         name="revisions",
@@ -132,6 +180,7 @@ TABLES = (
         "failed:number report by at number:number",
         key=("tenant", "digest", "tier", "number"),
     ),
+    TableSchema(name="used_once", columns="tenant:key digest expires_at", key=("tenant", "digest")),
     TableSchema(name="usage_cursor", columns="tenant:key seq:number", key=("tenant",)),
     TableSchema(
         name="usage_days",
@@ -151,6 +200,11 @@ TABLES = (
         columns="tenant:key location skill digest by reason proposal at number:number",
         key=("tenant", "location", "number"),
         indexes=(Index(name="versions_skill", columns=("tenant", "skill")),),
+    ),
+    TableSchema(
+        name="webhooks",
+        columns="tenant:key id url form events secret is_active:number by at number:number",
+        key=("tenant", "id"),
     ),
     TableSchema(
         name="revision_files",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from metier.store.feedback import FeedbackTable
     from metier.store.location import Kind, StoreAddress
     from metier.store.people import People, Person
+    from metier.store.policy_versions import PolicyVersions
     from metier.store.proposals import Proposals
     from metier.store.state import GovernanceState, RecordedDecisions
     from metier.store.tier_runs import TierRuns
@@ -305,6 +306,13 @@ class TenantScope:
     def policies(self) -> PolicyTexts:
         """The texts of policy files that decisions were made under."""
         return PolicyTexts(self._rows)
+
+    @cached_property
+    def policy_versions(self) -> PolicyVersions:
+        """The policy of the tenant on a server."""
+        from metier.store.policy_versions import PolicyVersions
+
+        return PolicyVersions(self._rows)
 
     @cached_property
     def audit(self) -> AuditTable:

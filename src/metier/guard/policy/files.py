@@ -107,9 +107,7 @@ class Policies:
             PolicyPlace(layer=layer, path=os.path.abspath(path), is_named=True) for layer, path in files
         )
         """The places of the files, the strongest first."""
-        self._texts = [
-            _parse(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)
-        ]
+        self._texts = _parsed(texts)
         for layer in (*(place.layer for place in self.places), *(file.layer for file in self._texts)):
             if layer not in _LAYERS:
                 hint = f"Layers are {', '.join(_LAYERS)}."
@@ -134,6 +132,12 @@ class Policies:
         found = cls()
         found.places = tuple(places)
         return found
+
+    def replace_texts(self, texts: Iterable[tuple[Layer, str]]) -> None:
+        """Let other texts without a file count from now on."""
+        with self._reading:
+            self._texts = _parsed(texts)
+            self._state = None
 
     def current(self) -> EffectivePolicy:
         """The effective policy now."""
@@ -229,6 +233,10 @@ def _read(place: PolicyPlace, before: _Seen | None) -> _Seen:
         file = before.file
     changed = max(version[3:5]) if version is not None else 0
     return _Seen(path, version, changed + _SETTLES_AFTER < now or changed > now + _AHEAD, file)
+
+
+def _parsed(texts: Iterable[tuple[Layer, str]]) -> list[PolicyFile]:
+    return [_parse(text, f"<{layer} policy {number}>", layer) for number, (layer, text) in enumerate(texts, 1)]
 
 
 def _parse(text: str, path: str, layer: Layer) -> PolicyFile:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import os
-import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 
-from metier._extras import optional
 from metier._hosts import is_loopback
-from metier.errors import InvalidArgument, SourceUnavailable
+from metier.errors import InvalidArgument
+from metier.serve.http_server import run_app
 from metier.serve.mcp.conversations import MAX_CONVERSATIONS
 from metier.serve.mcp.http_admission import ANY_HOST, HttpAdmission
 from metier.serve.mcp.http_sessions import MAX_BODY as MAX_BODY
-from metier.serve.mcp.http_sessions import Answered, HttpSessions, error
+from metier.serve.mcp.http_sessions import HttpSessions, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mcp.server.lowlevel import Server
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from metier.serve.mcp.connection import ClientConnection
     from metier.serve.mcp.http_limits import HttpLimits
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 _GRACE_SECONDS = 2
-_BACKLOG = 128
-"""So many connections are taken at once, before any of them is counted; fewer where descriptors are few."""
 
 
 def app_of(
@@ -63,26 +55,6 @@ def app_of(
     return app
 
 
-class _Stopping:
-    """Tells clients whose requests are under way that the server stops, where it still can."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answered = Answered(send)
-        try:
-            await self._app(scope, receive, answered)
-        except asyncio.CancelledError:
-            # Only a server that stops ends requests so; it takes anything else but an answer for a failure.
-            if scope["type"] != "http":
-                raise
-            if not answered.status:
-                await error(503, "The server is stopping")(scope, receive, send)
-            elif not answered.is_whole:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
 async def serve(
     server: SkillServer,
     host: str,
@@ -94,11 +66,6 @@ async def serve(
     limits: HttpLimits | None,
 ) -> None:
     """Listen until cancelled, or until a signal says to stop."""
-    with optional("Servers over HTTP", "uvicorn", extra="mcp"):
-        import uvicorn
-
-        from metier.serve.mcp.http_limits import BoundedProtocol, HttpLimits, most_connections
-
     if not is_loopback(host) and token is None:
         raise InvalidArgument(
             f"{host!r} can be reached by other machines, and there is no token.",
@@ -107,71 +74,13 @@ async def serve(
     if allowed_hosts is None and not is_loopback(host):
         # Whoever has the token may call it by any name that leads here.
         allowed_hosts = [ANY_HOST]
-    app = server.http_app(token=token, allowed_hosts=allowed_hosts)
-    # Here alone: who mounts the app elsewhere cancels for reasons of their own, and must see it cancelled.
-    app.add_middleware(_Stopping)
-    with _listening(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{listener.getsockname()[1]}{PATH}"
-
-        class Ready(uvicorn.Server):
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                if self.started and on_ready is not None:
-                    on_ready(url)
-
-            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-                server.end_streams()
-                await super().shutdown(sockets)
-
-        within = limits or HttpLimits()
-        bounded: Any = functools.partial(BoundedProtocol, within)
-        config = uvicorn.Config(
-            app,
-            http=bounded,
-            timeout_keep_alive=within.idle_seconds,
-            backlog=min(_BACKLOG, max(1, most_connections(within) // 4)),
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            ws="none",
-            lifespan="on",
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
-        await _run(Ready(config), listener)
-
-
-async def _run(running: Any, listener: socket.socket) -> None:
-    """Run it to its end, also when that comes by cancellation: connections are closed in either case."""
-
-    async def stop_when_cancelled() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            running.should_exit = True
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stop_when_cancelled)
-        with anyio.CancelScope(shield=True):
-            await running.serve(sockets=[listener])
-        tasks.cancel_scope.cancel()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            if os.name == "posix":  # on Windows it would let another program take the port over
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-        except BaseException:
-            listener.close()
-            raise
-        return listener
-    except (OSError, OverflowError) as error:
-        raise SourceUnavailable(
-            f"Nothing can listen on {host}:{port}: {getattr(error, 'strerror', None) or error}.",
-            hint="Choose another address or port; port 0 is any that is free.",
-        ) from None
+    await run_app(
+        server.http_app(token=token, allowed_hosts=allowed_hosts),
+        host,
+        port,
+        on_ready=None if on_ready is None else lambda url: on_ready(f"{url}{PATH}"),
+        on_stop=server.end_streams,
+        stopping=error(503, "The server is stopping"),
+        limits=limits,
+        grace_seconds=_GRACE_SECONDS,
+    )

@@ -15,9 +15,14 @@ from metier.errors import InvalidArgument
 from metier.skill import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    Answer: TypeAlias = Callable[[int, str, str, dict[str, str] | None], Response]
+    """Makes an answer of a status, a code, a hint and headers."""
 
 log = logger("metier.serve")
 
@@ -71,9 +76,16 @@ class HostAndPort:
 class HttpAdmission:
     """Lets requests through that are for a host which is allowed, from no foreign page, and have the token."""
 
-    def __init__(self, app: ASGIApp, token: str | None, allowed_hosts: Sequence[str]) -> None:
-        """Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token."""
+    def __init__(
+        self, app: ASGIApp, token: str | None, allowed_hosts: Sequence[str], *, answer: Answer | None = None
+    ) -> None:
+        """Requests may be for this machine and `allowed_hosts`; `*` is every host, where there is a token.
+
+        `answer` makes the answer to what is not let in; an app that has one also looks at the forms of bodies itself.
+        """
         _require_usable(token)
+        self._answer = answer or _answer
+        self._checks_form = answer is None
         if isinstance(allowed_hosts, str):
             raise InvalidArgument("allowed_hosts is a list of names.", hint=f"Write allowed_hosts=[{allowed_hosts!r}].")
         if ANY_HOST in allowed_hosts and token is None:
@@ -89,37 +101,41 @@ class HttpAdmission:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         headers: dict[bytes, list[bytes]] = {}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEAD:
-            return _answer(431, "bad-request", "Send fewer headers.")
+            return self._answer(431, "bad-request", "Send fewer headers.", None)
         for name, value in scope["headers"]:
             headers.setdefault(name, []).append(value)
         for name in _ONCE:
             if len(headers.get(name, ())) > 1:
-                return _answer(400, "bad-request", f"Send the header {name.decode()} once.")
+                return self._answer(400, "bad-request", f"Send the header {name.decode()} once.", None)
         one = {name: values[0] for name, values in headers.items()}
         if b"transfer-encoding" in one and b"content-length" in one:
             # A proxy before this server may believe the other of the two, and take the rest for the next request.
-            return _answer(400, "bad-request", "Say once how long the body is.")
+            return self._answer(400, "bad-request", "Say once how long the body is.", None)
         if not scope["path"].startswith("/"):
-            return _answer(400, "bad-request", "Name the path alone: this is no proxy.")
+            return self._answer(400, "bad-request", "Name the path alone: this is no proxy.", None)
         host = HostAndPort.parse(one.get(b"host", b"").decode("latin-1"))
         if host is None or not (self._allowed is None or host.is_meant_by(self._allowed)):
             log.warning(
                 "a request for another host was refused: Host %s", shown(one.get(b"host", b"").decode("latin-1"))
             )
-            return _answer(421, "misdirected", "This server is not for that host; allowed_hosts names others.")
+            return self._answer(
+                421, "misdirected", "This server is not for that host; allowed_hosts names others.", None
+            )
         if b"origin" in one and not self._is_own_page(one[b"origin"].decode("latin-1")):
             log.warning("a page of another host was refused: Origin %s", shown(one[b"origin"].decode("latin-1")))
-            return _answer(403, "forbidden", "Pages of other hosts may not use this server.")
+            return self._answer(403, "forbidden", "Pages of other hosts may not use this server.", None)
         if not self._has_token(one.get(b"authorization", b"")):
             hint = "Send the header `Authorization: Bearer TOKEN`."
-            return _answer(401, "unauthorized", hint, {"WWW-Authenticate": "Bearer"})
+            return self._answer(401, "unauthorized", hint, {"WWW-Authenticate": "Bearer"})
         if self._has_secret(scope["query_string"].decode("latin-1")):
             # Addresses are logged, shown and passed on by whatever stands between.
-            return _answer(400, "bad-request", "A token goes into the header Authorization, never into the address.")
-        return _wrong_form(scope, one)
+            return self._answer(
+                400, "bad-request", "A token goes into the header Authorization, never into the address.", None
+            )
+        return _wrong_form(scope, one) if self._checks_form else None
 
     def _is_own_page(self, origin: str) -> bool:
         if self._allowed is None:

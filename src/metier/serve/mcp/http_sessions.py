@@ -10,6 +10,8 @@ from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.responses import JSONResponse
 
+from metier.serve.http_server import Answered
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -98,23 +100,6 @@ def _id_in(body: bytes) -> str:
     if not isinstance(message, dict) or "method" not in message or message.get("id") is None:
         return ""
     return str(message["id"])
-
-
-class Answered:
-    """Passes an answer on, and knows how far it is."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 0
-        self.is_whole = False
-
-    async def __call__(self, message: Message) -> None:
-        """Pass a part of it on."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif message["type"] == "http.response.body":
-            self.is_whole = not message.get("more_body", False)
-        await self._send(message)
 
 
 def error(status: int, message: str) -> JSONResponse:

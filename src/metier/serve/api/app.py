@@ -1,0 +1,67 @@
+"""The ASGI application of a server: its routes, behind what every request has to pass."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from metier._version import __version__
+from metier.serve.api import openapi
+from metier.serve.api.context import Context, ServerContext
+from metier.serve.api.pages import conditional
+from metier.serve.api.problems import answer_problems
+from metier.serve.api.routes import ROUTERS
+from metier.serve.api.settings import ServerSettings
+from metier.store import Store
+
+_health = APIRouter(tags=["health"])
+
+
+@_health.get("/healthz", response_class=PlainTextResponse, summary="Whether the process answers")
+def healthz() -> str:
+    return "ok\n"
+
+
+@_health.get(
+    "/readyz", response_class=PlainTextResponse, summary="Whether the store answers, so that requests can be served"
+)
+def readyz(context: Context) -> str:
+    context.store.pool.execute("SELECT 1")
+    return "ok\n"
+
+
+def create_app(store: Store, settings: ServerSettings | None = None) -> FastAPI:
+    """The application over a store."""
+    settings = settings or ServerSettings()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="Métier",
+        version=__version__,
+        # Pages that load scripts from elsewhere have no place here; the console follows.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        separate_input_output_schemas=False,
+    )
+    app.state.context = ServerContext(store, settings)
+    answer_problems(app)
+    app.include_router(_health)
+    for router in ROUTERS:
+        app.include_router(router)
+
+    @app.get(openapi.PATH, include_in_schema=False)
+    def document(request: Request) -> Any:
+        return conditional(request, JSONResponse(openapi.generate_openapi(app)))
+
+    return app

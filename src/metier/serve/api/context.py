@@ -1,0 +1,51 @@
+"""The parts that all routes share: the store, the settings, and the guard of each tenant."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from metier._cache import BoundedCache
+from metier.guard import Guard
+from metier.guard.governance import Governance
+from metier.guard.policy.stored import StoredPolicies
+from metier.serve.api.settings import ServerSettings
+from metier.store import Store
+
+_MAX_TENANTS = 1_000
+
+
+class ServerContext:
+    """The store and the settings of a server, and the guards by which it decides."""
+
+    def __init__(self, store: Store, settings: ServerSettings) -> None:
+        self.store = store
+        self.settings = settings
+        self.stopping = threading.Event()
+        self._guards: BoundedCache[str, Guard] = BoundedCache(_MAX_TENANTS)
+
+    def stop(self) -> None:
+        """Let open streams end: the server is about to stop."""
+        self.stopping.set()
+
+    def guard(self, tenant: str) -> Guard:
+        """The guard of a tenant: it decides under the policy files of this machine and the policy of the tenant."""
+        found = self._guards.get(tenant)
+        if found is None:
+            policies = StoredPolicies(self.store, tenant)
+            found = self._guards[tenant] = Guard(governance=Governance(policies, store=self.store.url))
+        return found
+
+    def governance(self, tenant: str) -> Governance:
+        """The policy and the state of a tenant."""
+        return self.guard(tenant).governance
+
+
+def _context_of(request: Request) -> ServerContext:
+    found: ServerContext = request.app.state.context
+    return found
+
+
+Context = Annotated[ServerContext, Depends(_context_of)]

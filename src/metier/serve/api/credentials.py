@@ -1,0 +1,83 @@
+"""The caller of a request: who it is, for which tenant, and in which role, from the credential alone.
+
+Boundary: no handler under `/api/v1` runs before `require` has found the caller and their role, and no handler reads a
+tenant from anything but the caller's scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from metier._lazy import dataclass
+from metier.guard.approvals.roles import has_role
+from metier.serve.api.context import Context
+from metier.serve.api.problems import ProblemError
+from metier.store import Person, TenantScope
+
+Role = Literal["viewer", "author", "reviewer", "admin", "node"]
+COOKIE = "metier_session"
+_bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token that `metier user token` made.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The person or node that sent a request, within the tenant of their credential."""
+
+    scope: TenantScope
+    person: Person
+    by_cookie: bool = False
+    """Whether a browser sent it by itself, so that a page of somebody else may be behind it."""
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is a machine and no person."""
+        return self.person.kind == "node"
+
+
+def _caller(
+    request: Request,
+    context: Context,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> Caller:
+    secret, by_cookie = (bearer.credentials, False) if bearer is not None else (request.cookies.get(COOKIE, ""), True)
+    found = context.store.by_token(secret) if secret else None
+    if found is None:
+        raise ProblemError(
+            401,
+            "unauthorized",
+            "No valid credential came with the request.",
+            hint="Send the header `Authorization: Bearer TOKEN`.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    caller = Caller(scope=found[0], person=found[1], by_cookie=by_cookie)
+    request.state.caller = caller
+    return caller
+
+
+def require(role: Role, *, nodes: bool = False) -> dict[str, Any]:
+    """The options of a route that takes a role; with `nodes`, machines may call it too.
+
+    The role stands in the OpenAPI document as `x-role`, from which the table of who may call what is made.
+    """
+    return {"dependencies": [Depends(_demand(role, nodes))], "openapi_extra": {"x-role": role, "x-nodes": nodes}}
+
+
+def _demand(role: Role, nodes: bool) -> Callable[[Caller], None]:
+    def check(caller: CallerOf) -> None:
+        may = nodes or role == "node" if caller.is_node else role != "node" and has_role(caller.person, role)
+        if not may:
+            raise ProblemError(
+                403,
+                "not-permitted",
+                f"This takes {'a node' if role == 'node' else f'the role {role}'}.",
+                hint="Ask an admin of your organisation.",
+            )
+
+    return check
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]

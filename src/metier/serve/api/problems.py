@@ -1,0 +1,129 @@
+"""Problems: every answer that is no success, in the form of RFC 9457, with the codes that the rest of Métier has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from metier import errors
+from metier._lazy import logger
+from metier.errors import MetierError
+from metier.hints import for_person
+
+log = logger("metier.serve")
+
+MEDIA_TYPE = "application/problem+json"
+_STATUS: dict[type[MetierError], int] = {
+    errors.SkillNotFound: 404,
+    errors.FileMissing: 404,
+    errors.RequestNotFound: 404,
+    errors.ProposalNotFound: 404,
+    errors.PersonNotFound: 404,
+    errors.SessionNotFound: 404,
+    errors.NotPermitted: 403,
+    errors.Refused: 403,
+    errors.SkillExists: 409,
+    errors.ProposalStale: 409,
+    errors.IntegrityFailed: 409,
+    errors.RequirementsConflict: 409,
+    errors.FileTooLarge: 413,
+    errors.PackageTooLarge: 413,
+    errors.StoreUnavailable: 503,
+    errors.AuditUnavailable: 503,
+    errors.PartMissing: 501,
+}
+_OTHERWISE = 422
+"""The status of every other error: the request was understood, and asks for what cannot be."""
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    type: str = Field(description="`urn:metier:problem:` and the code.")
+    title: str = Field(description="The status in words.")
+    status: int
+    detail: str = Field(description="What happened, and to what.")
+    code: str = Field(description="The stable code of the error.")
+    hint: str = Field(default="", description="What to do next.")
+    errors: list[str] = Field(default_factory=list, description="What is wrong with the request, one by one.")
+
+
+class ProblemError(Exception):
+    """A problem that a handler answers with."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.hint, self.headers = status, code, detail, hint, headers
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    hint: str = "",
+    errors: list[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """An answer with a problem."""
+    content = Problem(
+        type=f"urn:metier:problem:{code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        code=code,
+        hint=hint,
+        errors=errors or [],
+    )
+    return JSONResponse(
+        content.model_dump(exclude_defaults=True),
+        status_code=status,
+        media_type=MEDIA_TYPE,
+        headers=dict(headers or {}),
+    )
+
+
+def status_of(error: MetierError) -> int:
+    """The status of an error: that of its class, or of the nearest above it."""
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), _OTHERWISE)
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Let an app answer every error with a problem."""
+
+    @app.exception_handler(MetierError)
+    async def ours(request: Request, error: MetierError) -> JSONResponse:
+        return problem(status_of(error), error.code, error.message, hint=for_person(error.hint))
+
+    @app.exception_handler(ProblemError)
+    async def own(request: Request, error: ProblemError) -> JSONResponse:
+        return problem(error.status, error.code, error.detail, hint=error.hint, headers=error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:20]]
+        return problem(422, "invalid-request", "The request is not what the API describes.", errors=wrong)
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
+        return problem(error.status_code, code, str(error.detail), headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed: %s %s", request.method, request.url.path, exc_info=error)
+        return problem(500, "internal-error", "The server failed; its log says why.", hint="Tell whoever runs it.")
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a route may answer with, for its description."""
+    return {status: {"description": HTTPStatus(status).phrase, "model": Problem} for status in statuses}

@@ -1,0 +1,114 @@
+"""The settings of a server: from a file in YAML, and from the options of the command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, ValidationError
+
+from metier._hosts import is_loopback
+from metier._paths import open_plain
+from metier.errors import InvalidArgument
+from metier.skill import shown
+
+_MAX_BYTES = 1024 * 1024
+Role = Literal["viewer", "author", "reviewer", "admin"]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RoleMapping(_Settings):
+    """The role, and the tenant, of people whose claim has a value."""
+
+    claim: str = "groups"
+    value: str
+    role: Role
+    tenant: str = ""
+
+
+class OidcSettings(_Settings):
+    """The provider by which people sign in."""
+
+    issuer: AnyHttpUrl
+    client_id: str
+    client_secret_file: Path | None = None
+    """The file of the secret; a public client has none, and PKCE protects it."""
+    scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
+    name_claim: str = "email"
+    roles: tuple[RoleMapping, ...] = ()
+    """The first that fits counts. Who fits none may not sign in."""
+
+
+class Limits(_Settings):
+    """How much one client, and all together, may ask for."""
+
+    body_bytes: Annotated[int, Field(ge=1024)] = 64 * 1024 * 1024
+    json_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    request_seconds: Annotated[float, Field(gt=0)] = 60
+    requests_per_minute: Annotated[int, Field(ge=1)] = 1_200
+    """Of one credential, or of one address without one, in this process."""
+    concurrent: Annotated[int, Field(ge=1)] = 64
+
+
+class NodeSettings(_Settings):
+    """How nodes are kept up to date."""
+
+    lease_seconds: Annotated[int, Field(ge=60)] = 24 * 3600
+    """How long the state of a node holds without the server; policy may say less."""
+
+
+class ServerSettings(_Settings):
+    """All settings of a server."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8400
+    public_url: AnyHttpUrl | None = None
+    """The address by which clients reach it, where that is another than the one it listens on."""
+    allowed_hosts: tuple[str, ...] = ()
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    allow_plain_http: bool = False
+    """Whether it may listen beyond this machine without TLS, because a proxy before it has TLS."""
+    limits: Limits = Limits()
+    nodes: NodeSettings = NodeSettings()
+    oidc: OidcSettings | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether it speaks TLS itself."""
+        return self.tls_certificate is not None and self.tls_key is not None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return is_loopback(self.host)
+
+
+def read_settings(path: str | os.PathLike[str] | None, **options: object) -> ServerSettings:
+    """The settings in a file, replaced by those options that are not None; raises `InvalidArgument` for wrong ones."""
+    found: object = {}
+    try:
+        if path is not None:
+            with open_plain(os.fspath(path)) as file:
+                found = yaml.safe_load(file.read(_MAX_BYTES)) or {}
+        if not isinstance(found, dict):
+            raise InvalidArgument("The settings of a server are a mapping.", hint="Write `port: 8400` and the like.")
+        return ServerSettings.model_validate(
+            {**found, **{name: one for name, one in options.items() if one is not None}}
+        )
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidArgument(
+            f"{shown(str(path), 300)} cannot be read: {shown(str(error), 300)}.", hint="Correct it."
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidArgument(
+            f"The setting {shown(where)} is wrong: {shown(first['msg'], 200)}.",
+            hint="Correct it in the file, or the option.",
+        ) from None
