@@ -231,7 +231,11 @@ def test_a_server_of_the_first_version_is_brought_up_to_date(postgres_url: str) 
     with Store.open(postgres_url) as store, store.pool.transaction():
         store.of().blocks.add("name", "miner", reason="", by="ada")
         store.of().audit.append({"type": "skill.activated"})
-        for table in ("feedback", "test_results", "usage_cursor", "usage_days", "usage_pairs", "usage_searches"):
+        for table in (
+            *("feedback", "test_results", "usage_cursor", "usage_days", "usage_pairs", "usage_searches"),
+            *("deliveries", "deployments", "idempotency", "namespaces", "node_records", "nodes", "policy_versions"),
+            *("releases", "used_once", "webhooks"),
+        ):
             store.pool.change(f"DROP TABLE {table}")
         for table in ("approval_requests", "approvals", "proposals", "tokens"):
             store.pool.change(f"ALTER TABLE {table} DROP COLUMN number")

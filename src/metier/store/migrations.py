@@ -56,7 +56,7 @@ def _rebuild(run: Run, tables: tuple[str, ...]) -> None:
 def _create(run: Run, kind: Kind, table: str) -> None:
     """Make a table with its indexes, as a new store has them."""
     for statement in creation(kind):
-        if statement.startswith(f"CREATE TABLE {table} (") or f" ON {table} (" in statement.partition("\n")[0]:
+        if statement.startswith(f"CREATE TABLE {table} (") or (" INDEX " in statement and f" ON {table} " in statement):
             run(statement)
 
 
