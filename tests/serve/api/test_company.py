@@ -1,0 +1,90 @@
+"""One story of three machines: an administrator deploys, a laptop obeys, and the server can prove what happened."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.serve.machine import Machine, until
+
+SKILL = """\
+---
+name: refunds
+description: Decides about refunds.
+metadata:
+  version: {version}
+---
+
+Pay it back within {days} days.
+"""
+
+
+def write_skill(machine: Machine, version: str, days: int) -> str:
+    folder = machine.work / f"refunds-{version}" / "refunds"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(SKILL.format(version=version, days=days))
+    return str(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    if request.param == "sqlite":
+        return {}
+    return {"METIER_STORE": request.getfixturevalue("postgres_url")}
+
+
+@pytest.mark.slow
+def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: dict[str, str], tmp_path: Path) -> None:
+    host, admin, laptop = (Machine(tmp_path / name, **(store if name == "host" else {})) for name in ("host", "admin", "laptop"))
+    if store:
+        host.metier("store", "migrate")
+    with host.server() as server:
+        token = {"METIER_API_TOKEN": server.token}
+        for machine in (admin, laptop):
+            machine.metier("login", server.url, "--name", machine.folder.name, **token)
+        with laptop.agent() as agent:
+            assert agent("load", "refunds")["error"] == "skill-not-found"
+
+            # An administrator deploys; the running session of the laptop has it.
+            admin.metier("deploy", write_skill(admin, "1.0.0", 14), "--reason", "For support", **token)
+            assert until(lambda: "refunds" in agent("names")["names"], 2.5)
+            assert agent("load", "refunds") == {"changed": ["refunds"]}
+
+            # A quarantine stops the running session.
+            admin.metier("quarantine", "add", "refunds", "--reason", "Wrong law", **token)
+            assert until(lambda: agent("decide", "refunds").get("error") == "quarantined", 2.5)
+
+            # Offline, the laptop stays bound.
+            server.stop()
+            assert agent("decide", "refunds")["error"] == "quarantined"
+            laptop.metier("session", "load", "refunds", code=4)
+
+            # Back online, it ships its audit, of which nothing is missing.
+            server.start(server.port)
+            local = laptop.metier("audit", "tail", "--json", "-n", "1000")["records"]
+            assert until(lambda: len(admin_audit(admin, token, "laptop")) >= len(local))
+            admin.metier("quarantine", "release", "refunds", "--reason", "Checked", **token)
+            assert until(lambda: agent("decide", "refunds") == {"changed": ["refunds"]})
+        assert host.metier("audit", "verify", "--json")["ok"] is True
+
+        # Who rewrites what was sent is named.
+        with sqlite3.connect(laptop.folder / "data" / "metier.db") as database:
+            database.execute("DROP TRIGGER audit_log_no_update")
+            database.execute("UPDATE audit_log SET data_json = replace(data_json, 'refunds', 'nothing') WHERE seq = 1")
+        laptop.metier("node", "sync", code=3)
+        fault = until(lambda: [one for one in admin.metier("node", "list", "--json", **token)["nodes"] if one["fault"]])
+        assert [(one["name"], one["status"]) for one in fault] == [("laptop", "tampered")]
+
+
+def admin_audit(machine: Machine, token: dict[str, str], node: str) -> list[object]:
+    import json
+    import urllib.request
+
+    url = machine.metier("node", "status", "--json")["server"]
+    request = urllib.request.Request(
+        f"{url}/api/v1/audit?node={node}&limit=200", headers={"Authorization": f"Bearer {token['METIER_API_TOKEN']}"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        found: list[object] = json.load(answer)["items"]
+    return found
