@@ -97,6 +97,7 @@ USES = [
     Use("ask hello --model test", "pip install 'metier[agent]'", 2),
     Use("chat --model test", "pip install 'metier[agent]'", 2),
     Use("mcp", "pip install 'metier[mcp]'", 2),
+    Use("serve", "pip install 'metier[server]'", 2),
     Use("shell -c 'echo hi'", "pip install 'metier[shell]'", 1),
 ]
 
