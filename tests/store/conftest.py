@@ -13,7 +13,7 @@ __all__ = ["postgres_url", "store_url"]
 
 RULES = {
     f"test_{name}.py"
-    for name in ("approvals", "people", "proposals", "restore_policy", "revisions", "state", "versions")
+    for name in ("approvals", "people", "proposals", "registry", "restore_policy", "revisions", "state", "versions")
 }
 """Tests of rules that are written in Python, over statements that other tests hold against both databases."""
 

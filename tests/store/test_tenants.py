@@ -18,10 +18,13 @@ from metier.skill.package import MemoryPackage
 from metier.store import (
     Approval,
     ApprovalRequest,
+    Deployment,
     Feedback,
     Install,
     Person,
     Proposal,
+    RegistryNamespace,
+    RegistryRelease,
     Revision,
     ScanRow,
     Store,
@@ -57,6 +60,9 @@ class Played:
         scope.audit.keep_checkpoint({"seq": 1, "hash": "h", "signed_at": "", "key_id": "k", "signature": "s"})
         scope.feedback.add(Feedback(skill="x@y", helped=True))
         scope.test_results.add(TierRun(digest="d", skill="x@y", tier="form", verdict="passed"))
+        scope.namespaces.put(RegistryNamespace(name="acme"))
+        scope.releases.put(RegistryRelease(namespace="acme", name="x", version="1", digest=DIGEST))
+        scope.deployments.put(Deployment(name="x", namespace="acme", version="1", digest=DIGEST))
         counts = UsageCounts(
             days={("2026-01-01", "x@y", "", ""): [1] * len(COUNTERS)},
             pairs={("2026-01", "x@y", "z@y"): [1]},
@@ -100,6 +106,14 @@ class Played:
             "feedback.totals": scope.feedback.totals("x@y"),
             "test_results.all": scope.test_results.all("d"),
             "test_results.latest": scope.test_results.latest("d"),
+            "namespaces.get": scope.namespaces.get("acme"),
+            "namespaces.all": scope.namespaces.all(),
+            "releases.get": scope.releases.get("acme", "x", "1"),
+            "releases.all": scope.releases.all(),
+            "releases.changed_since": scope.releases.changed_since(0),
+            "releases.last_change": scope.releases.last_change(),
+            "deployments.get": scope.deployments.get("x"),
+            "deployments.all": scope.deployments.all(),
             "usage.cursor": scope.usage.cursor(),
             "usage.records": scope.usage.records(0, 9),
             "usage.totals": list(scope.usage.totals(("skill",), "2026-01-01", "2026-12-31")),
@@ -119,6 +133,7 @@ class Played:
             "proposals.move": scope.proposals.move(self.proposal.id, expected="open", to="applied"),
             "blocks.remove": scope.blocks.remove("name", "x"),
             "installs.remove": scope.installs.remove("/x"),
+            "deployments.remove": scope.deployments.remove("x"),
             "people.revoke_token": bool(scope.people.revoke_token(self.token.id)),
             "people.remove": scope.people.remove("ada"),
             "usage.fold": scope.usage.fold("2026-06-01"),
@@ -130,6 +145,7 @@ ADDING = {
     *("people.add", "people.new_token", "people.record_token", "revisions.put", "scans.put", "policies.keep"),
     *("audit.append", "audit.append_all", "audit.keep_checkpoint"),
     *("feedback.add", "test_results.add", "usage.add"),
+    *("namespaces.put", "releases.put", "deployments.put"),
 }
 """What `Played` does."""
 

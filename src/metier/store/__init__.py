@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from metier.store.people import AccessToken as AccessToken
     from metier.store.people import Person as Person
     from metier.store.proposals import Proposal as Proposal
+    from metier.store.registry import Deployment as Deployment
+    from metier.store.registry import RegistryNamespace as RegistryNamespace
+    from metier.store.registry import RegistryRelease as RegistryRelease
     from metier.store.revisions import Install as Install
     from metier.store.revisions import Revision as Revision
     from metier.store.revisions import RevisionFile as RevisionFile

@@ -114,7 +114,7 @@ TABLES = (
     TableSchema(
         name="installs", columns="tenant:key location skill source layer digest state by at", key=("tenant", "location")
     ),
-    TableSchema(name="namespaces", columns="tenant:key name owners by at", key=("tenant", "name")),
+    TableSchema(name="namespaces", columns="tenant:key name owners criteria by at", key=("tenant", "name")),
     TableSchema(
         name="node_records",
         columns="tenant:key node chain seq:number ts event_type actor_kind actor_id env session trace_id skill_ref "
@@ -153,11 +153,12 @@ TABLES = (
     ),
     TableSchema(
         name="releases",
-        columns="tenant:key namespace name version digest archive_digest archive_size:number description status "
+        columns="tenant:key namespace name version digest archive_digest archive_size:number description facts status "
         "by at decided_by decided_at reason criteria number:number",
         key=("tenant", "namespace", "name", "version"),
         indexes=(
             Index(name="releases_name", columns=("tenant", "name")),
+            Index(name="releases_number", columns=("tenant", "number")),
             Index(name="releases_status", columns=("tenant", "status")),
         ),
     ),

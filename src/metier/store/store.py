@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from metier.store.people import People, Person
     from metier.store.policy_versions import PolicyVersions
     from metier.store.proposals import Proposals
+    from metier.store.registry import Deployments, Namespaces, Releases
     from metier.store.state import GovernanceState, RecordedDecisions
     from metier.store.tier_runs import TierRuns
     from metier.store.usage import UsageTable
@@ -313,6 +314,27 @@ class TenantScope:
         from metier.store.policy_versions import PolicyVersions
 
         return PolicyVersions(self._rows)
+
+    @cached_property
+    def namespaces(self) -> Namespaces:
+        """The namespaces of the registry."""
+        from metier.store.registry import Namespaces
+
+        return Namespaces(self._rows)
+
+    @cached_property
+    def releases(self) -> Releases:
+        """The releases in the registry."""
+        from metier.store.registry import Releases
+
+        return Releases(self._rows)
+
+    @cached_property
+    def deployments(self) -> Deployments:
+        """The releases that every node has."""
+        from metier.store.registry import Deployments
+
+        return Deployments(self._rows)
 
     @cached_property
     def audit(self) -> AuditTable:
