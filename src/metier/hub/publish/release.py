@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from metier.scan import ScanReport
     from metier.skill import Skill
     from metier.skill.package import Files
+    from metier.store import RegistryRelease
 
 _VERSION = pattern(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,63}")
 
@@ -108,7 +109,7 @@ def require_version(version: str) -> None:
         raise SkillInvalid(f"{shown(version)!r} is no version.", hint="Write it as 1.2.0 or 2.0.0rc1.")
 
 
-def require_new(release: Release, published: Iterable[str]) -> None:
+def require_new(release: Release | RegistryRelease, published: Iterable[str]) -> None:
     """Raise `SkillExists` where a version is among those that were published, in whatever spelling."""
     for version in published:
         if version_of(version) == version_of(release.version):

@@ -13,7 +13,8 @@ from metier.skill import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metier.hub.publish.site import BuiltSite, Facts
+    from metier.hub.publish.listing import Facts
+    from metier.hub.publish.site import BuiltSite
 
 _STYLE = """\
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
