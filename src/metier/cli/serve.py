@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ def run(options: Namespace) -> None:
         from metier.serve.api.settings import read_settings
     settings = read_settings(options.config, port=options.port, host=options.host)
     log_to_stderr()
+    if settings.access_log:
+        logging.getLogger("metier.serve.access").setLevel(logging.INFO)
     configure_from_environment()
     with open_store() as store:
         secret = "" if store.has_people else _introduce(store)

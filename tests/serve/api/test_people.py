@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.serve.api.conftest import CALLERS, Api
 
 

@@ -13,11 +13,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from metier import errors
-from metier._lazy import logger
 from metier.errors import MetierError
 from metier.hints import for_person
-
-log = logger("metier.serve")
 
 MEDIA_TYPE = "application/problem+json"
 _STATUS: dict[type[MetierError], int] = {
@@ -98,7 +95,7 @@ def status_of(error: MetierError) -> int:
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Let an app answer every error with a problem."""
+    """Let an app answer every error that was foreseen with a problem; `entrance.py` answers all others."""
 
     @app.exception_handler(MetierError)
     async def ours(request: Request, error: MetierError) -> JSONResponse:
@@ -115,13 +112,9 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
+        codes = {404: "not-found", 405: "method-not-allowed", 413: "request-too-large"}
+        code = codes.get(error.status_code, "bad-request")
         return problem(error.status_code, code, str(error.detail), headers=error.headers)
-
-    @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
-        log.error("a request failed: %s %s", request.method, request.url.path, exc_info=error)
-        return problem(500, "internal-error", "The server failed; its log says why.", hint="Tell whoever runs it.")
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

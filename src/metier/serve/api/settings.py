@@ -74,6 +74,8 @@ class ServerSettings(_Settings):
     tls_key: Path | None = None
     allow_plain_http: bool = False
     """Whether it may listen beyond this machine without TLS, because a proxy before it has TLS."""
+    access_log: bool = True
+    """Whether each request gets a line in the log."""
     limits: Limits = Limits()
     nodes: NodeSettings = NodeSettings()
     oidc: OidcSettings | None = None
@@ -82,6 +84,11 @@ class ServerSettings(_Settings):
     def has_tls(self) -> bool:
         """Whether it speaks TLS itself."""
         return self.tls_certificate is not None and self.tls_key is not None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether clients speak TLS, to it or to a proxy before it."""
+        return self.has_tls or (self.public_url is not None and self.public_url.scheme == "https")
 
     @property
     def is_local(self) -> bool:

@@ -1,0 +1,151 @@
+"""Limits of requests, each reached on a small server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from fastapi import Body
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.serve.api.conftest import Api
+
+from metier.serve.api.limits import RateLimiter, RequestLimits
+from metier.serve.api.settings import Limits, ServerSettings
+
+SMALL = Limits(body_bytes=4096, json_bytes=1024, requests_per_minute=6, concurrent=2, request_seconds=0.1)
+
+
+@pytest.fixture
+def settings() -> ServerSettings:
+    return ServerSettings(limits=SMALL)
+
+
+@pytest.fixture
+def echo(api: Api) -> Api:
+    """The server with a route that tells how long the body was."""
+
+    @api.app.post("/api/v1/echo")
+    @api.app.put("/api/v1/contents/x")
+    def length(body: bytes = Body()) -> int:
+        return len(body)
+
+    return api
+
+
+class TestBodies:
+    def test_a_body_within_the_limit_comes_through(self, echo: Api) -> None:
+        assert echo.as_("nobody").post("/api/v1/echo", content=b"x" * 1024).json() == 1024
+
+    def test_a_length_over_the_limit_is_refused_before_the_body_is_read(self, echo: Api) -> None:
+        answer = echo.as_("nobody").post("/api/v1/echo", content=b"x" * 1025)
+        assert (answer.status_code, answer.json()["code"]) == (413, "request-too-large")
+
+    def test_bytes_are_counted_whatever_the_header_says(self, echo: Api) -> None:
+        def parts() -> Iterator[bytes]:
+            yield from [b"x" * 512] * 3
+
+        answer = echo.as_("nobody").post("/api/v1/echo", content=parts())
+        assert (answer.status_code, answer.json()["code"]) == (413, "request-too-large")
+
+    def test_contents_may_be_larger_than_other_bodies(self, echo: Api) -> None:
+        assert echo.as_("nobody").put("/api/v1/contents/x", content=b"x" * 4096).json() == 4096
+        assert echo.as_("nobody").put("/api/v1/contents/x", content=b"x" * 4097).status_code == 413
+
+
+class TestRates:
+    def test_too_many_requests_of_a_credential_are_told_when_to_come_again(self, api: Api) -> None:
+        # The first shows that the credential is valid, and counts for the address.
+        statuses = [api.as_("viewer").get("/api/v1/me").status_code for _ in range(7)]
+        assert statuses == [200] * 7
+        answer = api.as_("viewer").get("/api/v1/me")
+        assert (answer.status_code, answer.json()["code"]) == (429, "too-many-requests")
+        assert 1 <= int(answer.headers["Retry-After"]) <= 10
+
+    def test_one_credential_takes_nothing_from_another(self, api: Api) -> None:
+        for name in ("viewer", "author"):
+            assert api.as_(name).get("/api/v1/me").status_code == 200
+        while api.as_("viewer").get("/api/v1/me").status_code == 200:
+            pass
+        assert api.as_("author").get("/api/v1/me").status_code == 200
+
+    def test_credentials_that_somebody_makes_up_count_for_their_address(self, api: Api) -> None:
+        tries = [
+            api.as_("nobody").get("/api/v1/me", headers={"Authorization": f"Bearer mtr_{one}"}) for one in range(7)
+        ]
+        assert [one.status_code for one in tries] == [401] * 6 + [429]
+
+    def test_the_health_of_a_busy_server_can_still_be_asked(self, api: Api) -> None:
+        assert {api.as_("nobody").get("/healthz").status_code for _ in range(20)} == {200}
+
+    def test_requests_come_back_with_time(self) -> None:
+        now = [100.0]
+        limiter = RateLimiter(60, clock=lambda: now[0])
+        scope = {"type": "http", "headers": [], "client": ("192.0.2.1", 1)}
+        assert {limiter.take(scope) for _ in range(60)} == {0}
+        assert limiter.take(scope) == pytest.approx(1)
+        now[0] += 1
+        assert limiter.take(scope) == 0
+
+    def test_a_network_of_version_six_counts_as_one(self) -> None:
+        limiter = RateLimiter(1)
+        scopes = [{"type": "http", "headers": [], "client": (f"2001:db8::{number}", 1)} for number in (1, 2)]
+        assert limiter.take(scopes[0]) == 0
+        assert limiter.take(scopes[1]) > 0
+
+
+class TestTimeAndPlaces:
+    def test_a_request_that_takes_too_long_is_told_so(self, api: Api) -> None:
+        release = threading.Event()
+
+        @api.app.get("/api/v1/slow")
+        def slow() -> str:
+            release.wait(20)
+            return "done"
+
+        threading.Timer(0.4, release.set).start()
+        answer = api.as_("nobody").get("/api/v1/slow")
+        assert (answer.status_code, answer.json()["code"]) == (503, "too-slow")
+        assert "Retry-After" in answer.headers
+
+    def test_a_request_without_a_place_is_told_that_the_server_is_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("metier.serve.api.limits._PATIENCE_SECONDS", 0.01)
+        statuses = run_at_once(SMALL, streams=False)
+        assert sorted(statuses) == [200, 200, 503]
+
+    def test_streams_of_events_take_no_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("metier.serve.api.limits._PATIENCE_SECONDS", 0.01)
+        assert run_at_once(SMALL, streams=True) == [200, 200, 200]
+
+
+def run_at_once(limits: Limits, *, streams: bool) -> list[int]:
+    """The statuses of three requests, each of which begins while those before are being answered."""
+    import asyncio
+
+    kind = b"text/event-stream" if streams else b"text/plain"
+
+    async def main() -> list[int]:
+        end, statuses = asyncio.Event(), []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+            await end.wait()
+            await send({"type": "http.response.body", "body": b""})
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+                if len(statuses) == 3:
+                    end.set()
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b""}
+
+        limited: ASGIApp = RequestLimits(app, limits=limits)
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": ("127.0.0.1", 1)}
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            for _ in range(3):
+                tasks.create_task(limited(dict(scope), receive, send))  # type: ignore[arg-type]
+        return statuses
+
+    return asyncio.run(main())
