@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 from metier._lazy import replace
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
+from metier.hub.sources.connection import shown_url
 from metier.hub.sources.fetch import Resolved
 from metier.hub.sources.fields import bounded_list, object_at, refused, required_text, text_at
-from metier.hub.sources.http import HttpClient, shown_url
+from metier.hub.sources.http import HttpClient
 from metier.hub.sources.layout import candidates_by_layout
 from metier.hub.sources.tree import archive_tree
 from metier.skill import shown

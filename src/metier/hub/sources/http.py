@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import socket
 import time
-from http.client import HTTPException, HTTPResponse
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import quote, urljoin, urlsplit
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
-from metier._hosts import authority, is_address, is_local, is_loopback, is_public_address, split_authority
+from metier._hosts import authority, is_address, is_loopback, is_public_address
 from metier._lazy import pattern
-from metier._version import __version__
 from metier.errors import IntegrityFailed, InvalidArgument, SourceUnavailable
-from metier.hub.sources.address import SourceAddress, split_url
+from metier.hub.sources.address import SourceAddress
+from metier.hub.sources.connection import (
+    BoundedConnection,
+    failure_reason,
+    parse_http_url,
+    shown_url,
+)
 from metier.hub.sources.fields import text_at
 from metier.hub.sources.http_settings import credentials_for, proxy_for
 from metier.skill import shown
@@ -28,8 +32,11 @@ from metier.source.unpack import ArchiveLimits
 from metier.store.canonical_json import parse_strict
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+    from http.client import HTTPResponse
 
+    from metier.hub.sources.connection import (
+        HttpUrl,
+    )
     from metier.hub.sources.fetch import Transfer
 
 JSON = r"application/([\w.-]+\+)?json|text/(json|plain)|(application|binary)/octet-stream"
@@ -38,11 +45,9 @@ MARKDOWN = r"text/((x-)?markdown|plain)|(application|binary)/octet-stream"
 
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_MAX_HEADERS = 256 * 1024
 _MAX_PROBLEM = 16 * 1024
 _MAX_JSON = 8 * 1024 * 1024
 _PIECE = 64 * 1024
-_PORTS = {"https": 443, "http": 80}
 _TRY_LATER = "Try again later, or ask whoever runs the server."
 _HINTS = {
     401: "Give a token for that host in METIER_REGISTRY_TOKENS or in ~/.netrc.",
@@ -61,22 +66,6 @@ class Download(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class _Url(NamedTuple):
-    scheme: str
-    authority: str
-    """The host, with a port where that is no usual one."""
-    target: str
-
-    @property
-    def origin(self) -> str:
-        return f"{self.scheme}://{self.authority}"
-
-    @property
-    def place(self) -> tuple[str, int]:
-        host, port = split_authority(self.authority)
-        return host, port or _PORTS[self.scheme]
-
-
 class HttpClient:
     """Downloads the files of one source.
 
@@ -84,7 +73,7 @@ class HttpClient:
     """
 
     def __init__(self, address: str, transfer: Transfer, *, accept: str = "*/*") -> None:
-        self.origin = _parsed(address).origin
+        self.origin = parse_http_url(address).origin
         self.transfer = transfer
         self.authorization = ""
         """The value of `Authorization` for the origin, in place of the one that the environment has."""
@@ -100,7 +89,7 @@ class HttpClient:
         """
         until = until or time.monotonic() + self.transfer.seconds
         most = min(max_bytes or self.transfer.max_bytes, self.transfer.max_bytes)
-        first = at = _parsed(url)
+        first = at = parse_http_url(url)
         for _ in range(_MAX_REDIRECTS + 1):
             is_own = at.origin == self.origin
             if not is_own or at is not first:
@@ -108,7 +97,7 @@ class HttpClient:
                 self.transfer.permit(SourceAddress(kind="archive", location=place), is_way=True)
                 self.transfer.permit(SourceAddress(kind="well-known", location=at.origin), is_way=True)
             try:
-                with _Wire(until) as wire:
+                with BoundedConnection(until) as wire:
                     self._connect(wire, at)
                     own = self.authorization or credentials_for(*at.place) if is_own else ""
                     headers = {"Accept": self._accept, "Authorization": own, "Connection": "close"}
@@ -121,8 +110,8 @@ class HttpClient:
                         break
             except (OSError, HTTPException, ValueError) as error:
                 hint = "Check the address and the network." if isinstance(error, socket.gaierror) else _TRY_LATER
-                raise _unavailable(url, _reason(error), hint) from None
-            at = _parsed(url := joined(url, location))
+                raise _unavailable(url, failure_reason(error), hint) from None
+            at = parse_http_url(url := joined(url, location))
         else:
             raise _unavailable(url, f"it redirects more than {_MAX_REDIRECTS} times")
         check_digest(shown_url(url), body, digest)
@@ -141,7 +130,7 @@ class HttpClient:
         """An archive, of at most the size that is unpacked."""
         return self.get(url, what, types=ARCHIVE, max_bytes=ArchiveLimits().archive_bytes, digest=digest)
 
-    def _connect(self, wire: _Wire, url: _Url) -> None:
+    def _connect(self, wire: BoundedConnection, url: HttpUrl) -> None:
         """Connect to an address that may be reached, with TLS unless it is this machine."""
         host, port = url.place
         proxy = None if is_loopback(host) else proxy_for(host)
@@ -174,7 +163,9 @@ class HttpClient:
         if url.scheme == "https":
             wire.encrypt(host)
 
-    def _body(self, url: str, wire: _Wire, response: HTTPResponse, what: str, types: str, most: int) -> bytes:
+    def _body(
+        self, url: str, wire: BoundedConnection, response: HTTPResponse, what: str, types: str, most: int
+    ) -> bytes:
         """The file that an answer has; raises an error for one of another type or length than it should have."""
         if response.status != 200:
             raise _refusal(url, wire, response)
@@ -209,11 +200,6 @@ class HttpClient:
         return bytes(body)
 
 
-def shown_url(url: str) -> str:
-    """An address as it is printed: without its query, which may be a key."""
-    return shown(url.partition("#")[0].partition("?")[0], 300)
-
-
 def joined(base: str, reference: str) -> str:
     """An address that a server names, relative to where it was named; never one of a less safe kind.
 
@@ -222,7 +208,7 @@ def joined(base: str, reference: str) -> str:
     """
     with contextlib.suppress(ValueError, InvalidArgument):
         url = urljoin(base, reference)
-        if _parsed(url).scheme in ("https", urlsplit(base).scheme):
+        if parse_http_url(url).scheme in ("https", urlsplit(base).scheme):
             return url
     raise SourceUnavailable(
         f"{shown_url(base)} leads to {shown(reference, 200)!r}, which is not followed.",
@@ -247,85 +233,7 @@ def sha256_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-class _Wire(io.RawIOBase):
-    """A connection that is read until a moment, and for a number of bytes, and no further."""
-
-    def __init__(self, until: float) -> None:
-        super().__init__()
-        self._until = until
-        self._left = _MAX_HEADERS
-        self._is_complete = False
-        self._sock = socket.socket()
-
-    def __exit__(self, *_: object) -> None:
-        self._sock.close()
-
-    def _limit_time(self, most: float = float("inf")) -> None:
-        left = min(self._until - time.monotonic(), most)
-        if left <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left)
-
-    def connect(self, sock: socket.socket, place: Any) -> None:
-        """Reach an address, which may take half a minute at most."""
-        self._sock.close()
-        self._sock = sock
-        self._limit_time(30)
-        sock.connect(place)
-
-    def encrypt(self, host: str) -> None:
-        """Speak TLS from now on, with a host that has a certificate."""
-        import ssl
-
-        self._limit_time()
-        self._sock = ssl.create_default_context().wrap_socket(self._sock, server_hostname=host)
-
-    def send(self, method: str, target: str, host: str, headers: dict[str, str]) -> HTTPResponse:
-        """The beginning of the answer to a request."""
-        headers = {"Host": host, "User-Agent": f"metier/{__version__}", "Accept-Encoding": "identity", **headers}
-        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items() if value)]
-        self._limit_time()
-        self._sock.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
-        response = HTTPResponse(cast("socket.socket", self))
-        response.begin()
-        return response
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """The reader of a response, as `http.client` asks for it."""
-        return io.BufferedReader(self)
-
-    def close(self) -> None:
-        """Stay open behind an answer that was read, because another may follow; the end of the context closes it."""
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Bytes of the other side."""
-        try:
-            self._limit_time()
-            count = self._sock.recv_into(buffer)
-        except OSError:
-            if self._is_complete:
-                return 0
-            raise
-        self._left -= count
-        if self._left < 0:
-            raise OSError("it sends more than it may")
-        return count
-
-    def allow(self, most: int) -> None:
-        """Let a body follow that has at most that many bytes; chunks have lengths of their own between them."""
-        self._left = 2 * most + _MAX_HEADERS
-
-    def expect_end(self) -> None:
-        """Wait for a second only: all that was declared is here, and the server was asked to close the connection."""
-        self._is_complete = True
-        self._until = min(self._until, time.monotonic() + 1)
-
-
-def _refusal(url: str, wire: _Wire, response: HTTPResponse) -> SourceUnavailable:
+def _refusal(url: str, wire: BoundedConnection, response: HTTPResponse) -> SourceUnavailable:
     """The error for an answer that is no file, with the problem that the server describes (RFC 7807)."""
     problem = None
     if response.headers.get_content_type() in ("application/problem+json", "application/json"):
@@ -338,28 +246,6 @@ def _refusal(url: str, wire: _Wire, response: HTTPResponse) -> SourceUnavailable
     why = f"it answered {response.status}{f' ({details})' if details else ''}"
     challenge = response.headers.get("WWW-Authenticate", "")
     return _unavailable(url, why, _HINTS.get(response.status, _TRY_LATER), status=response.status, challenge=challenge)
-
-
-def _parsed(url: str) -> _Url:
-    """The parts of an address; raises an error for one that is not spoken with."""
-    scheme, host, rest = split_url(url)
-    if scheme not in _PORTS or not url.isprintable():
-        raise InvalidArgument(f"{shown_url(url)} is no address.", hint="Write one such as https://example.com/pdf.zip.")
-    if scheme == "http" and not is_local(host):
-        raise InvalidArgument(
-            f"{shown_url(url)} would be read in the open, where it can be changed on the way.", hint="Use https."
-        )
-    path = rest.partition("#")[0]
-    return _Url(scheme, host, quote(path if path.startswith("/") else f"/{path}", safe="/%:@!$&'()*+,;=~?"))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "it took too long"
-    if isinstance(error, HTTPException) or not isinstance(error, OSError):
-        return f"its answer is no proper HTTP ({type(error).__name__})"
-    reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-    return shown(str(reason), 200).rstrip(".") or type(error).__name__
 
 
 def _unavailable(url: str, what: str, hint: str = _TRY_LATER, **context: object) -> SourceUnavailable:

@@ -19,9 +19,10 @@ from urllib.parse import quote, urlsplit
 
 from metier._lazy import dataclass, field, replace
 from metier.errors import IntegrityFailed, MetierError, SkillInvalid, SkillNotFound, SourceUnavailable
+from metier.hub.sources.connection import shown_url
 from metier.hub.sources.fetch import Candidate, Fetched, Resolved
 from metier.hub.sources.fields import bounded_list, few, object_at, refused, required_text, text_at
-from metier.hub.sources.http import MARKDOWN, HttpClient, joined, sha256_of, shown_url
+from metier.hub.sources.http import MARKDOWN, HttpClient, joined, sha256_of
 from metier.hub.sources.tree import archive_tree, candidates_of, memory_tree
 from metier.skill import MAX_SKILL_BYTES, is_valid_name, read_frontmatter, shown
 from metier.skill.package import MAX_FILE_BYTES, MAX_FILES, digest_of_files, is_digest
