@@ -210,6 +210,11 @@ class People:
             "The token counts no longer.", hint=for_people("`metier user tokens` shows those that do.")
         )
 
+    def token_of(self, person: Person) -> AccessToken | None:
+        """Return the token that authenticated a person; None where none did."""
+        found = self._rows.first(_TOKENS, secret_hash=person.token) if person.token else None
+        return found.token if found is not None else None
+
     def tokens(self) -> list[AccessToken]:
         """Return all tokens, the oldest first."""
         return [one.token for one in self._stored_tokens()]

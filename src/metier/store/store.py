@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from metier.store.state import GovernanceState, RecordedDecisions
     from metier.store.tier_runs import TierRuns
     from metier.store.usage import UsageTable
+    from metier.store.used_once import UsedOnce
 
 _MAX_STATES = 1_000
 
@@ -302,6 +303,13 @@ class TenantScope:
         from metier.store.usage import UsageTable
 
         return UsageTable(self._rows)
+
+    @cached_property
+    def used_once(self) -> UsedOnce:
+        """Values that count once."""
+        from metier.store.used_once import UsedOnce
+
+        return UsedOnce(self._rows)
 
     @cached_property
     def policies(self) -> PolicyTexts:

@@ -60,7 +60,15 @@ def introducer(scope: TenantScope, person: Person | None) -> Person | None:
     return person if person is not None and _is_admin(person) and may_be_introduced(scope) else None
 
 
-def add_person(scope: TenantScope, by: Person, name: str, roles: Iterable[str], *, kind: PersonKind = "user") -> Person:
+def add_person(
+    scope: TenantScope,
+    by: Person,
+    name: str,
+    roles: Iterable[str],
+    *,
+    kind: PersonKind = "user",
+    notes: tuple[str, ...] = (),
+) -> Person:
     """Add a person, or change the roles of one; the first must be an admin, or nobody could add more."""
     _require_name(scope, name)
     person = Person(name=name, kind=kind, roles=frozenset(map(parse_role, roles)))
@@ -83,7 +91,7 @@ def add_person(scope: TenantScope, by: Person, name: str, roles: Iterable[str], 
             )
         if not _is_admin(person):
             _require_another_admin(scope, name)
-        scope.people.add(person, event_record(scope, "person.added", actor_of(by, scope)))
+        scope.people.add(person, event_record(scope, "person.added", actor_of(by, scope), notes=notes))
     return person
 
 

@@ -56,6 +56,14 @@ class SigningKey:
 
         return base64.b64encode(self._private.sign(data)).decode()
 
+    def derive(self, purpose: str) -> bytes:
+        """Return 32 secret bytes for one purpose: the same wherever this key is, and of no use for any other."""
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"metier {purpose}".encode())
+        return derived.derive(self._private.private_bytes_raw())
+
 
 def known_keys(key_file: Path | str, *more: Path | str) -> Mapping[str, Ed25519PublicKey]:
     """Return the public keys by id: of the key that signs here, of earlier ones, and of every other file named."""

@@ -11,6 +11,7 @@ from metier._cache import BoundedCache
 from metier.guard import Guard
 from metier.guard.governance import Governance
 from metier.guard.policy.stored import StoredPolicies
+from metier.serve.api.oidc import OidcProvider
 from metier.serve.api.settings import ServerSettings
 from metier.store import Store
 
@@ -24,6 +25,7 @@ class ServerContext:
         self.store = store
         self.settings = settings
         self.stopping = threading.Event()
+        self.provider = OidcProvider(settings.oidc) if settings.oidc is not None else None
         self._guards: BoundedCache[str, Guard] = BoundedCache(_MAX_TENANTS)
 
     def stop(self) -> None:

@@ -14,12 +14,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from metier._lazy import dataclass
 from metier.guard.approvals.roles import has_role
+from metier.serve.api.browser_session import COOKIE, require_own_page
 from metier.serve.api.context import Context
 from metier.serve.api.problems import ProblemError
 from metier.store import Person, TenantScope
 
 Role = Literal["viewer", "author", "reviewer", "admin", "node"]
-COOKIE = "metier_session"
 _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token that `metier user token` made.")
 
 
@@ -53,6 +53,8 @@ def _caller(
             hint="Send the header `Authorization: Bearer TOKEN`.",
             headers={"WWW-Authenticate": "Bearer"},
         )
+    if by_cookie:
+        require_own_page(request, context.settings, secret)
     caller = Caller(scope=found[0], person=found[1], by_cookie=by_cookie)
     request.state.caller = caller
     return caller

@@ -38,10 +38,25 @@ class OidcSettings(_Settings):
     client_id: str
     client_secret_file: Path | None = None
     """The file of the secret; a public client has none, and PKCE protects it."""
+    device_client_id: str = ""
+    """The client for command lines, which can keep no secret; by default the other one, where that has none either."""
     scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
     name_claim: str = "email"
     roles: tuple[RoleMapping, ...] = ()
     """The first that fits counts. Who fits none may not sign in."""
+
+    @property
+    def client_secret(self) -> str | None:
+        """The secret in the file, as it is there now."""
+        if self.client_secret_file is None:
+            return None
+        with open_plain(os.fspath(self.client_secret_file)) as file:
+            return file.read(_MAX_BYTES).decode().strip()
+
+    @property
+    def device_client(self) -> str:
+        """The client for command lines; "" where there is none."""
+        return self.device_client_id or ("" if self.client_secret_file is not None else self.client_id)
 
 
 class Limits(_Settings):

@@ -1,0 +1,80 @@
+"""Sessions of browsers: the cookie, and the proof that a request comes from our own page.
+
+Boundary: a request that changes something and is known by a cookie alone counts only with the token that our page was
+given, and from our own origin. A browser sends the cookie by itself, whatever page is behind the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from starlette.responses import Response
+
+from metier._hosts import is_loopback
+from metier.serve.api.problems import ProblemError
+from metier.serve.api.settings import ServerSettings
+
+COOKIE = "metier_session"
+HEADER = "X-CSRF-Token"
+SESSION_SECONDS = 12 * 3600
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def base_url(request: Request, settings: ServerSettings) -> str:
+    """The address of this server as browsers have it, without a slash at the end."""
+    if settings.public_url is not None:
+        return str(settings.public_url).rstrip("/")
+    return f"{'https' if settings.has_tls else 'http'}://{request.headers.get('host', '')}"
+
+
+def own_origin(request: Request, settings: ServerSettings) -> str:
+    """The origin of our own pages."""
+    parts = urlsplit(base_url(request, settings))
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def require_private(request: Request, settings: ServerSettings) -> None:
+    """Refuse to hand out credentials where others can read them on the way."""
+    parts = urlsplit(base_url(request, settings))
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise ProblemError(
+            403,
+            "insecure-sign-in",
+            "Nobody signs in over plain HTTP: others could read the session.",
+            hint="Reach the server by https; behind a proxy that has TLS, set `public_url`.",
+        )
+
+
+def csrf_token(session: str) -> str:
+    """The token that our page sends beside a session: only who was given it knows it, and a cookie is not readable."""
+    return hmac.new(session.encode(), b"metier csrf token", hashlib.sha256).hexdigest()
+
+
+def require_own_page(request: Request, settings: ServerSettings, session: str) -> None:
+    """Refuse a request with a cookie that changes something, unless our own page sent it."""
+    if request.method in _SAFE:
+        return
+    sent = request.headers.get(HEADER, "").encode()
+    is_own = request.headers.get("origin", "").lower() == own_origin(request, settings)
+    if not is_own or not hmac.compare_digest(sent, csrf_token(session).encode()):
+        raise ProblemError(
+            403,
+            "foreign-page",
+            f"A session of a browser changes something only from our own pages, with the header {HEADER}.",
+            hint="`GET /api/v1/session` gives the token. Programs send `Authorization: Bearer TOKEN` instead.",
+        )
+
+
+def set_session(response: Response, session: str, *, is_secure: bool) -> None:
+    """Give a browser its session."""
+    response.set_cookie(
+        COOKIE, session, max_age=SESSION_SECONDS, path="/", secure=is_secure, httponly=True, samesite="lax"
+    )
+
+
+def clear_session(response: Response, *, is_secure: bool) -> None:
+    """Take the session of a browser back."""
+    response.delete_cookie(COOKIE, path="/", secure=is_secure, httponly=True, samesite="lax")
