@@ -117,7 +117,7 @@ def propose_update(
     who = actor or actor_of(author, scope, library.caller.environment or "")
     guard = guard or Guard()
     with notifying(guard.governance.effective):
-        return _parked(scope, home, before, after, justification, evidence, author, who, guard)
+        return park(scope, home, before, after, justification, evidence, author, who, guard)
 
 
 def propose_new(
@@ -155,7 +155,7 @@ def propose_new(
         )
     guard, actor = guard or Guard(), actor or actor_of(author, scope)
     with notifying(guard.governance.effective):  # nobody is told of a proposal that a rule applies at once
-        proposal = _parked(scope, home, {}, after, justification, evidence, author, actor, guard)
+        proposal = park(scope, home, {}, after, justification, evidence, author, actor, guard)
         return apply_by_rule(scope, guard, proposal, author, actor) or proposal
 
 
@@ -166,7 +166,7 @@ def _as_files(files: Files | Mapping[str, MemoryFile | bytes | str]) -> Files:
     return files_of(MemoryPackage(files))  # type: ignore[arg-type]
 
 
-def _parked(
+def park(
     scope: TenantScope,
     home: SkillLocation,
     before: Files,
@@ -176,10 +176,14 @@ def _parked(
     author: Person,
     actor: Actor,
     guard: Guard,
+    *,
+    id: str = "",  # noqa: A002
 ) -> Proposal:
+    """Keep a proposal of other contents for a place, with all that its reviewer has to see, until it is decided."""
     justification, evidence = _checked_reasons(justification, evidence)
     digest, base = digest_of_files(after), digest_of_files(before) if before else ""
     wanted = Proposal(
+        id=id,
         kind="update" if before else "new",
         skill=home.ref,
         location=home.location,

@@ -91,6 +91,11 @@ APPROVALS = Table(
 AFTERWARDS = ("revoked_at", "revoked_by", "revoked_reason", "fell_to")
 """The fields that are set after an approval was given, and only take something from it."""
 
+_STATUSES = (
+    "SELECT id, digest, status FROM approval_requests WHERE tenant = ? AND (created_at >= ? OR status = 'pending') "
+    "ORDER BY created_at, number"
+)
+
 
 def approval_terms(approval: Approval) -> str:
     """Return the digest of all terms of an approval, which its record has."""
@@ -125,6 +130,10 @@ class Approvals:
     def requests(self, status: RequestStatus | None = None, *, skill: str | None = None) -> list[ApprovalRequest]:
         """Return all requests, or those of a status or a skill, the oldest first."""
         return self._rows.select(_REQUESTS, **given(status=status, skill=skill))
+
+    def request_statuses(self, since: str) -> list[tuple[str, str, str]]:
+        """Return id, digest and status of the requests that are pending or were made since a time."""
+        return [(one[0], one[1], one[2]) for one in self._rows.statement(_STATUSES, since)]
 
     def set_request(self, id: str, status: RequestStatus, *, expected: RequestStatus) -> bool:  # noqa: A002
         """Change the status of a request that has the expected one; False if it has another."""

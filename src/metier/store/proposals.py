@@ -53,6 +53,10 @@ _PROPOSALS = Table(
     order=("created_at", "number", "id"),
     json={"evidence": list, "capabilities_new": tuple, "recommendations": list},
 )
+_STATUSES = (
+    "SELECT id, status, comment FROM proposals WHERE tenant = ? AND (created_at >= ? OR status = 'open') "
+    "ORDER BY created_at, number"
+)
 
 
 class Proposals:
@@ -76,6 +80,10 @@ class Proposals:
     def all(self, status: ProposalStatus | None = None, skill: str | None = None) -> list[Proposal]:
         """Return all proposals, or those of a status or a skill, the oldest first."""
         return self._rows.select(_PROPOSALS, **given(status=status, skill=skill))
+
+    def statuses(self, since: str) -> list[tuple[str, str, str]]:
+        """Return id, status and comment of the proposals that are open or were made since a time."""
+        return [(one[0], one[1], one[2]) for one in self._rows.statement(_STATUSES, since)]
 
     def move(
         self,

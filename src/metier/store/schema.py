@@ -117,9 +117,9 @@ TABLES = (
     TableSchema(name="namespaces", columns="tenant:key name owners criteria by at", key=("tenant", "name")),
     TableSchema(
         name="node_records",
-        columns="tenant:key node chain seq:number ts event_type actor_kind actor_id env session trace_id skill_ref "
-        "digest layer point outcome rule_id policy_digest data_json prev_hash hash received_at",
-        key=("tenant", "node", "chain", "seq"),
+        columns="tenant:key node chain epoch:number seq:number ts event_type actor_kind actor_id env session trace_id "
+        "skill_ref digest layer point outcome rule_id policy_digest data_json prev_hash hash received_at",
+        key=("tenant", "node", "chain", "epoch", "seq"),
         is_counted=True,
         indexes=(
             Index(name="node_records_ts", columns=("tenant", "ts")),
@@ -129,8 +129,8 @@ TABLES = (
     ),
     TableSchema(
         name="nodes",
-        columns="tenant:key id name person platform registered_at last_seen_at state_digest status fault inventory "
-        "inventory_at number:number",
+        columns="tenant:key id name person platform registered_at last_seen_at status fault fault_at:number "
+        "epoch:number inventory inventory_at number:number",
         key=("tenant", "id"),
     ),
     TableSchema(name="people", columns="tenant:key name kind roles added_at", key=("tenant", "name")),

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from metier.store.connection_pool import Backend
     from metier.store.feedback import FeedbackTable
     from metier.store.location import Kind, StoreAddress
+    from metier.store.node_records import NodeRecords
+    from metier.store.nodes import Nodes
     from metier.store.people import People, Person
     from metier.store.policy_versions import PolicyVersions
     from metier.store.proposals import Proposals
     from metier.store.registry import Deployments, Namespaces, Releases
+    from metier.store.rows import StateVersion
     from metier.store.state import GovernanceState, RecordedDecisions
     from metier.store.tier_runs import TierRuns
     from metier.store.usage import UsageTable
@@ -220,6 +223,10 @@ class TenantScope:
         self.store.states[self.tenant] = replace(cached, mark=mark)
         return cached.state
 
+    def version(self) -> StateVersion:
+        """Return a version that differs whenever something changed that decisions depend on, or was recorded."""
+        return self._rows.state_version()
+
     def past_states(self) -> PastStates:
         """Return the states that it was in, for decisions that are made again."""
         return PastStates(self._rows)
@@ -315,6 +322,20 @@ class TenantScope:
     def policies(self) -> PolicyTexts:
         """The texts of policy files that decisions were made under."""
         return PolicyTexts(self._rows)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The machines of the tenant."""
+        from metier.store.nodes import Nodes
+
+        return Nodes(self._rows)
+
+    @cached_property
+    def node_records(self) -> NodeRecords:
+        """The audit records of its machines."""
+        from metier.store.node_records import NodeRecords
+
+        return NodeRecords(self._rows)
 
     @cached_property
     def policy_versions(self) -> PolicyVersions:

@@ -50,6 +50,11 @@ class SigningKey:
             raise _unusable(file, error.strerror or str(error)) from None
         return key
 
+    @property
+    def public_pem(self) -> str:
+        """The public half, for whoever verifies."""
+        return _pem_of(self._private.public_key()).decode()
+
     def sign(self, data: bytes) -> str:
         """Return the signature of some bytes, in Base64."""
         import base64
@@ -85,14 +90,12 @@ def keep_public(key_file: Path | str, public: Ed25519PublicKey) -> None:
     """Write a public key beside the one that signs here, where `known_keys` finds it."""
     from pathlib import Path
 
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     file = Path(key_file)
     published = file.with_name(f"{file.stem}-{_key_id(public)}.pub")
     if not published.exists():
         with contextlib.suppress(OSError):  # the folder of a key that somebody brought may be read-only
             published.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            published.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+            published.write_bytes(_pem_of(public))
 
 
 def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
@@ -106,6 +109,12 @@ def is_signed(data: bytes, signature: str, key: Ed25519PublicKey) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def _pem_of(public: Ed25519PublicKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _key_id(public: Ed25519PublicKey) -> str:

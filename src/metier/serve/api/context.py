@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
@@ -14,6 +15,9 @@ from metier.guard.policy.stored import StoredPolicies
 from metier.serve.api.oidc import OidcProvider
 from metier.serve.api.settings import ServerSettings
 from metier.store import Store
+
+if TYPE_CHECKING:
+    from metier.serve.api.node_state import NodeStates
 
 _MAX_TENANTS = 1_000
 
@@ -39,6 +43,13 @@ class ServerContext:
             policies = StoredPolicies(self.store, tenant)
             found = self._guards[tenant] = Guard(governance=Governance(policies, store=self.store.url))
         return found
+
+    @cached_property
+    def node_states(self) -> NodeStates:
+        """The states that nodes get."""
+        from metier.serve.api.node_state import NodeStates
+
+        return NodeStates(self)
 
     def governance(self, tenant: str) -> Governance:
         """The policy and the state of a tenant."""

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from metier import errors
@@ -41,7 +41,9 @@ _OTHERWISE = 422
 
 
 class Problem(BaseModel):
-    """What went wrong, and what to do about it."""
+    """What went wrong, and what to do about it; some problems have members of their own beside these."""
+
+    model_config = ConfigDict(extra="allow")
 
     type: str = Field(description="`urn:metier:problem:` and the code.")
     title: str = Field(description="The status in words.")
@@ -56,10 +58,18 @@ class ProblemError(Exception):
     """A problem that a handler answers with."""
 
     def __init__(
-        self, status: int, code: str, detail: str, *, hint: str = "", headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        hint: str = "",
+        headers: Mapping[str, str] | None = None,
+        **more: int,
     ) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail, self.hint, self.headers = status, code, detail, hint, headers
+        self.more = more
 
 
 def problem(
@@ -70,8 +80,9 @@ def problem(
     hint: str = "",
     errors: list[str] | None = None,
     headers: Mapping[str, str] | None = None,
+    more: Mapping[str, int] | None = None,
 ) -> JSONResponse:
-    """An answer with a problem."""
+    """An answer with a problem, and `more` members of that problem alone."""
     content = Problem(
         type=f"urn:metier:problem:{code}",
         title=HTTPStatus(status).phrase,
@@ -80,6 +91,7 @@ def problem(
         code=code,
         hint=hint,
         errors=errors or [],
+        **(more or {}),
     )
     return JSONResponse(
         content.model_dump(exclude_defaults=True),
@@ -103,7 +115,7 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(ProblemError)
     async def own(request: Request, error: ProblemError) -> JSONResponse:
-        return problem(error.status, error.code, error.detail, hint=error.hint, headers=error.headers)
+        return problem(error.status, error.code, error.detail, hint=error.hint, headers=error.headers, more=error.more)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

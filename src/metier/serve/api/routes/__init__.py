@@ -1,6 +1,19 @@
 """The routes of the API, a module for each kind of resource."""
 
-from metier.serve.api.routes import people, sign_in
+from metier.serve.api.routes import (
+    contents,
+    node_exchange,
+    nodes,
+    people,
+    sign_in,
+)
 
-ROUTERS = (people.router, sign_in.router)
+ROUTERS = (
+    people.router,
+    sign_in.router,
+    contents.router,
+    # The routes of a node's own come first: `me` is no id.
+    node_exchange.router,
+    nodes.router,
+)
 """All routers, in the order of the documentation."""

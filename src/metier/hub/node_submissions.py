@@ -1,0 +1,108 @@
+"""Requests and proposals that nodes send: kept for the people who decide at the server.
+
+A node says what its user wants. Who asks, and what a content can do, is taken from what the server knows itself: a
+machine whose owner changed it could otherwise ask in the name of somebody whose request its owner may grant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metier._lazy import replace
+from metier.errors import FileMissing, InvalidArgument
+from metier.guard import Actor
+from metier.guard.approvals.requests import MAX_REASON, record_fields, requester_name
+from metier.guard.audit.governance_events import record_event
+from metier.guard.notify import notifying
+from metier.hub.proposals import park
+from metier.hub.skill_files import capabilities_of, keep_files
+from metier.hub.skill_location import SkillLocation
+from metier.skill import shown
+from metier.store import Person
+from metier.store.rows import now
+
+if TYPE_CHECKING:
+    from metier.guard import Guard
+    from metier.skill.package import Files
+    from metier.store import ApprovalRequest, Proposal, TenantScope
+    from metier.store.nodes import Node
+
+DEPLOYED = "registry:"
+"""How the location of a deployed skill begins, before its name: nodes have it wherever they keep such skills."""
+
+
+def receive_request(
+    scope: TenantScope, guard: Guard, node: Node, asked: ApprovalRequest, *, agent: str = ""
+) -> ApprovalRequest:
+    """Keep a request of a node's user; the same one again is the one that is kept already."""
+    known = scope.approvals.get_request(asked.id)
+    location = f"{node.id}:{asked.location}"
+    if known is not None:
+        if (known.digest, known.location) != (asked.digest, location):
+            raise _taken(asked.id)
+        return known
+    effective = guard.governance.effective
+    kept = keep_files(scope, effective, asked.skill, _content(scope, asked.digest))
+    actor = _actor(scope, node, agent, asked.environment)
+    wanted = replace(
+        asked,
+        location=location,
+        capabilities=tuple(sorted({*asked.capabilities, *capabilities_of(kept)})),
+        requested_by=requester_name(actor),
+        reason=asked.reason[:MAX_REASON],
+        status="pending",
+        created_at=now(),
+    )
+    with notifying(effective), scope.transaction():
+        request = scope.approvals.request(wanted)
+        if request.id == wanted.id:
+            fields = {**record_fields(request), "reason": request.reason, "decision": "ask"}
+            record_event(scope, "approval.requested", actor, **fields, notes=(f"node {node.id}",))
+    return request
+
+
+def receive_proposal(scope: TenantScope, guard: Guard, node: Node, sent: Proposal) -> Proposal:
+    """Keep a proposal that a node's user, or an agent of theirs, has made; the same one again is kept already.
+
+    The difference, and what the change newly can do, come from the two contents as the server has them.
+    """
+    known = scope.proposals.get(sent.id)
+    if known is not None:
+        if known.proposed_digest != sent.proposed_digest or node.person not in (known.author, known.on_behalf_of):
+            raise _taken(sent.id)
+        return known
+    name, _, source = sent.skill.partition("@")
+    home = SkillLocation(location=f"{DEPLOYED}{name}", name=name, source=source or "server", layer="enterprise")
+    before = _content(scope, sent.base_digest) if sent.base_digest else {}
+    by_agent = sent.author_kind == "agent"
+    author = Person(name=sent.author, kind="agent") if by_agent else Person(name=node.person)
+    return park(
+        scope,
+        home,
+        before,
+        _content(scope, sent.proposed_digest),
+        sent.justification,
+        sent.evidence,
+        author,
+        _actor(scope, node, sent.author if by_agent else ""),
+        guard,
+        id=sent.id,
+    )
+
+
+def _content(scope: TenantScope, digest: str) -> Files:
+    if not scope.revisions.has(digest):
+        raise FileMissing(
+            f"The content {digest:.20}… is not here.",
+            hint="Send it first: `PUT /api/v1/contents/DIGEST`.",
+            digest=digest,
+        )
+    return scope.revisions.files(digest)
+
+
+def _actor(scope: TenantScope, node: Node, agent: str, environment: str = "") -> Actor:
+    return Actor(user=node.person, agent=agent or None, tenant=scope.tenant or None, environment=environment or None)
+
+
+def _taken(id: str) -> InvalidArgument:  # noqa: A002
+    return InvalidArgument(f"{shown(id)!r} is the id of something else.", hint="Send it under another id.")

@@ -1,0 +1,218 @@
+"""The state of a tenant as its nodes get it: policy, decisions and deployed skills, signed for each node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import yaml
+
+from metier._cache import BoundedCache
+from metier._lazy import asdict, dataclass
+from metier.guard import Actor
+from metier.guard.audit.checkpoints import default_key_path
+from metier.guard.audit.keys import SigningKey
+from metier.guard.governance import InForce
+from metier.guard.policy.file import PolicyFile
+from metier.serve.api.context import ServerContext
+from metier.store import GovernanceState, TenantScope
+
+FORMAT = 1
+_MAX_TENANTS = 1_000
+_MAX_WAITING = 2_000
+_DECIDED_DAYS = 30
+_OF_THE_SERVER = (("store",), ("audit", "key"), ("scan", "suppressions"))
+"""Keys of a policy about the server's own machine: an address there may have a password in it."""
+_TORN = "["
+"""A text that no reader takes for a policy, in place of one that the server itself cannot read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantState:
+    """The state of a tenant at one moment, before it is signed for a node."""
+
+    number: int
+    common: str
+    """The payload as canonical JSON, without the node."""
+    lease_seconds: int
+    tokens: Mapping[str, str]
+    """The tokens that count: a node whose own is not among them is served no longer."""
+
+    def payload(self, node: str) -> str:
+        """The payload for a node."""
+        head = f'{{"format":{FORMAT},'
+        return f'{head}"node":{json.dumps(node)},{self.common.removeprefix(head)}'
+
+    def digest(self, node: str) -> str:
+        """The sha256 of the payload for a node."""
+        return hashlib.sha256(self.payload(node).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedPayload:
+    """A text, and the signature of the server over its bytes."""
+
+    payload: str
+    key_id: str
+    signature: str
+
+
+class NodeStates:
+    """The states of all tenants, each made anew where something of it changed."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._made: BoundedCache[str, tuple[tuple[object, ...], TenantState]] = BoundedCache(_MAX_TENANTS)
+        self._decisions: BoundedCache[str, tuple[GovernanceState, str]] = BoundedCache(_MAX_TENANTS)
+        self._key: SigningKey | None = None
+
+    @property
+    def key(self) -> SigningKey:
+        """The key that signs: that of the audit log."""
+        if self._key is None:
+            self._key = SigningKey.of(self._context.governance("").effective.audit.key or default_key_path())
+        return self._key
+
+    def version(self, tenant: str) -> tuple[object, ...]:
+        """A version that differs whenever the state of a tenant may be another."""
+        scopes = _scopes(self._context, tenant)
+        # The policy is equal to itself alone; with every day, requests that were decided long ago are left out.
+        effective = self._context.governance(tenant).effective
+        return (_today(), effective, *(scope.version() for scope in scopes))
+
+    def current(self, tenant: str) -> TenantState:
+        """The state of a tenant now."""
+        version = self.version(tenant)
+        kept = self._made.get(tenant)
+        if kept is None or kept[0] != version:
+            kept = self._made[tenant] = (version, self._build(tenant))
+        return kept[1]
+
+    def _build(self, tenant: str) -> TenantState:
+        scopes = _scopes(self._context, tenant)
+        number = max(scope.version()[0] or 0 for scope in scopes)  # first: what is newer gets a higher number
+        in_force = self._context.governance(tenant).in_force(Actor(tenant=tenant or None))
+        own, since = scopes[-1], f"{_today() - timedelta(days=_DECIDED_DAYS)}"
+        requests, proposals = own.approvals.request_statuses(since), own.proposals.statuses(since)
+        named = zip(scopes, in_force.states, strict=True)
+        parts = {
+            "format": f"{FORMAT}",
+            "number": f"{number}",
+            "policies": _canonical([_policy(file) for file in in_force.effective.files]),
+            "proposals": _canonical([_named(("id", "status", "comment"), one) for one in proposals[-_MAX_WAITING:]]),
+            "requests": _canonical([_named(("id", "digest", "status"), one) for one in requests[-_MAX_WAITING:]]),
+            "server": _canonical(self.key.id),
+            "skills": _canonical(_skills(scopes)),
+            "states": f"[{','.join(self._decisions_text(scope.tenant, state) for scope, state in named)}]",
+            "tenant": _canonical(tenant),
+        }
+        return TenantState(
+            number=number,
+            common=f"{{{','.join(f'{json.dumps(name)}:{text}' for name, text in parts.items())}}}",
+            lease_seconds=self._lease(in_force),
+            tokens=own.recorded_decisions().tokens,
+        )
+
+    def _decisions_text(self, tenant: str, state: GovernanceState) -> str:
+        kept = self._decisions.get(tenant)
+        if kept is None or kept[0] is not state:
+            kept = self._decisions[tenant] = (state, _canonical(_decisions(state)))
+        return kept[1]
+
+    def _lease(self, in_force: InForce) -> int:
+        by_policy = getattr(in_force.effective, "nodes_lease", None)
+        seconds = self._context.settings.nodes.lease_seconds
+        return seconds if by_policy is None else min(seconds, int(by_policy))
+
+    def sign(self, text: str) -> SignedPayload:
+        """A text with the server's signature."""
+        return SignedPayload(payload=text, key_id=self.key.id, signature=self.key.sign(text.encode()))
+
+    def lease(self, tenant: str, node: str) -> SignedPayload:
+        """A lease of the present state for a node."""
+        state = self.current(tenant)
+        content = {
+            "format": FORMAT,
+            "issued_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "node": node,
+            "number": state.number,
+            "seconds": state.lease_seconds,
+            "server": self.key.id,
+            "state": state.digest(node),
+        }
+        return self.sign(_canonical(content))
+
+
+def _canonical(content: object) -> str:
+    # In ASCII, so that no text of a policy can be one that has no bytes.
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    return dict(value) if hasattr(value, "keys") else sorted(value) if isinstance(value, frozenset) else list(value)
+
+
+def _scopes(context: ServerContext, tenant: str) -> list[TenantScope]:
+    return [context.store.of(one) for one in dict.fromkeys(("", tenant))]
+
+
+def _policy(file: PolicyFile) -> dict[str, str]:
+    return {"name": f"server:{file.path.strip('<>')}", "text": _without_own_keys(file)}
+
+
+def _without_own_keys(file: PolicyFile) -> str:
+    if file.is_torn:
+        return _TORN
+    try:
+        content = yaml.safe_load(file.text)
+    except yaml.YAMLError:
+        return _TORN
+    if not any(_holds(content, path) for path in _OF_THE_SERVER):
+        return file.text
+    if file.is_broken:
+        return _TORN
+    for path in _OF_THE_SERVER:
+        inner = content if len(path) == 1 else content.get(path[0])
+        if isinstance(inner, dict):
+            inner.pop(path[-1], None)
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def _holds(content: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(content, dict) or name not in content:
+            return False
+        content = content[name]
+    return True
+
+
+def _decisions(state: GovernanceState) -> dict[str, Any]:
+    blocked = sorted([kind, value, state.blocked_by.get((kind, value), "")] for kind, value in state.blocked)
+    approvals = [asdict(one) for digest in sorted(state.approvals) for one in state.approvals[digest]]
+    return {"approvals": approvals, "blocked": blocked, "compared": state.compared, "tested": state.tested}
+
+
+def _skills(scopes: list[TenantScope]) -> list[dict[str, str]]:
+    """The deployed skills by name; those of the tenant itself before those of the installation."""
+    found = {one.name: one for scope in scopes for one in scope.deployments.all()}
+    return [
+        {
+            "name": one.name,
+            "namespace": one.namespace,
+            "version": one.version,
+            "digest": one.digest,
+            "archive": f"/api/v1/contents/{one.digest}",
+        }
+        for _, one in sorted(found.items())
+    ]
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+def _named(names: tuple[str, ...], values: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(names, values, strict=True))

@@ -1,0 +1,56 @@
+"""The contents of skills by digest, as nodes and people fetch them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from metier._cache import BoundedCache
+from metier.hub.publish.pack import pack
+from metier.hub.skill_files import without_links
+from metier.serve.api.context import Context
+from metier.serve.api.credentials import CallerOf, require
+from metier.serve.api.pages import conditional
+from metier.serve.api.problems import ProblemError, documented
+from metier.store import TenantScope
+
+router = APIRouter(prefix="/api/v1/contents", tags=["contents"])
+ContentDigest = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
+MEDIA_TYPE = "application/gzip"
+_MAX_CACHED, _MAX_CACHED_BYTES = 32, 2 * 1024 * 1024
+_archives: BoundedCache[tuple[str, str], bytes] = BoundedCache(_MAX_CACHED)
+"""The archives of small contents by store and digest: all nodes ask for the same one at the same time."""
+
+
+@router.get(
+    "/{digest}",
+    **require("viewer", nodes=True),
+    summary="A content as tar.gz",
+    response_class=Response,
+    responses={
+        200: {"description": "OK", "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+        304: {"description": "Not Modified"},
+        **documented(404, 422),
+    },
+)
+def get_content(request: Request, caller: CallerOf, context: Context, digest: ContentDigest) -> Response:
+    scope = _scope_with(caller.scope, digest)
+    if scope is None:
+        raise ProblemError(404, "content-not-found", "There is no such content.", hint="Send it first by PUT.")
+    key = (str(scope.store), digest)
+    data = _archives.get(key)
+    if data is None:
+        data = pack(without_links(scope.revisions.files(digest)), "tar.gz")
+        if len(data) <= _MAX_CACHED_BYTES:
+            _archives[key] = data
+    return conditional(request, Response(data, media_type=MEDIA_TYPE, headers={"ETag": f'"{digest}"'}))
+
+
+def _scope_with(scope: TenantScope, digest: str) -> TenantScope | None:
+    """The scope that has a content: the caller's, or that of the installation for a skill deployed to everybody."""
+    if scope.revisions.has(digest):
+        return scope
+    common = scope.store.of()
+    is_common = any(one.digest == digest for one in common.deployments.all())
+    return common if is_common and common.revisions.has(digest) else None
