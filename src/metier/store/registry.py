@@ -16,7 +16,7 @@ ReleaseStatus: TypeAlias = Literal["submitted", "rejected", "withdrawn", "publis
 PUBLIC: tuple[ReleaseStatus, ...] = ("published", "yanked")
 """The statuses of releases that were given to others: from then on nothing of them changes but the status."""
 _KEY = ("namespace", "name", "version")
-_CHANGED = "SELECT {} FROM releases WHERE tenant = ? AND number > ? ORDER BY number"
+_CHANGED = "SELECT {} FROM releases WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?"
 _LAST_CHANGE = "SELECT max(number) FROM releases WHERE tenant = ?"
 
 
@@ -139,9 +139,9 @@ class Releases:
         """Return releases by namespace and name, those that changed first before others."""
         return self._rows.select(_RELEASES, **given(namespace=namespace, name=name, status=status))
 
-    def changed_since(self, number: int) -> list[RegistryRelease]:
-        """Return the releases that are new or have another status since a change, in the order of their changes."""
-        rows = self._rows.statement(_CHANGED.format(", ".join(_RELEASES.columns)), number)
+    def changed_since(self, number: int, limit: int = 1_000) -> list[RegistryRelease]:
+        """Return the first releases that are new or have another status since a change, in the order of changes."""
+        rows = self._rows.statement(_CHANGED.format(", ".join(_RELEASES.columns)), number, limit)
         return [_RELEASES.from_row(row) for row in rows]
 
     def last_change(self) -> int:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 Facts: TypeAlias = "Mapping[str, Any]"
 """All that a list says of a release; keys without a value are left out."""
 INDEX, OLD_INDEX = ".well-known/agent-skills", ".well-known/skills"
+RELEASE = ("version", "url", "digest", "content", "yanked")
+"""The facts that an index tells of each version."""
 _MANIFEST = ("name", "version", "description", "license", "keywords")
-_RELEASE = ("version", "url", "digest", "content", "yanked")
 _EXTENSION = (
     *("version", "content", "license", "permissions", "requires", "compatibility", "provenance", "signature"),
     "computedHash",
@@ -99,7 +100,7 @@ def plugin_files(release: Release, facts: Facts, author: str) -> dict[str, tuple
 def index(listing: Listing) -> dict[str, Any]:
     """The index of discovery 0.2.0."""
     deprecated = {name: found[0]["deprecated"] for name, found in listing.skills.items() if "deprecated" in found[0]}
-    releases = {name: [select(one, _RELEASE) for one in found] for name, found in listing.skills.items()}
+    releases = {name: [select(one, RELEASE) for one in found] for name, found in listing.skills.items()}
     own = {"name": listing.name, "releases": releases, "deprecated": deprecated}
     entries = [
         {

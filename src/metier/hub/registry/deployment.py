@@ -1,4 +1,4 @@
-"""Releases that are deployed: from then on every node of the tenant has exactly this content, and nothing else of its name."""
+"""Releases that are deployed: every node of the tenant has exactly this content under the name of the skill."""
 
 from __future__ import annotations
 
