@@ -36,7 +36,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_laptop_is_bound_offline_and_its_trail_is_proved_by_the_server(store: dict[str, str], tmp_path: Path) -> None:
-    host, admin, laptop = (Machine(tmp_path / name, **(store if name == "host" else {})) for name in ("host", "admin", "laptop"))
+    host, admin, laptop = (
+        Machine(tmp_path / name, **(store if name == "host" else {})) for name in ("host", "admin", "laptop")
+    )
     if store:
         host.metier("store", "migrate")
     with host.server() as server:

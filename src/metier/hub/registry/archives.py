@@ -1,4 +1,4 @@
-"""The archives of a registry: those that clients fetch, those that nodes fetch by digest, and those that are uploaded.
+"""The archives of a registry: those that clients fetch, and those that are uploaded.
 
 The archive of a release is kept as it was made: another version of the compression would give other bytes, and clients
 hold a release to the digest that they have seen.
@@ -6,17 +6,15 @@ hold a release to the digest that they have seen.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
-from metier._cache import BoundedCache
-from metier.errors import FileMissing, IntegrityFailed
+from metier.errors import FileMissing, IntegrityFailed, SkillInvalid
 from metier.hub.publish.listing import plugin_files, release_facts
 from metier.hub.publish.pack import pack
 from metier.hub.publish.release import read_release
 from metier.hub.skill_files import keep_files
 from metier.hub.sources.http import sha256_of
-from metier.hub.sources.tree import files_of_archive
+from metier.hub.sources.tree import archive_tree, candidates_of, files_of_archive
 from metier.skill import parse
 from metier.skill.package import digest_of_files
 from metier.source.unpack import unpack
@@ -24,11 +22,10 @@ from metier.source.unpack import unpack
 if TYPE_CHECKING:
     from metier.guard.policy.effective import EffectivePolicy
     from metier.hub.publish.release import Release
+    from metier.skill.package import Files
     from metier.store import RegistryRelease, TenantScope
 
 _OWN_COLUMNS = ("name", "version", "description", "content")
-_MAX_CACHED_BYTES = 1024 * 1024
-_MAX_CACHED = 64
 
 
 def keep_archives(scope: TenantScope, release: Release, namespace: str) -> dict[str, Any]:
@@ -60,27 +57,22 @@ def archive_of(scope: TenantScope, release: RegistryRelease, *, as_plugin: bool 
         return data
 
 
-class ContentArchives:
-    """The archives of contents by digest, of which the last ones are kept in memory."""
+def files_of_upload(data: bytes) -> Files:
+    """The files of the one skill in an archive: at its root, or in a folder below, as packages of APM have it.
 
-    def __init__(self) -> None:
-        self._cached: BoundedCache[tuple[str, str], bytes] = BoundedCache(_MAX_CACHED)
-        self._lock = threading.Lock()
-
-    def get(self, scope: TenantScope, digest: str) -> bytes:
-        """The archive of a content that is kept; raises `FileMissing` for another."""
-        found = self._cached.get((scope.tenant, digest))
-        if found is None:
-            files = scope.revisions.files(digest)
-            with self._lock:  # all nodes ask for a new content at once, and compressing it is the dear part
-                found = self._cached.get((scope.tenant, digest)) or pack(files, "tar.gz")
-                if len(found) <= _MAX_CACHED_BYTES:
-                    self._cached[scope.tenant, digest] = found
-        return found
+    Raises `ArchiveRefused` for a hostile archive, and `SkillInvalid` for one that has no skill, or several.
+    """
+    tree = archive_tree(data)
+    found = candidates_of(tree)
+    if len(found) != 1:
+        raise SkillInvalid(
+            f"The archive has {len(found)} skills; a release is one.", hint="Let it have one folder with a SKILL.md."
+        )
+    return found[0].files()
 
 
 def keep_upload(scope: TenantScope, effective: EffectivePolicy, digest: str, data: bytes) -> bool:
-    """Keep the content of an archive; False where it is kept already.
+    """Keep the content of an archive with SKILL.md at its root; False where it is kept already.
 
     Raises `ArchiveRefused` for a hostile archive, and `IntegrityFailed` for one that has not exactly this content.
     """

@@ -16,9 +16,11 @@ from packaging.version import Version
 
 from metier._cache import BoundedCache
 from metier._lazy import dataclass
+from metier.errors import SkillNotFound
 from metier.hub.publish.listing import RELEASE, Listing, index, marketplace, old_index, select
 from metier.hub.sources.http import sha256_of
 from metier.hub.sources.well_known import EXTENSION
+from metier.skill import shown
 from metier.skill.skill_requirement import version_of
 from metier.store.registry import PUBLIC
 
@@ -76,6 +78,15 @@ class RegistryLists:
             self._read_changes(scope)
             return _compact(index(self._listing([name] if name in self._releases else [])))
 
+    def current(self, scope: TenantScope, name: str) -> tuple[str, str]:
+        """The namespace and version of the newest release of a skill; raises `SkillNotFound` where there is none."""
+        with self._lock:
+            self._read_changes(scope)
+            version, facts = self._current.get(name, ("", {}))
+        if not version:
+            raise SkillNotFound(f"There is no skill {shown(name)!r}.", hint="Look at the index.")
+        return str(facts["namespace"]), version
+
     def _build(self, form: Form) -> dict[str, Any]:
         listing = self._listing(sorted(self._releases))
         if form == "old-index":
@@ -129,10 +140,10 @@ class RegistryLists:
     def _take(self, release: RegistryRelease) -> None:
         if release.status not in PUBLIC:
             return
-        facts = {"name": release.name, "version": release.version, "url": release.facts["url"]}
-        facts |= {"digest": release.archive_digest, "content": release.digest}
+        facts = {"name": release.name, "namespace": release.namespace, "version": release.version}
+        facts |= {"url": release.facts["url"], "digest": release.archive_digest, "content": release.digest}
         facts |= {"yanked": release.reason} if release.status == "yanked" else {}
-        self._releases.setdefault(release.name, {})[release.version] = {**facts, "namespace": release.namespace}
+        self._releases.setdefault(release.name, {})[release.version] = facts
         held = self._current.get(release.name)
         if release.status == "published" and (held is None or _order(release.version) >= _order(held[0])):
             self._current[release.name] = (release.version, {**release.facts, **facts, **_provenance(release)})

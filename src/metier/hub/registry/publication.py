@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from metier._lazy import dataclass, replace
-from metier.errors import InvalidArgument, NotPermitted, RequestNotFound, SkillExists, SkillInvalid, SkillNotFound
+from metier.errors import InvalidArgument, NotPermitted, ProposalStale, SkillExists, SkillInvalid, SkillNotFound
 from metier.guard.approvals.roles import require_role
 from metier.guard.audit.governance_events import actor_of, denied, record_event, record_refusal
 from metier.hub.authorisation import require_person
@@ -289,11 +289,11 @@ def _require_free(scope: TenantScope, row: RegistryRelease, *, is_review: bool =
 
 
 def _require_status(scope: TenantScope, release: RegistryRelease, status: ReleaseStatus) -> None:
-    """Raise `RequestNotFound` where somebody was quicker."""
+    """Raise `ProposalStale` where a release has another status, or somebody was quicker."""
     found = scope.releases.get(release.namespace, release.name, release.version)
     if found is None or found.status != status or found.number != release.number:
         is_now = found.status if found is not None else "gone"
-        raise RequestNotFound(f"{release.ref} {shown(release.version)} is {is_now}.", hint="Look at it again.")
+        raise ProposalStale(f"{release.ref} {shown(release.version)} is {is_now}.", hint="Look at it again.")
 
 
 def _require_answers(place: RegistryNamespace, answers: Mapping[str, bool], *, approve: bool, feedback: str) -> None:

@@ -83,3 +83,19 @@ def _demand(role: Role, nodes: bool) -> Callable[[Caller], None]:
 
 
 CallerOf = Annotated[Caller, Depends(_caller)]
+
+
+def _reader(
+    request: Request,
+    context: Context,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> TenantScope:
+    if bearer is None and COOKIE not in request.cookies and context.settings.has_open_registry:
+        return context.store.of()
+    caller = _caller(request, context, bearer)
+    _demand("viewer", nodes=True)(caller)
+    return caller.scope
+
+
+ReaderOf = Annotated[TenantScope, Depends(_reader)]
+"""The scope whose registry a request may read: that of its credential, or where anybody may, of the installation."""

@@ -97,7 +97,9 @@ def etag_of(data: bytes | str) -> str:
 
 def conditional(request: Request, response: Response) -> Response:
     """An answer with its entity tag; 304 without a body to who has that already."""
-    tag = response.headers.setdefault("ETag", etag_of(bytes(response.body)))
+    if "ETag" not in response.headers:
+        response.headers["ETag"] = etag_of(bytes(response.body))
+    tag = response.headers["ETag"]
     response.headers.setdefault("Cache-Control", "private, no-cache")
     known = {one.strip().removeprefix("W/") for one in request.headers.get("If-None-Match", "").split(",")}
     if tag not in known and "*" not in known:

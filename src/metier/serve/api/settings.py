@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, ValidationError
 
-from metier._hosts import is_loopback
+from metier._hosts import authority, is_loopback
 from metier._paths import open_plain
 from metier.errors import InvalidArgument
 from metier.skill import shown
@@ -77,6 +77,13 @@ class NodeSettings(_Settings):
     """How long the state of a node holds without the server; policy may say less."""
 
 
+class RegistrySettings(_Settings):
+    """Who reads the registry."""
+
+    anonymous: bool | None = None
+    """Whether it takes no credential to read it; by default only where no other machine reaches the server."""
+
+
 class ServerSettings(_Settings):
     """All settings of a server."""
 
@@ -93,6 +100,7 @@ class ServerSettings(_Settings):
     """Whether each request gets a line in the log."""
     limits: Limits = Limits()
     nodes: NodeSettings = NodeSettings()
+    registry: RegistrySettings = RegistrySettings()
     oidc: OidcSettings | None = None
 
     @property
@@ -109,6 +117,19 @@ class ServerSettings(_Settings):
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
         return is_loopback(self.host)
+
+    @property
+    def url(self) -> str:
+        """The address by which clients reach it, without a slash at its end."""
+        if self.public_url is not None:
+            return str(self.public_url).rstrip("/")
+        return f"{'https' if self.has_tls else 'http'}://{authority(self.host, self.port)}"
+
+    @property
+    def has_open_registry(self) -> bool:
+        """Whether everybody who reaches it may read the registry of the installation."""
+        is_alone = self.is_local and self.public_url is None and not self.allowed_hosts
+        return is_alone if self.registry.anonymous is None else self.registry.anonymous
 
 
 def read_settings(path: str | os.PathLike[str] | None, **options: object) -> ServerSettings:

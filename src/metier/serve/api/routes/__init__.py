@@ -1,9 +1,12 @@
 """The routes of the API, a module for each kind of resource."""
 
+from metier.serve.api import registry
 from metier.serve.api.routes import (
     contents,
+    deployments,
     node_exchange,
     nodes,
+    packages,
     people,
     sign_in,
 )
@@ -12,6 +15,9 @@ ROUTERS = (
     people.router,
     sign_in.router,
     contents.router,
+    packages.router,
+    deployments.router,
+    registry.router,
     # The routes of a node's own come first: `me` is no id.
     node_exchange.router,
     nodes.router,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel
 
 from metier._cache import BoundedCache
 from metier.hub.publish.pack import pack
+from metier.hub.registry.archives import keep_upload
 from metier.hub.skill_files import without_links
 from metier.serve.api.context import Context
 from metier.serve.api.credentials import CallerOf, require
 from metier.serve.api.pages import conditional
 from metier.serve.api.problems import ProblemError, documented
+from metier.serve.api.uploads import UploadOf
 from metier.store import TenantScope
 
 router = APIRouter(prefix="/api/v1/contents", tags=["contents"])
@@ -21,6 +24,12 @@ MEDIA_TYPE = "application/gzip"
 _MAX_CACHED, _MAX_CACHED_BYTES = 32, 2 * 1024 * 1024
 _archives: BoundedCache[tuple[str, str], bytes] = BoundedCache(_MAX_CACHED)
 """The archives of small contents by store and digest: all nodes ask for the same one at the same time."""
+
+
+class ContentAnswer(BaseModel):
+    """A content that is kept."""
+
+    digest: str
 
 
 @router.get(
@@ -45,6 +54,22 @@ def get_content(request: Request, caller: CallerOf, context: Context, digest: Co
         if len(data) <= _MAX_CACHED_BYTES:
             _archives[key] = data
     return conditional(request, Response(data, media_type=MEDIA_TYPE, headers={"ETag": f'"{digest}"'}))
+
+
+@router.put(
+    "/{digest}",
+    status_code=201,
+    **require("author", nodes=True),
+    summary="Keep the content of an archive, which is verified by its digest",
+    responses={200: {"description": "It was kept already."}, **documented(409, 415, 422)},
+)
+def put_content(
+    caller: CallerOf, context: Context, digest: ContentDigest, body: UploadOf, response: Response
+) -> ContentAnswer:
+    effective = context.governance(caller.scope.tenant).effective
+    if not keep_upload(caller.scope, effective, digest, body):
+        response.status_code = 200
+    return ContentAnswer(digest=digest)
 
 
 def _scope_with(scope: TenantScope, digest: str) -> TenantScope | None:

@@ -1,0 +1,79 @@
+"""Deployments: the releases that every node has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from metier.hub.registry.deployment import deploy_release, find_deployment, undeploy
+from metier.serve.api.context import Context
+from metier.serve.api.credentials import CallerOf, require
+from metier.serve.api.pages import Page, PagingOf, page_of
+from metier.serve.api.problems import documented
+from metier.serve.api.registry import SkillName
+from metier.store import Deployment
+
+router = APIRouter(prefix="/api/v1/deployments", tags=["deployments"])
+
+
+class DeploymentAnswer(BaseModel):
+    """A release that every node has."""
+
+    name: str
+    namespace: str
+    version: str
+    digest: str
+    by: str
+    reason: str
+    at: str
+    not_approved: str = Field(default="", description="Why its content is not approved by that; empty where it is.")
+
+    @classmethod
+    def of(cls, deployment: Deployment, not_approved: str = "") -> DeploymentAnswer:
+        """The answer about a deployment."""
+        own = {name: getattr(deployment, name) for name in cls.model_fields if name != "not_approved"}
+        return cls(**own, not_approved=not_approved)
+
+
+class DeploymentBody(BaseModel):
+    """A release that is to be on every node."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    namespace: Annotated[str, Field(max_length=64)]
+    version: Annotated[str, Field(max_length=64)]
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    accept_findings: Annotated[str, Field(max_length=2_000)] = ""
+
+
+@router.get("", **require("viewer", nodes=True), summary="All deployments")
+def list_deployments(caller: CallerOf, paging: PagingOf) -> Page[DeploymentAnswer]:
+    items, following = page_of(caller.scope.deployments.all(), paging, lambda one: (one.name,))
+    return Page(items=[DeploymentAnswer.of(one) for one in items], next=following)
+
+
+@router.get("/{name}", **require("viewer", nodes=True), summary="A deployment", responses=documented(404))
+def get_deployment(caller: CallerOf, name: SkillName) -> DeploymentAnswer:
+    return DeploymentAnswer.of(find_deployment(caller.scope, name))
+
+
+@router.put("/{name}", **require("admin"), summary="Deploy a release to all nodes", responses=documented(404, 409))
+def put_deployment(caller: CallerOf, context: Context, name: SkillName, body: DeploymentBody) -> DeploymentAnswer:
+    deployed, not_approved = deploy_release(
+        caller.scope,
+        caller.person,
+        body.namespace,
+        name,
+        body.version,
+        guard=context.guard(caller.scope.tenant),
+        reason=body.reason,
+        accept_findings=body.accept_findings,
+    )
+    return DeploymentAnswer.of(deployed, not_approved)
+
+
+@router.delete("/{name}", **require("admin"), summary="Take a skill from all nodes", responses=documented(404))
+def delete_deployment(caller: CallerOf, name: SkillName) -> DeploymentAnswer:
+    return DeploymentAnswer.of(undeploy(caller.scope, caller.person, name))
