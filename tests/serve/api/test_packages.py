@@ -93,7 +93,7 @@ def test_nobody_reviews_their_own_submission_where_policy_says_so(
     acme: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = tmp_path / "policy.yaml"
-    policy.write_text("skill-policy: {approval: {self-approval: false}}\n")
+    policy.write_text("skill-policy: {approval: {self-approval: deny}}\n")
     monkeypatch.setenv("METIER_POLICY", str(policy))
     submit(acme.as_("reviewer"), skill_files(), "acme")
     body = {"approve": True, "criteria": {"It has an example.": True}}

@@ -17,6 +17,7 @@ from metier.hub.sources.http import sha256_of
 from metier.hub.sources.well_known import SCHEMA
 from metier.serve.api.app import create_app
 from metier.serve.api.settings import RegistrySettings, ServerSettings
+from metier.skill.package import FileMode
 
 INDEX = "/.well-known/agent-skills/index.json"
 
@@ -93,7 +94,7 @@ def test_an_index_of_one_skill_has_all_of_its_releases(api: Api) -> None:
 
 def test_a_package_is_published_and_fetched_as_apm_does(api: Api) -> None:
     path, files = "/v1/packages/default/pdf-forms/versions", skill_files(version="1.2.0")
-    package = {"apm.yml": ("file", b"name: pdf-forms\nversion: 1.2.0\n")}
+    package: dict[str, tuple[FileMode, bytes]] = {"apm.yml": ("file", b"name: pdf-forms\nversion: 1.2.0\n")}
     package |= {f".apm/skills/pdf-forms/{name}": one for name, one in files.items()}
     admin = api.as_("admin")
     done = admin.put(f"{path}/1.2.0", content=pack(package, "tar.gz"), headers=GZIP)
