@@ -33,6 +33,7 @@
     ├── BudgetExceeded          the money or the time for tests is used up, or may be by the next call
     ├── StoreUnavailable        the store cannot be opened, read or written
     ├── PolicyInvalid           a policy file, or a list of suppressions, cannot be used as it is
+    ├── PolicyStale             the policy is no longer the one that a change was made of
     ├── RulesInvalid            a pack of rules for the scanner cannot be used
     ├── NotPermitted            whoever asks has not the role for it, or may not decide about their own request
     ├── RequestNotFound         there is no such approval or request for one
@@ -288,6 +289,12 @@ class PolicyInvalid(MetierError):
     """A policy file, or a list of suppressions, cannot be used as it is; its context has `path` and `line`."""
 
     code = "policy-invalid"
+
+
+class PolicyStale(MetierError):
+    """The policy is no longer the one that a change was made of."""
+
+    code = "policy-stale"
 
 
 class RulesInvalid(MetierError):

@@ -23,6 +23,7 @@ from metier.store.approvals import AFTERWARDS, APPROVALS, Approval, approval_ter
 from metier.store.audit_log import DECIDING, FIRST, follows, is_decision, parse_record
 from metier.store.blocks import BLOCKS, split_block
 from metier.store.location import make_folder
+from metier.store.policy_versions import number_of_policy, policy_in_force
 from metier.store.revisions import INSTALLS
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 
     from metier.store.blocks import Block
     from metier.store.connection_pool import Mark
+    from metier.store.policy_versions import PolicyVersion
     from metier.store.revisions import Install
     from metier.store.rows import StateVersion, TenantRows
 
 _BATCH = 1_000
 _WORTH_SAVING = 500
 """Verified records that are worth a file."""
-_TABLES = ("granted", "against", "blocked", "people", "tokens", "tested", "compared")
+_TABLES = ("granted", "against", "blocked", "people", "tokens", "tested", "compared", "policies")
 _RECORDS = "SELECT seq, data_json, prev_hash, hash FROM audit_log WHERE tenant = ?"
 _COLUMNS = tuple(map(attrgetter("name"), fields(Approval)))
 _ID, _DIGEST, _SKILL, _LOCATION, _DECISION, _DECIDED_AT, _REVOKED = map(
@@ -74,10 +76,12 @@ class RecordedDecisions:
     """The test results of contents by digest: `form` to `passed`, `score` to `71`."""
     compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The tests that are worse after a change, by the digests before and after it; empty where none is."""
+    policies: Mapping[str, str] = field(default_factory=dict)
+    """The terms of policies by `version 7`."""
 
     def decides_as(self, earlier: RecordedDecisions) -> bool:
         """Return whether all records after an earlier state decide nothing about skills."""
-        names = ("granted", "against", "blocked", "tested", "compared")
+        names = ("granted", "against", "blocked", "tested", "compared", "policies")
         return all(getattr(self, name) is getattr(earlier, name) for name in names) and not self.fault
 
     def confirm(self, approval: Approval) -> Approval | None:
@@ -216,7 +220,7 @@ class _Reading:
     def decide(self, record: Mapping[str, Any]) -> None:
         """Take over the decision of a record."""
         reason, terms, approval = (text_at(record, name) for name in ("reason", "terms", "approval"))
-        title, blocked = reason.partition(" "), next(iter(_notes(record)), "")
+        title, note = reason.partition(" "), next(iter(_notes(record)), "")
         match record.get("type"):
             case "approval.granted" | "approval.automatic" if not self.fault:
                 self._table("granted")[approval] = terms
@@ -226,9 +230,9 @@ class _Reading:
             case "approval.revoked" if not text_at(record, "new_digest"):  # with one, it may come back with its content
                 self._revoke(approval, record)
             case "skill.quarantined":
-                self._table("blocked")[blocked] = reason
+                self._table("blocked")[note] = reason
             case "skill.released" if not self.fault:
-                self._table("blocked").pop(blocked, None)
+                self._table("blocked").pop(note, None)
             case "person.added" if not self.fault:
                 self._table("people")[title[2].rpartition(":")[0]] = reason
             case "person.removed":
@@ -242,6 +246,8 @@ class _Reading:
                 tested[digest] = {**tested.get(digest, {}), **_test_facts(record)}
             case "proposal.compared" if not self.fault and _is_by_person(record):
                 self._table("compared")[f"{text_at(record, 'digest')} {text_at(record, 'new_digest')}"] = _notes(record)
+            case "policy.changed" if not self.fault and number_of_policy(note):
+                self._table("policies")[note] = terms
 
     def _revoke(self, approval: str, record: Mapping[str, Any]) -> None:
         earlier = self._tables["against"].get(approval)
@@ -307,6 +313,8 @@ class GovernanceState:
     """The results of tests by digest, as far as people vouch for them."""
     compared: Mapping[str, Sequence[str]] = field(default_factory=_empty)
     """The tests that are worse after a change, by `digest digest`."""
+    policy: PolicyVersion | None = None
+    """The policy that somebody wrote for the tenant on a server; None where nobody did."""
 
 
 class _Approvals(Mapping[str, tuple[Approval, ...]]):
@@ -367,7 +375,8 @@ def read_state(rows: TenantRows, reader: DecisionReader) -> CachedState:
         blocks = rows.select(BLOCKS)
         approvals = rows.statement(_APPROVALS)
         installs = rows.select(INSTALLS)
-    state = _state_of(decisions, blocks, approvals, installs)
+        policy = policy_in_force(rows, decisions)
+    state = replace(_state_of(decisions, blocks, approvals, installs), policy=policy)
     return CachedState(state=state, version=version, decisions=decisions)
 
 

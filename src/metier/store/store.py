@@ -342,7 +342,7 @@ class TenantScope:
         """The policy of the tenant on a server."""
         from metier.store.policy_versions import PolicyVersions
 
-        return PolicyVersions(self._rows)
+        return PolicyVersions(self._rows, self.store.decision_reader)
 
     @cached_property
     def namespaces(self) -> Namespaces:

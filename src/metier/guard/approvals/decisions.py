@@ -80,7 +80,7 @@ def grant(
         notes = tuple(f"grants {what}" for what in (*approval.grants, *approval.tools))
         notes += (f"until {approval.expires_at}",) if approval.expires_at else ()
         added = scope.approvals.add(approval, _record(scope, "approval.granted", person, approval, notes=notes))
-        _require_intact_audit_log(scope)
+        require_intact_audit_log(scope, "Nothing can be approved")
         if request.id and _is_complete(scope, request, effective.approval.quorum, added.decided_at):
             scope.approvals.set_request(request.id, "approved", expected="pending")
         return added
@@ -162,12 +162,15 @@ def _record(scope: TenantScope, type: str, person: Person, approval: Approval, *
     return event_record(scope, type, actor_of(person, scope), **fields)
 
 
-def _require_intact_audit_log(scope: TenantScope) -> None:
-    """Raise `IntegrityFailed` where no approval could count, because the records before it are not as written."""
+def require_intact_audit_log(scope: TenantScope, what: str) -> None:
+    """Raise `IntegrityFailed` where no new record could count, because those before it are not as written.
+
+    `what` says what cannot be done for that.
+    """
     fault = scope.recorded_decisions().fault
     if fault:
         raise IntegrityFailed(
-            f"Nothing can be approved: from record {fault:,} on, the audit log is not as it was written.",
+            f"{what}: from record {fault:,} on, the audit log is not as it was written.",
             hint=for_people(
                 "`metier audit verify` says what is wrong; `metier store restore FILE --force` brings a backup back."
             ),

@@ -133,10 +133,10 @@ class Policies:
         found.places = tuple(places)
         return found
 
-    def replace_texts(self, texts: Iterable[tuple[Layer, str]]) -> None:
+    def replace_texts(self, texts: Iterable[PolicyFile]) -> None:
         """Let other texts without a file count from now on."""
         with self._reading:
-            self._texts = _parsed(texts)
+            self._texts = list(texts)
             self._state = None
 
     def current(self) -> EffectivePolicy:

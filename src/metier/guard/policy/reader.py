@@ -92,8 +92,8 @@ def unreadable(path: str, layer: Layer, why: str, hint: str = _REPLACE) -> Polic
     return PolicyFile(layer=layer, path=path, digest=digest, problems=(problem,), is_torn=True)
 
 
-def parse_policy(data: bytes | str, path: str, layer: Layer) -> PolicyFile:
-    """Parse the text of a policy file.
+def parse_policy(data: bytes | str, path: str, layer: Layer, *, is_shared: bool = False) -> PolicyFile:
+    """Parse the text of a policy file; one that is shared by many machines names nothing of a single one.
 
     >>> file = parse_policy("mode: audit\\ntools: {deny: WebFetch}\\n", "policy.yaml", "personal")
     >>> file.settings["mode"], file.is_broken
@@ -105,7 +105,7 @@ def parse_policy(data: bytes | str, path: str, layer: Layer) -> PolicyFile:
     if len(raw) > MAX_BYTES:
         return unreadable(path, layer, f"it has more than {MAX_BYTES:,} bytes")
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    reader = PolicyReader(path, layer)
+    reader = PolicyReader(path, layer, is_shared=is_shared)
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -132,9 +132,10 @@ def _digest(data: bytes) -> str:
 class PolicyReader:
     """The settings and problems of one policy file while it is read."""
 
-    def __init__(self, path: str, layer: Layer) -> None:
+    def __init__(self, path: str, layer: Layer, *, is_shared: bool = False) -> None:
         self.path = path
         self.layer = layer
+        self.is_shared = is_shared
         self.problems: list[PolicyProblem] = []
         self.settings: dict[str, Any] = {}
         self.lines: dict[str, int] = {}
@@ -194,6 +195,11 @@ class PolicyReader:
                 what = f"`{key}` has no value and so no opinion"
                 hint = "Write [] to allow nothing, or `null` to say that it is meant."
                 self.report("warning", node.line, key, what, hint)
+            return
+        if self.is_shared and KEYS[key].is_of_machine:
+            # Whoever may write it is an admin of a tenant, and not of the machine that would start or open it.
+            hint = "Write it into the policy file of the machine that it is for."
+            self.report("error", node.line, key, f"`{key}` is a matter of one machine, and this is for many", hint)
             return
         value_type = KEYS[key].type
         value = value_type.read(KeyReader(self, key), node)

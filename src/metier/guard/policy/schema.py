@@ -84,6 +84,8 @@ class Key:
     """Whether only administrators may loosen it."""
     is_fact: bool = False
     """Whether it is a fact about the machine, which administrators state."""
+    is_of_machine: bool = False
+    """Whether it names a program, a file or a database, so that a policy for many machines cannot set it."""
     if_unknown: str | None = None
     """The value of a file that is known in part alone; a key that has one counts in a broken file as in a sound one."""
 
@@ -158,6 +160,7 @@ _ALL_KEYS = (
         "store",
         text("the address of a store, such as postgresql://db.example.com/metier"),
         "Where approvals, quarantines and the audit log are, whatever the environment says.",
+        is_of_machine=True,
     ),
     Key(
         "machine.environment",
@@ -166,6 +169,7 @@ _ALL_KEYS = (
         "who names none is in it.",
         field="environment",
         is_fact=True,
+        is_of_machine=True,
     ),
     Key(
         "mode",
@@ -276,18 +280,20 @@ _ALL_KEYS = (
         field="allowed_tools",
     ),
     Key("rules", rule_list(), "Rules: deny before ask before allow."),
-    Key("scan.engines", engines(), "The scanners that look at skills."),
+    Key("scan.engines", engines(), "The scanners that look at skills.", is_of_machine=True),
     Key(
         "scan.packs",
         packs(),
         "Packs of rules beside our own, each with the digest of what it is; those of all files count. A project adds "
         "only folders of its own.",
+        is_of_machine=True,
     ),
     Key("scan.rescan-after", duration(), "How long what a scanner said counts."),
     Key(
         "scan.suppressions",
         text("the path of a file", is_path=True),
         "The file with findings that somebody answers for.",
+        is_of_machine=True,
     ),
     Key(
         "scan.together",
@@ -310,7 +316,12 @@ _ALL_KEYS = (
         "Characters of the arguments of a tool call that a record keeps; what is cut off cannot be replayed.",
     ),
     Key("audit.checkpoint-every", number(1, 1_000_000, strict=min), "Records between two signed checkpoints."),
-    Key("audit.key", text("the path of a key", is_path=True), "The key that checkpoints are signed with."),
+    Key(
+        "audit.key",
+        text("the path of a key", is_path=True),
+        "The key that checkpoints are signed with.",
+        is_of_machine=True,
+    ),
     Key(
         "usage.queries",
         choice("text", "none"),
@@ -326,6 +337,7 @@ _ALL_KEYS = (
         notify_command(),
         "The program that is started when a request, a proposal or a quarantine begins to wait. A project's file names "
         "none, and of several files the strongest counts.",
+        is_of_machine=True,
     ),
     Key(
         "protect.fail",

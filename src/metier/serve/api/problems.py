@@ -28,6 +28,7 @@ _STATUS: dict[type[MetierError], int] = {
     errors.Refused: 403,
     errors.SkillExists: 409,
     errors.ProposalStale: 409,
+    errors.PolicyStale: 412,
     errors.IntegrityFailed: 409,
     errors.RequirementsConflict: 409,
     errors.FileTooLarge: 413,
@@ -111,7 +112,9 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(MetierError)
     async def ours(request: Request, error: MetierError) -> JSONResponse:
-        return problem(status_of(error), error.code, error.message, hint=for_person(error.hint))
+        listed = error.context.get("problems", ())
+        wrong = [str(one) for one in listed] if isinstance(listed, tuple) else None
+        return problem(status_of(error), error.code, error.message, hint=for_person(error.hint), errors=wrong)
 
     @app.exception_handler(ProblemError)
     async def own(request: Request, error: ProblemError) -> JSONResponse:
